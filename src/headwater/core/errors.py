@@ -1,0 +1,192 @@
+"""Every error that headwater raises, in one tree.
+
+HeadwaterError
+ ├ BadInput       400  exit 5    what was asked cannot be done as asked; nothing changed
+ │  ├ BadBounds
+ │  ├ BadConfig        exit 2
+ │  ├ TooLarge    413
+ │  └ Unsupported      this engine does not offer it
+ ├ NotFound       404  exit 3
+ │  ├ UnknownTopic
+ │  ├ UnknownPartition
+ │  └ OffsetGone  410
+ ├ Conflict       409  exit 4    somebody else was first; nothing changed
+ │  ├ AlreadyExists
+ │  ├ Fenced
+ │  └ NotOwner    421
+ ├ Unavailable    503  exit 6    try again, perhaps after doing what the hint says
+ │  ├ Closed
+ │  ├ DiskFull    507
+ │  ├ OutcomeUnknown   the write may or may not be there
+ │  ├ ReadOnly
+ │  ├ Timeout     504
+ │  └ Unreachable
+ ├ Damaged        500  exit 7    names file, offset and the command that shows it
+ ├ Denied         401  exit 5    the token is missing or may not do this
+ ├ Differs             exit 8    two things that must be equal are not
+ └ Stopped             exit 9    a record that cannot be taken stops its part
+
+Each error carries `code` (the same word in HTTP problems and in `--json`), `status`, `exit_code`, and `hint`: the next thing to type.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class HeadwaterError(Exception):
+    """The root: catch it to catch everything that headwater raises on purpose."""
+
+    status: ClassVar[int] = 500
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    @property
+    def code(self) -> str:
+        """The error's stable name in HTTP problems and JSON output: `UnknownTopic` is `unknown-topic`."""
+        name = type(self).__name__
+        return "".join(f"-{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Spark pickles what a task raises; the default would lose the hint and call __init__ with the joined text.
+        return (_revive, (type(self), self.message, self.hint))
+
+
+def _revive(kind: type[HeadwaterError], message: str, hint: str) -> HeadwaterError:
+    return kind(message, hint=hint)
+
+
+class BadInput(HeadwaterError):
+    """What was asked cannot be done as asked. Nothing has changed."""
+
+    status = 400
+    exit_code = 5
+
+
+class BadBounds(BadInput):
+    """Offsets outside of what the partition holds, or the wrong way round."""
+
+
+class BadConfig(BadInput):
+    """A setting that is unknown or has no usable value."""
+
+    exit_code = 2
+
+
+class TooLarge(BadInput):
+    """A record, batch or request above its limit."""
+
+    status = 413
+
+
+class Unsupported(BadInput):
+    """This engine does not offer the operation."""
+
+
+class NotFound(HeadwaterError):
+    """The thing named does not exist, and asking for it has not created it."""
+
+    status = 404
+    exit_code = 3
+
+
+class UnknownTopic(NotFound):
+    """No topic of this name."""
+
+
+class UnknownPartition(NotFound):
+    """The topic has fewer partitions."""
+
+
+class OffsetGone(NotFound):
+    """The offset lies below the partition's start: it was deleted."""
+
+    status = 410
+
+
+class Conflict(HeadwaterError):
+    """Somebody else was first. Nothing has changed."""
+
+    status = 409
+    exit_code = 4
+
+
+class AlreadyExists(Conflict):
+    """It is there already, with other settings."""
+
+
+class Fenced(Conflict):
+    """Another writer has claimed the partition since. Nothing of this append was acknowledged."""
+
+
+class NotOwner(Conflict):
+    """Another process owns the partition; ask that one."""
+
+    status = 421
+
+
+class Unavailable(HeadwaterError):
+    """Not now. The hint says what to do before trying again."""
+
+    status = 503
+    exit_code = 6
+
+
+class Closed(Unavailable):
+    """Used after close."""
+
+
+class DiskFull(Unavailable):
+    """No space left: nothing was appended, reading goes on, appending goes on once there is space."""
+
+    status = 507
+
+
+class OutcomeUnknown(Unavailable):
+    """The write failed after it may have reached the disk: read back before writing it again."""
+
+
+class ReadOnly(Unavailable):
+    """The directory cannot be written by this process."""
+
+
+class Timeout(Unavailable):
+    """No answer within the time allowed."""
+
+    status = 504
+
+
+class Unreachable(Unavailable):
+    """A server that was configured does not answer."""
+
+
+class Damaged(HeadwaterError):
+    """Stored bytes are not what was written. The message names the file and the offset; nothing is returned in their place."""
+
+    exit_code = 7
+
+
+class Denied(HeadwaterError):
+    """The token is missing, unknown, or its role may not do this."""
+
+    status = 401
+    exit_code = 5
+
+
+class Differs(HeadwaterError):
+    """Two things that must be equal are not; the message shows the first difference."""
+
+    exit_code = 8
+
+
+class Stopped(HeadwaterError):
+    """A record that cannot be taken has stopped its part; the message names it."""
+
+    exit_code = 9

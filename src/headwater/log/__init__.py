@@ -1,0 +1,155 @@
+"""The log: records in partitions of topics, numbered by offset. Everything else in headwater is a fold of it.
+
+Two engines keep one promise: `embedded` (segment files in a directory, nothing to install) and `kafka` (brokers).
+Open one with `headwater.log.opening.open_log`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
+
+from headwater.log.record import Bounds, Compacted, Header, Mode, Record, Topic, TopicSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Bounds", "Compacted", "Engine", "Header", "Log", "Mode", "Record", "Topic", "TopicSettings", "Writer"]
+
+Engine = Literal["embedded", "kafka"]
+
+
+class Log(ABC):
+    """Records in partitions of topics. Blocking, and safe to call from several threads at once.
+
+    Guarantees
+      - An offset that `append` returned is durable: on disk and synced (embedded), or replicated to the in-sync
+        replicas (kafka). It survives the death of this process; the embedded one survives the loss of power.
+      - Offsets of a partition only grow, and order is the order of offsets. Holes are allowed (compaction, brokers'
+        own records).
+      - Readers never see a record that is not durable, and never see bytes that fail their checksum: those raise `Damaged`.
+
+    Errors
+      - `UnknownTopic`, `UnknownPartition`, `BadInput`, `TooLarge`, `DiskFull`, `ReadOnly`, `Fenced`, `Closed` leave the log as it was.
+      - `OutcomeUnknown`: the records may or may not be there; read before appending again.
+      - `Damaged`: names file and offset. What lies before stays readable.
+    """
+
+    engine: Engine
+
+    # -- topics ---------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
+        """Make a topic. A topic that is there with the same partitions and settings is returned as it is.
+
+        Errors: `AlreadyExists` when it is there with other partitions or settings (a partition count never changes:
+        keys would move); `BadInput` for an unfit name or count.
+        """
+
+    @abstractmethod
+    def topics(self) -> list[Topic]:
+        """Every topic, sorted by name."""
+
+    @abstractmethod
+    def topic(self, name: str) -> Topic:
+        """One topic, or `UnknownTopic`."""
+
+    @abstractmethod
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic and all of its records, or `UnknownTopic`."""
+
+    # -- writing --------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def append(self, topic: str, partition: int, records: Sequence[Record]) -> Sequence[int]:
+        """Append the records in order as one batch; return their offsets once they are durable.
+
+        The embedded engine writes a batch whole or not at all, at consecutive offsets. Kafka keeps the order, but may
+        let another producer's records in between, and after `OutcomeUnknown` a leading part may be there.
+        """
+
+    @abstractmethod
+    def append_arrow(self, topic: str, partition: int, batch: pa.RecordBatch) -> Sequence[int]:
+        """`append` for columns: `key` and `value` (binary, nullable); optionally `timestamp` (int64 ms), `mode` and `op` (uint8)."""
+
+    @abstractmethod
+    def claim(self, topic: str, partition: int) -> Writer:
+        """Become the only writer of a partition. Every earlier Writer of it gets `Fenced` from now on, in any process."""
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def bounds(self, topic: str, partition: int) -> Bounds:
+        """The first offset still kept and the offset after the last durable record."""
+
+    @abstractmethod
+    def read(self, topic: str, partition: int, start: int, *, limit: int = 1000, max_bytes: int = 64 << 20) -> list[Record]:
+        """Up to `limit` durable records from `start` on, at least one when there is one; an empty list at the end.
+
+        Errors: `OffsetGone` below the start, `BadBounds` beyond the end.
+        """
+
+    @abstractmethod
+    def scan(self, topic: str, partition: int, start: int, end: int | None = None, *, batch: int = 65_536) -> Iterator[pa.RecordBatch]:
+        """The durable records of [start, end) as Arrow batches of at most `batch` rows (schema: `headwater.log.arrow.SCHEMA`).
+
+        `end=None` is the durable end at the time of the call. Errors as `read`.
+        """
+
+    @abstractmethod
+    def tail(self, topic: str, partition: int, start: int, *, stopped: Callable[[], bool]) -> Iterator[list[Record]]:
+        """Batches of records from `start` on as they become durable; an empty list at least each 100 ms when there are none.
+
+        Ends when `stopped()` is true.
+        """
+
+    @abstractmethod
+    def offset_at(self, topic: str, partition: int, timestamp: int) -> int:
+        """The first offset whose record's timestamp (ms) is at or after `timestamp`; the end when there is none.
+
+        Exact where timestamps do not decrease along the partition; otherwise no later than the first such record.
+        """
+
+    # -- housekeeping ---------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def delete_before(self, topic: str, partition: int, offset: int) -> int:
+        """Let go of every record below `offset`; return the new start. Deleting what is deleted is no error; beyond the end is `BadBounds`."""
+
+    @abstractmethod
+    def compact(self, topic: str, partition: int, before: int | None = None) -> Compacted:
+        """Keep, among the closed segments and below `before`, the last record of each key. Kafka: `Unsupported`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of files and connections. Appends under way end first. Closing twice is no error."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+class Writer(ABC):
+    """The right to be a partition's only writer, until somebody else claims it.
+
+    `append` raises `Fenced` once a newer claim exists; nothing appended after that claim is ever acknowledged to this Writer.
+    On Kafka a stale Writer's records may still lie in the partition: folds of claimed partitions leave them out with
+    `headwater.log.epochs.Epochs`, which on the embedded engine lets everything pass.
+    """
+
+    topic: str
+    partition: int
+    epoch: int
+
+    @abstractmethod
+    def append(self, records: Sequence[Record]) -> Sequence[int]:
+        """As `Log.append`, or `Fenced`."""
+
+    @abstractmethod
+    def append_arrow(self, batch: pa.RecordBatch) -> Sequence[int]:
+        """As `Log.append_arrow`, or `Fenced`."""

@@ -1,0 +1,87 @@
+"""The values that the log takes and gives."""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+
+import msgspec
+
+from headwater.core.errors import BadInput
+
+Header = tuple[str, bytes | None]
+
+TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")  # Kafka's rule, so that every topic can move there
+
+
+class Mode(IntEnum):
+    """What phase of a source's reading a record belongs to."""
+
+    COPY = 0
+    SYNC = 1
+    COMPLETE = 2
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One record. `offset` and `timestamp` are given by the log when they are None."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+    timestamp: int | None = None  # milliseconds since 1970, UTC
+    mode: int = Mode.COPY  # 0-3
+    op: int = 0  # 0-7, given a meaning by whoever writes
+    offset: int | None = None
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """Offsets kept by a partition: [start, end)."""
+
+    start: int
+    end: int
+
+
+class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is fixed for a topic when it is created."""
+
+    segment: int = 256 << 20  # bytes after which a segment is closed; below 2 GiB
+    period: int = 0  # milliseconds after which a segment is closed; 0: by size alone
+    max_record: int = 16 << 20  # bytes of key, value and headers together
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.segment < 2 << 30:
+            raise BadInput(f"A segment of {self.segment} bytes is not possible.", hint="Give a size from 1 byte to below 2 GiB, such as 256MiB.")
+        if not 1 <= self.max_record <= 48 << 20:
+            raise BadInput(f"A largest record of {self.max_record} bytes is not possible.", hint="Give a size up to 48MiB.")
+        if self.period < 0:
+            raise BadInput(f"A segment period of {self.period} ms is not possible.", hint="Give a duration such as 1h, or none.")
+
+
+class Topic(msgspec.Struct, frozen=True):
+    """A topic as it was created. `generation` differs when a deleted topic is created again under its name."""
+
+    name: str
+    partitions: int
+    settings: TopicSettings
+    generation: str = ""
+
+
+class Compacted(msgspec.Struct, frozen=True):
+    """What a compaction did."""
+
+    records_before: int
+    records_after: int
+    bytes_before: int
+    bytes_after: int
+
+
+def check_topic_name(name: str) -> None:
+    """Errors: `BadInput` for a name that a directory or Kafka would not take."""
+    if not TOPIC_NAME.fullmatch(name) or name in (".", ".."):
+        raise BadInput(f"{name!r} is no topic name.", hint="Use 1 to 249 letters, digits, '.', '_' and '-'.")
+
+
+def check_partitions(count: int) -> None:
+    """Errors: `BadInput` for a partition count that makes no sense."""
+    if not 1 <= count <= 4096:
+        raise BadInput(f"A topic cannot have {count} partitions.", hint="Give a number from 1 to 4096.")

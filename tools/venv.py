@@ -1,0 +1,71 @@
+"""Makes .venv from the pins, or leaves it alone when nothing changed. Standard library only: it runs before anything is installed.
+
+    python tools/venv.py run    what the product needs
+    python tools/venv.py dev    that, the optional servers' clients, and the tools for developing
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+BUILD_SPACE = 3 << 30  # pyspark comes as a source archive: unpacking and building it takes 2.3 GB
+WANTS = {
+    "run": (["-e", "."], "headwater and its pinned packages: about 40, 0.9 GB on disk"),
+    "dev": (["-e", ".[kafka,cassandra]", "--group", "dev"], "headwater, the clients of Kafka and Cassandra, and the tools for developing: about 70, 1.2 GB on disk"),
+}
+
+
+def pins() -> str:
+    digest = hashlib.sha256(sys.version.encode())
+    for name in ("pyproject.toml", "constraints.txt"):
+        digest.update((ROOT / name).read_bytes())
+    return digest.hexdigest()
+
+
+def temporary() -> Path:
+    """A folder with room for pyspark's build: the system's, or one of our own where that one is too small."""
+    system = Path(tempfile.gettempdir())
+    if shutil.disk_usage(system).free >= BUILD_SPACE:
+        return system
+    own = VENV / "tmp"
+    own.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(own).free
+    if free < BUILD_SPACE:
+        sys.exit(f"headwater: {system} and {VENV} have less than 3 GB free ({free >> 20} MiB here), which installing pyspark needs. Free some, or set TMPDIR.")
+    print(f"headwater: {system} is small, building in {own}", flush=True)
+    return own
+
+
+def make(want: str) -> None:
+    packages, said = WANTS[want]
+    if sys.version_info < (3, 11):
+        sys.exit(f"headwater: Python 3.11 or newer is needed, this is {sys.version.split()[0]}. Try: make PYTHON=python3.12 run")
+    python = VENV / "bin" / "python"
+    stamp, now = VENV / f"stamp-{want}", pins()
+    if python.exists() and stamp.exists() and stamp.read_text() == now:
+        return
+    start = time.monotonic()
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "-c", "constraints.txt", "pip"], check=True, cwd=ROOT)
+    print(f"headwater: installing into .venv: {said}. The first time this takes one to three minutes.", flush=True)
+    env = {**os.environ, "TMPDIR": str(temporary()), "PIP_CONSTRAINT": str(ROOT / "constraints.txt")}
+    done = subprocess.run([str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages], env=env, cwd=ROOT)
+    if done.returncode:
+        sys.exit(f"headwater: pip ended with {done.returncode}; what it said is above. Nothing is half installed that a second `make` would not mend.")
+    shutil.rmtree(VENV / "tmp", ignore_errors=True)
+    if want == "dev":
+        (VENV / "stamp-run").write_text(now)
+    stamp.write_text(now)
+    print(f"headwater: ready after {time.monotonic() - start:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    make(sys.argv[1] if len(sys.argv) > 1 else "dev")
