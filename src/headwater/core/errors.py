@@ -4,6 +4,8 @@ HeadwaterError
  ├ BadInput       400  exit 5    what was asked cannot be done as asked; nothing changed
  │  ├ BadBounds
  │  ├ BadConfig        exit 2
+ │  ├ BadMethod   405
+ │  ├ BadType     415
  │  ├ TooLarge    413
  │  └ Unsupported      this engine does not offer it
  ├ NotFound       404  exit 3
@@ -22,7 +24,8 @@ HeadwaterError
  │  ├ Timeout     504
  │  └ Unreachable
  ├ Damaged        500  exit 7    names file, offset and the command that shows it
- ├ Denied         401  exit 5    the token is missing or may not do this
+ ├ Denied         401  exit 5    the token is missing or unknown
+ │  └ Forbidden   403           it is known, and may not do this
  ├ Differs             exit 8    two things that must be equal are not
  └ Stopped             exit 9    a record that cannot be taken stops its part
 
@@ -78,6 +81,18 @@ class BadConfig(BadInput):
     """A setting that is unknown or has no usable value."""
 
     exit_code = 2
+
+
+class BadMethod(BadInput):
+    """The address exists, the method does not exist there."""
+
+    status = 405
+
+
+class BadType(BadInput):
+    """A body of a type that is not read here."""
+
+    status = 415
 
 
 class TooLarge(BadInput):
@@ -174,10 +189,16 @@ class Damaged(HeadwaterError):
 
 
 class Denied(HeadwaterError):
-    """The token is missing, unknown, or its role may not do this."""
+    """The token is missing or unknown."""
 
     status = 401
     exit_code = 5
+
+
+class Forbidden(Denied):
+    """Who asks is known, or need not be, and may not do this."""
+
+    status = 403
 
 
 class Differs(HeadwaterError):
