@@ -1,0 +1,279 @@
+"""Settings from `headwater.toml`, the environment and flags, in this order of rising weight; each value knows where it came from."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec
+
+from headwater.core.errors import BadConfig, BadInput
+from headwater.core.settings import Passed, Setting, Settings, as_map, every_setting, masked
+from headwater.core.units import Duration, Size
+
+FILE = "headwater.toml"
+PREFIX = "HEADWATER_"
+NOT_SETTINGS = frozenset({"HEADWATER_CONFIG", "HEADWATER_TOKEN"})  # the file's path; the token a client sends
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where a value came from."""
+
+    kind: Literal["default", "file", "environment", "flag"]
+    where: str = ""  # path:line, the variable's name, or the flag
+
+    def __str__(self) -> str:
+        return self.where or self.kind
+
+
+class Flag(msgspec.Struct, frozen=True):
+    """A value given on the command line, and the option that gave it. None: it was not given."""
+
+    option: str
+    value: str | int | Path | None
+
+
+class Config(msgspec.Struct, frozen=True):
+    """Settings with the origin of each value, by dotted key."""
+
+    settings: Settings
+    origins: Mapping[str, Origin]
+    file: Path | None
+
+    def shown(self) -> Iterator[tuple[str, Any, Origin]]:
+        """Every value as it may be printed (units written out, secrets masked) with its origin."""
+        for key, value in as_map(self.settings).items():
+            yield key, _shown(key, value), self.origins.get(key, Origin("default"))
+
+
+class _Raw(msgspec.Struct, frozen=True):
+    key: str
+    value: Any
+    origin: Origin
+    base: Path  # what a relative path is relative to
+
+
+def load(
+    *,
+    file: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    flags: Mapping[str, Flag] | None = None,
+    cwd: Path | None = None,
+) -> Config:
+    """Read all three sources and build the settings whole.
+
+    `file` (or the variable HEADWATER_CONFIG) must exist when it is named; otherwise `headwater.toml` in `cwd` is read if it is there.
+    A relative path in the file is relative to the file's directory, elsewhere to `cwd`.
+
+    Errors: `BadConfig` for a file that cannot be read, an unknown key, or a value that does not fit, with the origin. Every value is
+    checked, also one that a heavier source replaces; nothing is applied when one is bad.
+    """
+    environ = os.environ if environ is None else environ
+    cwd = Path.cwd() if cwd is None else cwd
+    known = {setting.key: setting for setting in every_setting()}
+    path = _find(file, environ, cwd)
+    values: dict[str, Any] = {"data": cwd / Settings().data}
+    origins: dict[str, Origin] = {}
+    for raw in (*_from_file(path, known), *_from_environment(environ, known, cwd), *_from_flags(flags or {}, cwd)):
+        setting, name = _setting_of(raw, known)
+        value = _fit(setting, raw)
+        if setting.passed_on:
+            values.setdefault(setting.key, Passed())[name] = value
+        else:
+            values[setting.key] = value
+        origins[raw.key] = raw.origin
+    settings = _build(values)
+    if settings.log.engine == "kafka" and not settings.kafka.bootstrap:
+        where = origins.get("log.engine", Origin("default"))
+        raise BadConfig(
+            f"`log.engine` is kafka ({where}), but no broker is named.",
+            hint='Set `kafka.bootstrap`, such as bootstrap = ["broker-1:9092"].',
+        )
+    return Config(settings=settings, origins=origins, file=path)
+
+
+# -- the three sources ------------------------------------------------------------------------------------------
+
+
+def _find(file: Path | None, environ: Mapping[str, str], cwd: Path) -> Path | None:
+    named = file or (Path(environ["HEADWATER_CONFIG"]) if environ.get("HEADWATER_CONFIG") else None)
+    if named is None:
+        usual = cwd / FILE
+        return usual if usual.is_file() else None
+    path = cwd / named.expanduser()
+    if not path.is_file():
+        raise BadConfig(f"There is no config file {path}.", hint="Name one that exists, or leave --config and HEADWATER_CONFIG out.")
+    return path
+
+
+def _from_file(path: Path | None, known: Mapping[str, Setting]) -> Iterator[_Raw]:
+    if path is None:
+        return
+    try:
+        text = path.read_text("utf-8")
+        tables = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError) as problem:
+        raise BadConfig(f"The config file {path} cannot be read: {problem}.", hint="It must be a readable UTF-8 text.") from problem
+    except tomllib.TOMLDecodeError as problem:
+        raise BadConfig(
+            f"The config file {path} is no TOML: {problem}.", hint='A line looks like port = 8420 or host = "127.0.0.1".'
+        ) from problem
+    lines = _lines(text)
+    for key, value in _flat(tables, known):
+        line = lines.get(key)
+        yield _Raw(key, value, Origin("file", f"{path}:{line}" if line else str(path)), path.parent)
+
+
+def _flat(tables: Mapping[str, Any], known: Mapping[str, Setting], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted keys and values; a table goes on until it meets a setting, below passed-on settings to the leaves."""
+    for name, value in tables.items():
+        key = f"{prefix}{name}"
+        at = known.get(key)
+        if isinstance(value, dict) and (at is None or at.passed_on):
+            yield from _flat(value, known, f"{key}.")
+        else:
+            yield key, value
+
+
+def _lines(text: str) -> dict[str, int]:
+    """The line of each key, as far as plain reading finds it; an origin without a line is no error."""
+    found: dict[str, int] = {}
+    section = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line):
+            section = re.sub(r"[\"'\s]", "", header[1]) + "."
+        elif entry := re.match(r"\s*([A-Za-z0-9_.\-\"']+)\s*=", line):
+            found.setdefault(section + re.sub(r"[\"']", "", entry[1]), number)
+    return found
+
+
+def _from_environment(environ: Mapping[str, str], known: Mapping[str, Setting], cwd: Path) -> Iterator[_Raw]:
+    handed_on = [f"{setting.key}." for setting in known.values() if setting.passed_on]
+    for name in sorted(environ):
+        if not name.startswith(PREFIX) or name in NOT_SETTINGS:
+            continue
+        written = name.removeprefix(PREFIX).replace("__", ".")
+        key = written.lower()
+        for prefix in handed_on:
+            # Other programs' keys may have capital letters: those below the prefix stay as written, unless all are capitals.
+            if key.startswith(prefix) and not (rest := written[len(prefix) :]).isupper():
+                key = prefix + rest
+        yield _Raw(key, environ[name], Origin("environment", name), cwd)
+
+
+def _from_flags(flags: Mapping[str, Flag], cwd: Path) -> Iterator[_Raw]:
+    for key, flag in flags.items():
+        if flag.value is not None:
+            yield _Raw(key, str(flag.value), Origin("flag", flag.option), cwd)
+
+
+# -- from what was written to values ----------------------------------------------------------------------------
+
+
+def _setting_of(raw: _Raw, known: Mapping[str, Setting]) -> tuple[Setting, str]:
+    """The setting that a key belongs to, and for passed-on ones the name below it."""
+    if raw.key in known and not known[raw.key].passed_on:
+        return known[raw.key], ""
+    for setting in known.values():
+        if setting.passed_on and raw.key.startswith(f"{setting.key}."):
+            return setting, raw.key.removeprefix(f"{setting.key}.")
+    if raw.key in known or any(key.startswith(f"{raw.key}.") for key in known):
+        raise BadConfig(f"`{raw.key}` ({raw.origin}) is a section, not a value.", hint=f"Write [{raw.key}] and its settings below it.")
+    near = difflib.get_close_matches(raw.key, known, n=1, cutoff=0.6)
+    if raw.origin.kind == "environment" and near:
+        hint = f"Did you mean {PREFIX}{near[0].replace('.', '__').upper()}?"
+    else:
+        hint = f"Did you mean `{near[0]}`?" if near else "`headwater config` lists every setting."
+    raise BadConfig(f"There is no setting `{raw.key}` ({raw.origin}).", hint=hint)
+
+
+def _fit(setting: Setting, raw: _Raw) -> Any:
+    """The value in the setting's type, or `BadConfig`."""
+    try:
+        value = _converted(setting.type, raw)
+        least, most = setting.about.least, setting.about.most
+        if isinstance(value, int) and ((least is not None and value < least) or (most is not None and value > most)):
+            kind = type(value)
+            raise BadInput(f"It goes from {kind(least or 0)}" + (f" to {kind(most)}." if most is not None else " upwards."))
+        return value
+    except BadInput as problem:
+        name = setting.key.rpartition(".")[2]
+        example = (
+            f"Write it such as {setting.about.example}." if setting.passed_on else f"Write it such as {name} = {setting.about.example}."
+        )
+        shown = masked(raw.key, str(raw.value) if isinstance(raw.value, str) else repr(raw.value))
+        raise BadConfig(f"`{raw.key}` cannot be {shown!r} ({raw.origin}): {problem.message}", hint=example) from None
+
+
+def _converted(kind: Any, raw: _Raw) -> Any:
+    value, typed = raw.value, raw.origin.kind == "file"
+    if get_origin(kind) is UnionType:
+        kind = get_args(kind)[0]
+    if kind is Passed:
+        return _handed_on(value)
+    if kind is int:
+        return _integer(value, typed)
+    if get_origin(kind) is tuple:
+        return _texts(value, typed)
+    if kind in (Size, Duration) and isinstance(value, int) and not isinstance(value, bool):
+        raise BadInput("A bare number has no unit.")
+    if not isinstance(value, str):
+        raise BadInput("It is a text in quotes.")
+    if not value.strip():
+        raise BadInput("It must not be empty.")
+    if kind in (Size, Duration):
+        return kind.parse(value)
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise BadInput(f"It is one of {', '.join(get_args(kind))}.")
+        return value
+    return raw.base / Path(value).expanduser() if kind is Path else value
+
+
+def _handed_on(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise BadInput("It is a text, a number, true or false.")
+
+
+def _integer(value: Any, typed: bool) -> int:
+    if typed and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if not typed and re.fullmatch(r"-?[0-9]{1,18}", value.strip()):
+        return int(value)
+    raise BadInput("It is a whole number.")
+
+
+def _texts(value: Any, typed: bool) -> tuple[str, ...]:
+    items = value if typed else [item.strip() for item in value.split(",")]
+    if not isinstance(items, list) or not items or not all(isinstance(item, str) and item.strip() for item in items):
+        raise BadInput("It is a list of texts." if typed else "It is a list of texts with commas between them.")
+    return tuple(items)
+
+
+def _build(values: Mapping[str, Any]) -> Settings:
+    sections: dict[str, dict[str, Any]] = {}
+    for key, value in values.items():
+        section, _, name = key.rpartition(".")
+        sections.setdefault(section, {})[name] = value
+    settings = Settings()
+    changed = sections.pop("", {})
+    changed.update({name: msgspec.structs.replace(getattr(settings, name), **given) for name, given in sections.items()})
+    return msgspec.structs.replace(settings, **changed)
+
+
+def _shown(key: str, value: Any) -> Any:
+    """A value for printing and JSON: as it would be written in the file, secrets masked."""
+    if value is None or (type(value) is int and not isinstance(value, bool)):
+        return value
+    if isinstance(value, tuple):
+        return [masked(key, item) for item in value]
+    return masked(key, str(value))

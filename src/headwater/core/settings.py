@@ -1,0 +1,155 @@
+"""The settings that exist, section by section: their types, defaults, and what each one does. `headwater.core.config` fills them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from headwater.core.units import Duration, Size
+
+MASK = "********"
+_SECRET = re.compile(r"passw|secret|token|credential|jaas|private|access.?key|api.?key|[.]pem$", re.IGNORECASE)
+_SECRET_IN_ADDRESS = re.compile(r"((?:passw[a-z]*|secret|token)=)[^;&\s]+|(//[^/@:\s]*:)[^/@\s]+(?=@)", re.IGNORECASE)
+
+
+class About(msgspec.Struct, frozen=True):
+    """What a setting does, and a value of it as it is written in the file."""
+
+    text: str
+    example: str
+    least: int | None = None
+    most: int | None = None
+
+
+class Passed(dict[str, str]):
+    """Settings handed on to another program as they are. Printing them never shows a secret."""
+
+    def __repr__(self) -> str:
+        return repr({key: masked(key, value) for key, value in self.items()})
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    host: Annotated[str, About("The address to listen on. Anything beyond this machine needs a token file.", '"127.0.0.1"')] = "127.0.0.1"
+    port: Annotated[int, About("The port to listen on; 0 takes a free one.", "8420", 0, 65535)] = 8420
+    token_file: Annotated[
+        Path | None, About("A file of tokens and their roles. Without one, whoever reaches the port may do anything.", '"tokens"')
+    ] = None
+    max_body: Annotated[Size, About("The largest request body.", '"64MiB"', 1)] = Size(64 << 20)
+    stop_grace: Annotated[Duration, About("How long a stopping server lets requests end.", '"30s"', 0)] = Duration(30_000)
+
+
+class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
+    engine: Annotated[Literal["embedded", "kafka"], About("Where records are kept: in files below `data`, or in Kafka.", '"embedded"')] = (
+        "embedded"
+    )
+    segment: Annotated[Size, About("The size after which a new topic's segment is closed.", '"256MiB"', 1, (2 << 30) - 1)] = Size(256 << 20)
+    max_record: Annotated[Size, About("The largest record of a new topic: key, value and headers.", '"16MiB"', 1, 48 << 20)] = Size(
+        16 << 20
+    )
+
+
+class Kafka(msgspec.Struct, frozen=True, kw_only=True):
+    bootstrap: Annotated[tuple[str, ...], About("Addresses of brokers, each host:port.", '["broker-1:9092", "broker-2:9092"]')] = ()
+    replication: Annotated[
+        int | None, About("Copies of each partition of a new topic; 3 where there are three brokers, else 1, when not set.", "3", 1, 32767)
+    ] = None
+    client: Annotated[Passed, About("Settings of the Kafka client, passed on as they are.", '"sasl.mechanism" = "PLAIN"')] = msgspec.field(
+        default_factory=Passed
+    )
+
+
+class Cassandra(msgspec.Struct, frozen=True, kw_only=True):
+    contact_points: Annotated[
+        tuple[str, ...], About("Addresses of nodes, each host or host:port (9042 without one).", '["node-1", "node-2:9042"]')
+    ] = ()
+
+
+class Spark(msgspec.Struct, frozen=True, kw_only=True):
+    master: Annotated[str, About("Where Spark runs.", '"spark://host:7077"')] = "local[*]"
+    remote: Annotated[str | None, About("The address of a Spark Connect server; `master` is then not used.", '"sc://host:15002"')] = None
+    start: Annotated[
+        Literal["lazy", "eager", "never"], About("When the server starts Spark: at first use, at once, or not at all.", '"lazy"')
+    ] = "lazy"
+    driver_memory: Annotated[Size, About("Memory of the Java process that drives Spark.", '"1GiB"', 256 << 20)] = Size(1 << 30)
+    conf: Annotated[Passed, About("Settings of Spark, passed on as they are.", '"spark.sql.shuffle.partitions" = "8"')] = msgspec.field(
+        default_factory=Passed
+    )
+
+
+class Logging(msgspec.Struct, frozen=True, kw_only=True):
+    format: Annotated[Literal["auto", "json"], About("Lines for people on a terminal and JSON elsewhere, or always JSON.", '"json"')] = (
+        "auto"
+    )
+    level: Annotated[Literal["debug", "info", "warning", "error"], About("The least important messages that are shown.", '"info"')] = "info"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that can be set. Built whole by `headwater.core.config.load`, or by hand in code and tests."""
+
+    data: Annotated[Path, About("The data directory.", '"data"')] = Path("data")
+    server: Server = Server()
+    log: LogSettings = LogSettings()
+    kafka: Kafka = Kafka()
+    cassandra: Cassandra = Cassandra()
+    spark: Spark = Spark()
+    logging: Logging = Logging()
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One setting: `server.port`."""
+
+    key: str
+    type: Any
+    about: About
+    default: Any
+
+    @property
+    def passed_on(self) -> bool:
+        """Its own keys are another program's: `kafka.client.sasl.mechanism`."""
+        return self.type is Passed
+
+
+def every_setting() -> Iterator[Setting]:
+    """All settings in the order of the file."""
+    yield from _settings_of(Settings(), "")
+
+
+def value_of(settings: Settings, key: str) -> Any:
+    """The value of a setting by its dotted key."""
+    value: Any = settings
+    for part in key.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def masked(key: str, value: str) -> str:
+    """The value as it may be printed: a secret's is hidden, and so are passwords and tokens inside an address."""
+    if _SECRET.search(key) and key != "server.token_file":
+        return MASK
+    return _SECRET_IN_ADDRESS.sub(lambda found: f"{found[1] or found[2]}{MASK}", value)
+
+
+def as_map(settings: Settings) -> Mapping[str, Any]:
+    """Every value by its dotted key, the passed-on ones one by one."""
+    values: dict[str, Any] = {}
+    for setting in every_setting():
+        value = value_of(settings, setting.key)
+        if setting.passed_on:
+            values.update({f"{setting.key}.{name}": text for name, text in value.items()})
+        else:
+            values[setting.key] = value
+    return values
+
+
+def _settings_of(section: msgspec.Struct, prefix: str) -> Iterator[Setting]:
+    for name, hint in get_type_hints(type(section), include_extras=True).items():
+        default = getattr(section, name)
+        if get_origin(hint) is Annotated:
+            kind, about = get_args(hint)
+            yield Setting(key=f"{prefix}{name}", type=kind, about=about, default=default)
+        else:
+            yield from _settings_of(default, f"{prefix}{name}.")
