@@ -1,0 +1,39 @@
+"""Real servers for tests and for people: fetched from public packages, started, probed, stopped.
+
+    from tools.services import up, down
+
+    running = up("kafka", "cassandra")
+    running.kafka                        # "127.0.0.1:9092"
+    running.kill("broker-1"); running.restart("broker-1")
+    down()
+
+On the command line: `python -m tools.services up kafka`. A second `up` finds what runs already.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tools.services.place import Place, Say, say_on_stderr
+from tools.services.running import KINDS, Running, matching
+from tools.services.runner import Runner, of_kind
+
+__all__ = ["KINDS", "Place", "Runner", "Running", "down", "up"]
+
+
+def up(*kinds: str, brokers: int = 1, run: str | Path | None = None, kept: bool = True, say: Say = say_on_stderr) -> Running:
+    """Start these kinds of servers, or find them running. `kept=False`: for a test run, which stops what nobody else wants.
+
+    Errors: `Unreachable` when a server's files cannot be had, `Unsupported` off Linux, `Unavailable` with the end of its log when it does
+    not start; then nothing that this call started for that server is left running.
+    """
+    runner = Runner(Place.usual(run, say=say))
+    servers = [of_kind(kind, KINDS)(brokers) if kind == "kafka" else of_kind(kind, KINDS)() for kind in kinds]
+    found = {server.name: runner.up(server, kept=kept)[1] for server in servers}
+    return Running(runner, tuple(found), frozenset(name for name, was in found.items() if was))
+
+
+def down(*names: str, run: str | Path | None = None, clear: bool = False, say: Say = say_on_stderr) -> list[str]:
+    """Stop these servers, by kind or by name; all of them when none is named. Returns the names of those that ran."""
+    runner = Runner(Place.usual(run, say=say))
+    return [name for name in matching(runner, names) if runner.down(name, clear=clear)]

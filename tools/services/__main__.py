@@ -1,0 +1,126 @@
+"""The command line: python -m tools.services up|down|status|env|pin"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+from headwater.core.errors import HeadwaterError
+from headwater.spark.java import find_java
+from tools.services import KINDS, Place, Runner, down, up
+from tools.services.jars import HERE, fetch, sha256
+from tools.services.state import State
+
+
+def main(words: list[str] | None = None) -> int:
+    asked = parser().parse_args(words)
+    try:
+        return int(asked.do(asked) or 0)
+    except HeadwaterError as problem:
+        print(f"services: {problem}", file=sys.stderr)
+        return problem.exit_code
+    except KeyboardInterrupt:
+        return 130
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="python -m tools.services", description="Real servers for tests and for people.")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, do: object, text: str) -> argparse.ArgumentParser:
+        one = commands.add_parser(name, help=text, description=text)
+        one.add_argument("--run", metavar="DIR", help="the run folder (default: $HEADWATER_SERVICES, or run/ in the cache folder)")
+        one.set_defaults(do=do)
+        return one
+
+    one = command("up", do_up, "Start servers, or find them running.")
+    one.add_argument("names", nargs="+", choices=sorted(KINDS), metavar="NAME", help=", ".join(sorted(KINDS)))
+    one.add_argument("--brokers", type=int, default=1, help="Kafka's brokers: 1 or 3")
+    one.add_argument("--json", action="store_true")
+    one = command("down", do_down, "Stop servers: those named, or all.")
+    one.add_argument("names", nargs="*", metavar="NAME")
+    one.add_argument("--clear", action="store_true", help="remove their data and logs too")
+    one = command("status", do_status, "Tell what runs, and where.")
+    one.add_argument("--json", action="store_true")
+    command("env", do_env, "Print the settings that point headwater at what runs, for `eval`.")
+    one = command(
+        "pin", do_pin, "Fetch a server's jars anew and write their digests into jars.sha256; look at the change before committing it."
+    )
+    one.add_argument("name", help="a configuration of ivy.xml")
+    return top
+
+
+def do_up(asked: argparse.Namespace) -> None:
+    running = up(*asked.names, brokers=asked.brokers, run=asked.run)
+    states = {name: known for name, known in running.runner.states().items() if name in running.names}
+    if asked.json:
+        print(json.dumps([described(running.runner, name, known) for name, known in states.items()], indent=2))
+        return
+    for name, known in states.items():
+        print(f"{name}\t{known.address}\t{'was running' if name in running.found else 'started'}")
+
+
+def do_down(asked: argparse.Namespace) -> None:
+    stopped = down(*asked.names, run=asked.run, clear=asked.clear)
+    print(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
+
+
+def do_status(asked: argparse.Namespace) -> None:
+    runner = Runner(Place.usual(asked.run))
+    found = [described(runner, name, known) for name, known in runner.states().items()]
+    if asked.json:
+        print(json.dumps(found, indent=2))
+    elif not found:
+        print(f"nothing runs (in {runner.place.run})")
+    else:
+        for one in found:
+            print(f"{one['name']}\t{one['state']}\t{one['address']}")
+            for node in one["nodes"]:
+                print(f"  {node['name']}\t{'pid ' + str(node['pid']) if node['pid'] else 'ended'}\t{node['log']}")
+
+
+def do_env(asked: argparse.Namespace) -> None:
+    for known in Runner(Place.usual(asked.run)).states().values():
+        if known.ready:
+            for name, value in known.settings.items():
+                print(f"export {name}={shlex.quote(value)}")
+
+
+def do_pin(asked: argparse.Namespace) -> None:
+    place, path = Place.usual(asked.run), HERE / "jars.sha256"
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / asked.name
+        fetch(asked.name, folder, place, find_java(), ivy=HERE / "ivy.xml")
+        lines = (
+            [line for line in path.read_text().splitlines() if not line.split()[1].startswith(f"{asked.name}/")] if path.exists() else []
+        )
+        lines += [f"{sha256(jar)}  {asked.name}/{jar.name}" for jar in folder.iterdir()]
+    path.write_text("".join(f"{line}\n" for line in sorted(lines, key=lambda line: line.split()[1])))
+    print(f"{path.name} now lists {sum(f'  {asked.name}/' in line for line in lines)} jars for {asked.name}")
+
+
+def described(runner: Runner, name: str, known: State) -> dict[str, object]:
+    alive = [node.alive() for node in known.nodes]
+    return {
+        "name": name,
+        "state": "up" if known.ready else "partly up" if any(alive) else "ended",
+        "address": known.address,
+        "kept": known.kept,
+        "nodes": [
+            {
+                "name": node.name,
+                "pid": node.process.pid if node.process and node.alive() else None,
+                "ports": node.ports,
+                "log": str(runner.folder(name) / node.name / "server.log"),
+            }
+            for node in known.nodes
+        ],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

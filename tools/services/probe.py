@@ -1,0 +1,58 @@
+"""Is a server ready? Each probe asks one question of its protocol and is content with nothing but the right answer."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import struct
+from typing import Any
+
+SECONDS = 2.0
+
+
+def kafka(port: int, host: str = "127.0.0.1") -> bool:
+    """ApiVersions, version 0, is answered without an error."""
+    client = b"headwater"
+    body = struct.pack(">hhih", 18, 0, 7, len(client)) + client
+    answer = _ask(host, port, struct.pack(">i", len(body)) + body, 10)
+    if len(answer) < 10:
+        return False
+    _size, correlation, error = struct.unpack(">iih", answer)
+    return (correlation, error) == (7, 0)
+
+
+def cassandra(port: int, host: str = "127.0.0.1") -> bool:
+    """OPTIONS is answered by SUPPORTED."""
+    answer = _ask(host, port, struct.pack(">BBhBi", 4, 0, 0, 5, 0), 9)
+    return len(answer) == 9 and answer[0] == 0x84 and answer[4] == 6
+
+
+def json_page(port: int, path: str, host: str = "127.0.0.1") -> dict[str, Any] | None:
+    """The JSON object that an HTTP server gives at `path`; None when it gives none."""
+    connection = http.client.HTTPConnection(host, port, timeout=SECONDS)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        page = json.loads(answer.read()) if answer.status == 200 else None
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+    finally:
+        connection.close()
+    return page if isinstance(page, dict) else None
+
+
+def _ask(host: str, port: int, question: bytes, size: int) -> bytes:
+    """The first `size` bytes of the answer; fewer when the server hangs up, none when nobody is there."""
+    answer = b""
+    try:
+        with socket.create_connection((host, port), timeout=SECONDS) as connection:
+            connection.sendall(question)
+            while len(answer) < size:
+                part = connection.recv(size - len(answer))
+                if not part:
+                    break
+                answer += part
+    except OSError:
+        return b""
+    return answer
