@@ -15,7 +15,8 @@ HeadwaterError
  ├ Conflict       409  exit 4    somebody else was first; nothing changed
  │  ├ AlreadyExists
  │  ├ Fenced
- │  └ NotOwner    421
+ │  ├ NotOwner    421
+ │  └ WrongEngine      the directory belongs to the other engine
  ├ Unavailable    503  exit 6    try again, perhaps after doing what the hint says
  │  ├ Closed
  │  ├ DiskFull    507
@@ -95,6 +96,10 @@ class BadType(BadInput):
     status = 415
 
 
+class NewerFormat(BadInput):
+    """The directory was written by a later headwater, in a format that this one does not know."""
+
+
 class TooLarge(BadInput):
     """A record, batch or request above its limit."""
 
@@ -145,6 +150,10 @@ class NotOwner(Conflict):
     """Another process owns the partition; ask that one."""
 
     status = 421
+
+
+class WrongEngine(Conflict):
+    """The directory's log is kept by another engine than the one configured."""
 
 
 class Unavailable(HeadwaterError):

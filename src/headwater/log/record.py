@@ -50,7 +50,9 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not 1 <= self.segment < 2 << 30:
-            raise BadInput(f"A segment of {self.segment} bytes is not possible.", hint="Give a size from 1 byte to below 2 GiB, such as 256MiB.")
+            raise BadInput(
+                f"A segment of {self.segment} bytes is not possible.", hint="Give a size from 1 byte to below 2 GiB, such as 256MiB."
+            )
         if not 1 <= self.max_record <= 48 << 20:
             raise BadInput(f"A largest record of {self.max_record} bytes is not possible.", hint="Give a size up to 48MiB.")
         if self.period < 0:

@@ -1,0 +1,157 @@
+"""Durable files behind a small seam: every call that can lose data goes through a `Files`, so that tests can fail the Nth of them.
+
+Only what changes the disk is here, plus what a failure test must see in order with it. Reading is done with plain `os` and `mmap`.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from headwater.core.errors import DiskFull, HeadwaterError, ReadOnly, Unavailable
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+class Files:
+    """The machine's file system. Every method raises `OSError` as the system gives it."""
+
+    def open(self, path: Path, flags: int) -> int:
+        """A descriptor that is not inherited by programs started from here."""
+        return os.open(path, flags | os.O_CLOEXEC, 0o644)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def pwritev(self, fd: int, parts: Sequence[bytes | memoryview], position: int) -> int:
+        """Write what the system takes at once; return how many bytes that was."""
+        return os.pwritev(fd, parts, position)
+
+    def truncate(self, fd: int, length: int) -> None:
+        os.ftruncate(fd, length)
+
+    def datasync(self, fd: int) -> None:
+        """Return once the file's bytes, and the length needed to find them, are on disk."""
+        os.fdatasync(fd)
+
+    def sync(self, fd: int) -> None:
+        os.fsync(fd)
+
+    def rename(self, old: Path, new: Path) -> None:
+        os.rename(old, new)
+
+    def unlink(self, path: Path) -> None:
+        os.unlink(path)
+
+    def mkdir(self, path: Path) -> None:
+        os.mkdir(path)
+
+    def rmdir(self, path: Path) -> None:
+        os.rmdir(path)
+
+    def sync_dir(self, path: Path) -> None:
+        """Return once the names in a directory are on disk."""
+        fd = self.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            self.sync(fd)
+        finally:
+            self.close(fd)
+
+
+def write_all(files: Files, fd: int, parts: Sequence[bytes | memoryview], position: int) -> int:
+    """Write every byte, however many calls the system needs; return the count."""
+    total = sum(len(part) for part in parts)
+    done = files.pwritev(fd, parts, position)
+    if done < total:
+        rest = memoryview(b"".join(parts))
+        while done < total:
+            done += files.pwritev(fd, [rest[done:]], position + done)
+    return total
+
+
+def replace(files: Files, path: Path, data: bytes) -> None:
+    """Put `data` in the place of `path`, all or nothing, and durable: a crash leaves the old bytes or the new ones."""
+    temporary = path.with_name(path.name + ".tmp")
+    fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        write_all(files, fd, [data], 0)
+        files.sync(fd)  # before the rename: otherwise a power cut can leave the new name with no bytes
+    finally:
+        files.close(fd)
+    files.rename(temporary, path)
+    files.sync_dir(path.parent)
+
+
+def make_dirs(files: Files, path: Path) -> None:
+    """`mkdir -p`, with every new name durable in its parent."""
+    missing = []
+    while not path.is_dir():
+        missing.append(path)
+        path = path.parent
+    for folder in reversed(missing):
+        try:
+            files.mkdir(folder)
+        except FileExistsError:
+            continue  # another process was faster
+        files.sync_dir(folder.parent)
+
+
+class FileLock:
+    """`flock` on a file of its own. Held by the open descriptor, so the system lets go of it when the process dies.
+
+    A child made by fork shares the descriptor's lock; `forget` closes it there, because unlocking it would unlock the parent.
+    """
+
+    def __init__(self, files: Files, path: Path, *, create: bool = True) -> None:
+        self._files = files
+        self.fd = files.open(path, (os.O_RDWR | os.O_CREAT) if create else os.O_RDONLY)
+
+    def exclusive(self) -> None:
+        fcntl.flock(self.fd, fcntl.LOCK_EX)
+
+    def try_exclusive(self) -> bool:
+        try:
+            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def shared(self) -> None:
+        fcntl.flock(self.fd, fcntl.LOCK_SH)
+
+    def release(self) -> None:
+        fcntl.flock(self.fd, fcntl.LOCK_UN)
+
+    def forget(self) -> None:
+        """Close the descriptor. In a forked child the parent keeps its lock; elsewhere the lock ends. Closing twice is no error."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+def boot_id() -> bytes:
+    """16 bytes that differ after every start of the machine: what was in memory before another boot is gone."""
+    try:
+        return bytes.fromhex(Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", ""))
+    except OSError:
+        return bytes(16)  # never equal to a stored one, see CommitPage: unknown boots are treated as other boots
+
+
+def explained(error: OSError, path: Path | str) -> HeadwaterError:
+    """The error of ours that says what an `OSError` on `path` means."""
+    if error.errno in FULL:
+        return DiskFull(
+            f"No space left on the disk of {path}; nothing was appended.",
+            hint="Free some space, then append again: reading goes on meanwhile.",
+        )
+    if error.errno in FORBIDDEN:
+        return ReadOnly(
+            f"{path} cannot be written by this process ({error.strerror}).", hint="Change its permissions, or open it with read_only=True."
+        )
+    return Unavailable(
+        f"Writing to {path} failed ({error.strerror}); nothing was appended.", hint="Look at the machine's disk, then try again."
+    )

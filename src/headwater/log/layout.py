@@ -1,0 +1,174 @@
+"""The bytes of a record and of a batch. Pure: nothing here opens a file.
+
+A record, big-endian:  offset 8 | message length 4 (= 8 + K + D) | timestamp 8 (ms) | mode 1 | key length 4 | key K | data length 4 | data D
+
+The mode byte:  bits 0-1 mode, bits 2-4 op, bit 5 null value, bit 6 the data begins with a header block,
+bit 7 the record is the last of its batch and its data ends with the trailer. A null key has length FFFFFFFF and no bytes.
+
+Header block:  block length 4 (of what follows) | count 2 | per header: name length 2 | name | value length 4 (FFFFFFFF: null) | value
+Trailer:       durable end 8 | batch length 4 | crc32c 4, over everything in the batch before the crc
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from google_crc32c import value as crc32c
+
+from headwater.core.errors import BadInput, TooLarge
+from headwater.log.record import Header, Record
+
+HEAD = struct.Struct(">QIQBI")  # offset, message length, timestamp, mode, key length
+U16, U32, U64 = struct.Struct(">H"), struct.Struct(">I"), struct.Struct(">Q")
+TRAILER = struct.Struct(">QII")
+NULL = 0xFFFFFFFF
+BEFORE_MESSAGE = 21  # bytes of a record that its message length does not count
+SMALLEST = 29  # bytes of a record with neither key nor data
+NO_VALUE, HEADERS, LAST = 0x20, 0x40, 0x80
+MAX_BATCH = 64 << 20
+_VECTOR = 48  # from this many records on, numpy patches offsets faster than a loop
+
+
+class Batch(NamedTuple):
+    """Encoded records that still lack their offsets and their seal."""
+
+    buffer: bytearray
+    starts: Sequence[int] | np.ndarray[tuple[int], np.dtype[np.uint32]]
+    count: int
+
+
+def encode_headers(headers: Sequence[Header]) -> bytes:
+    """The header block, its length first."""
+    parts = [U16.pack(len(headers))]
+    for name, value in headers:
+        text = name.encode()
+        if len(text) > 0xFFFF:
+            raise TooLarge(f"A header's name of {len(text)} bytes is too long.", hint="Keep it below 64 KiB.")
+        parts += [U16.pack(len(text)), text]
+        parts += [U32.pack(NULL)] if value is None else [U32.pack(len(value)), value]
+    block = b"".join(parts)
+    return U32.pack(len(block)) + block
+
+
+def decode_headers(block: bytes | memoryview) -> tuple[Header, ...]:
+    """What `encode_headers` was given."""
+    (count,) = U16.unpack_from(block, 4)
+    at, headers = 6, []
+    for _ in range(count):
+        (length,) = U16.unpack_from(block, at)
+        name = bytes(block[at + 2 : at + 2 + length]).decode()
+        at += 2 + length
+        (length,) = U32.unpack_from(block, at)
+        at += 4
+        if length == NULL:
+            headers.append((name, None))
+        else:
+            headers.append((name, bytes(block[at : at + length])))
+            at += length
+    return tuple(headers)
+
+
+def _record(record: Record, now: int, limit: int, seal: int) -> list[bytes]:
+    """One record in pieces, for the cases that the quick path does not know. `seal`: 16 where the trailer follows, else 0."""
+    key, value = record.key or b"", record.value or b""
+    block = encode_headers(record.headers) if record.headers else b""
+    if not (0 <= record.mode <= 3 and 0 <= record.op <= 7):
+        raise BadInput(f"Mode {record.mode} and op {record.op} do not fit into a record.", hint="Mode is 0 to 3, op 0 to 7.")
+    size = len(key) + len(value) + len(block)
+    if size > limit:
+        raise too_large(size, limit)
+    mode = record.mode | record.op << 2
+    mode |= (NO_VALUE if record.value is None else 0) | (HEADERS if block else 0) | (LAST if seal else 0)
+    timestamp = now if record.timestamp is None else record.timestamp
+    if not 0 <= timestamp < 1 << 63:
+        raise BadInput(f"{timestamp} is no timestamp.", hint="Give milliseconds since 1970, or None.")
+    data = len(block) + len(value) + seal
+    head = HEAD.pack(0, 8 + len(key) + data, timestamp, mode, NULL if record.key is None else len(key))
+    return [head, key, U32.pack(data), block, value]
+
+
+def too_large(size: int, limit: int) -> TooLarge:
+    return TooLarge(
+        f"A record of {size} bytes is larger than the topic's limit of {limit}.",
+        hint="Store it elsewhere and append its address, or raise log.max_record for new topics.",
+    )
+
+
+def encode(records: Sequence[Record], *, now: int, limit: int = 16 << 20) -> Batch:
+    """Encode records as one batch, offsets and seal left open: that is done under the partition's lock, this outside.
+
+    Errors: `BadInput` for no records, `TooLarge` for a record above `limit` bytes or a batch above 64 MiB.
+    """
+    last = len(records) - 1
+    if last < 0:
+        raise BadInput("An empty batch cannot be appended.", hint="Append at least one record.")
+    parts: list[bytes] = []
+    lengths: list[int] = []
+    add, measure, columns = parts.append, lengths.append, msgspec.structs.astuple
+    key_length = value_length = message = -1
+    pack = HEAD.pack
+    for record in records[:last]:
+        key, value, headers, timestamp, mode, op, _ = columns(record)
+        if key is None or value is None or headers or mode or op or timestamp is not None:
+            pieces = b"".join(_record(record, now, limit, 0))
+            add(pieces)
+            measure(len(pieces))
+            continue
+        k, v = len(key), len(value)
+        if k != key_length or v != value_length:  # batches are mostly of one shape: make its packer once
+            if k + v > limit:
+                raise too_large(k + v, limit)
+            key_length, value_length, message = k, v, 8 + k + v
+            pack = struct.Struct(f">QIQBI{k}sI{v}s").pack
+        add(pack(0, message, now, 0, k, key, v, value))
+        measure(message + BEFORE_MESSAGE)
+    parts += _record(records[last], now, limit, TRAILER.size)
+    parts.append(bytes(TRAILER.size))
+    buffer = bytearray().join(parts)
+    if len(buffer) > MAX_BATCH:
+        raise TooLarge(f"A batch of {len(buffer)} bytes is larger than 64 MiB.", hint="Append it in several batches.")
+    if last == 0:
+        return Batch(buffer, (0,), 1)
+    starts = np.zeros(last + 1, np.uint32)
+    np.cumsum(lengths, dtype=np.uint32, out=starts[1:])
+    return Batch(buffer, starts, last + 1)
+
+
+def seal(batch: Batch, offset: int, durable: int) -> None:
+    """Give a batch its offsets, the durable end as known now, its length and its checksum. May be done again with others."""
+    buffer = batch.buffer
+    if batch.count < _VECTOR:
+        for i, start in enumerate(batch.starts):
+            U64.pack_into(buffer, start, offset + i)
+    else:
+        overlapping = np.ndarray((len(buffer) - 7,), ">u8", buffer, 0, (1,))
+        overlapping[batch.starts] = np.arange(offset, offset + batch.count, dtype=np.uint64)
+    end = len(buffer)
+    TRAILER.pack_into(buffer, end - 16, durable, end, 0)
+    U32.pack_into(buffer, end - 4, crc32c(np.frombuffer(buffer, np.uint8, end - 4)))  # numpy: no copy, and memoryviews are refused
+
+
+def decode(data: bytes | memoryview, at: int) -> Record:
+    """The record that begins at `at`. The bytes must have been checked."""
+    offset, message, timestamp, bits, key_length = HEAD.unpack_from(data, at)
+    at += HEAD.size
+    end = at + message - 4
+    key = None
+    if key_length != NULL:
+        key = bytes(data[at : at + key_length])
+        at += key_length
+    at += 4
+    if not bits & 0xE0:
+        return Record(key, bytes(data[at:end]), (), timestamp, bits & 3, bits >> 2 & 7, offset)
+    if bits & LAST:
+        end -= TRAILER.size
+    headers: tuple[Header, ...] = ()
+    if bits & HEADERS:
+        stop = at + 4 + U32.unpack_from(data, at)[0]
+        headers = decode_headers(data[at:stop])
+        at = stop
+    return Record(key, None if bits & NO_VALUE else bytes(data[at:end]), headers, timestamp, bits & 3, bits >> 2 & 7, offset)

@@ -1,0 +1,158 @@
+"""The commit page: 4 KiB of shared memory through which the processes that use one partition agree.
+
+It is the quick truth while somebody is alive, and worth nothing after another boot. Words are native, aligned and 8 bytes wide, so that
+a store is never seen half done (`struct` packs byte by byte: torn values were seen in 1 of 100 reads). Tail and durable end are triples in
+two slots with a counter: the idle slot is written, then the counter moves on, so that a kill in between leaves the old triple whole.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from headwater.core.files import Files, write_all
+
+SIZE = 4096
+_BOOT, _DIRTY, _FAILURES, _GENERATION, _EPOCH, _DURABLE, _TICK, _DELETED = 0, 2, 3, 4, 5, 6, 7, 8
+_TAIL_COUNTER, _TAIL_SLOTS = 16, 17
+_END_COUNTER, _END_SLOTS = 24, 25
+
+
+class Place(NamedTuple):
+    """A position in a partition: in the segment that begins at offset `base`, at byte `position`, where `offset` comes next."""
+
+    base: int
+    position: int
+    offset: int
+
+
+class CommitPage:
+    """The mapped page. Whoever changes it holds the partition's lock; readers need none."""
+
+    def __init__(self, files: Files, path: Path, *, writable: bool) -> None:
+        fd = files.open(path, os.O_RDWR | os.O_CREAT if writable else os.O_RDONLY)
+        try:
+            if writable and os.fstat(fd).st_size != SIZE:
+                write_all(files, fd, [bytes(SIZE)], 0)  # never sparse: on a full disk a store into a hole would kill the process
+                files.truncate(fd, SIZE)
+            protection = mmap.PROT_READ | mmap.PROT_WRITE if writable else mmap.PROT_READ
+            self._map = mmap.mmap(fd, SIZE, mmap.MAP_SHARED, protection)
+        finally:
+            files.close(fd)
+        self._words = memoryview(self._map).cast("Q")
+
+    def close(self) -> None:
+        self._words.release()
+        self._map.close()
+
+    # -- single words ---------------------------------------------------------------------------------------
+
+    @property
+    def boot(self) -> bytes:
+        return self._words[_BOOT : _BOOT + 2].tobytes()
+
+    @boot.setter
+    def boot(self, value: bytes) -> None:
+        self._words[_BOOT : _BOOT + 2] = memoryview(value).cast("Q")
+
+    @property
+    def dirty(self) -> bool:
+        """A writer was between its first byte and moving the tail when this was set."""
+        return self._words[_DIRTY] != 0
+
+    @dirty.setter
+    def dirty(self, value: bool) -> None:
+        self._words[_DIRTY] = int(value)
+
+    @property
+    def failures(self) -> int:
+        """Grows by two with every failed sync; odd while it is not repaired. A plain flag would be missed by a writer asleep during the repair."""
+        return self._words[_FAILURES]
+
+    @failures.setter
+    def failures(self, value: int) -> None:
+        self._words[_FAILURES] = value
+
+    @property
+    def generation(self) -> int:
+        """The manifest's generation: whoever has an older one reads it again."""
+        return self._words[_GENERATION]
+
+    @generation.setter
+    def generation(self, value: int) -> None:
+        self._words[_GENERATION] = value
+
+    @property
+    def epoch(self) -> int:
+        """The newest claim; 0 while nobody has claimed the partition."""
+        return self._words[_EPOCH]
+
+    @epoch.setter
+    def epoch(self, value: int) -> None:
+        self._words[_EPOCH] = value
+
+    @property
+    def durable_offset(self) -> int:
+        """Readers read below this offset. Stored last of all."""
+        return self._words[_DURABLE]
+
+    @property
+    def tick(self) -> int:
+        """When the manifest was last replaced, in monotonic nanoseconds."""
+        return self._words[_TICK]
+
+    @tick.setter
+    def tick(self, value: int) -> None:
+        self._words[_TICK] = value
+
+    @property
+    def deleted(self) -> bool:
+        """The topic is gone; the files are kept alive only by open descriptors."""
+        return self._words[_DELETED] != 0
+
+    @deleted.setter
+    def deleted(self, value: bool) -> None:
+        self._words[_DELETED] = int(value)
+
+    # -- triples --------------------------------------------------------------------------------------------
+
+    @property
+    def tail(self) -> Place:
+        """Where the next batch goes."""
+        return self._triple(_TAIL_COUNTER, _TAIL_SLOTS)
+
+    @tail.setter
+    def tail(self, place: Place) -> None:
+        self._store(_TAIL_COUNTER, _TAIL_SLOTS, place)
+
+    @property
+    def durable(self) -> Place:
+        """Up to where everything is synced."""
+        return self._triple(_END_COUNTER, _END_SLOTS)
+
+    @durable.setter
+    def durable(self, place: Place) -> None:
+        self._store(_END_COUNTER, _END_SLOTS, place)
+        self._words[_DURABLE] = place.offset
+
+    def durable_beyond(self, offset: int) -> None:
+        """Let readers ask for records up to `offset` although the bytes end before: they must meet the damage, not an early end."""
+        self._words[_DURABLE] = offset
+
+    def _triple(self, counter: int, slots: int) -> Place:
+        words = self._words
+        while True:
+            now = words[counter]
+            at = slots + 3 * (now & 1)
+            place = Place(words[at], words[at + 1], words[at + 2])
+            if words[counter] - now < 2:  # after two moves the slot read from may have been under way
+                return place
+
+    def _store(self, counter: int, slots: int, place: Place) -> None:
+        words = self._words
+        now = words[counter] + 1
+        at = slots + 3 * (now & 1)
+        words[at], words[at + 1], words[at + 2] = place
+        words[counter] = now

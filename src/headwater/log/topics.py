@@ -1,0 +1,119 @@
+"""Topics as directories: `<data>/log/<topic>/topic.json` says what a topic is; without that file there is no topic."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from headwater.core.errors import AlreadyExists, Damaged, NewerFormat, UnknownTopic
+from headwater.core.files import FileLock, Files, make_dirs, replace
+from headwater.core.ids import Ids
+from headwater.log.record import Topic, TopicSettings, check_partitions, check_topic_name
+
+FORMAT = 1
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    format: int
+    topic: Topic
+
+
+class Topics:
+    """The topics below one directory. Creating and deleting are atomic, and safe from several processes."""
+
+    def __init__(self, folder: Path, *, files: Files, ids: Ids) -> None:
+        self.folder, self._files, self._ids = folder, files, ids
+
+    def create(self, name: str, partitions: int, settings: TopicSettings | None) -> Topic:
+        check_topic_name(name)
+        check_partitions(partitions)
+        make_dirs(self._files, self.folder)
+        with self._locked():
+            self._sweep()
+            found = self._load(name)
+            if found is not None:
+                if found.partitions != partitions:
+                    raise AlreadyExists(
+                        f"Topic {name} has {found.partitions} partitions, not {partitions}.",
+                        hint="A partition count never changes, because keys would move: create another topic and copy the records.",
+                    )
+                if settings is not None and found.settings != settings:
+                    raise AlreadyExists(f"Topic {name} exists with other settings.", hint=f"See them with `headwater log stats {name}`.")
+                return found
+            topic = Topic(name, partitions, settings or TopicSettings(), self._ids())
+            for number in range(partitions):
+                make_dirs(self._files, self.folder / name / str(number))
+            replace(
+                self._files,
+                self.folder / name / "topic.json",
+                msgspec.json.format(msgspec.json.encode(_Stored(FORMAT, topic)), indent=2) + b"\n",
+            )
+            return topic
+
+    def list(self) -> list[Topic]:
+        if not self.folder.is_dir():
+            return []
+        names = sorted(
+            path.name for path in self.folder.iterdir() if (path / "topic.json").is_file() and not path.name.startswith(".deleted-")
+        )
+        return [topic for topic in map(self._load, names) if topic is not None]
+
+    def get(self, name: str) -> Topic:
+        check_topic_name(name)
+        found = self._load(name)
+        if found is None:
+            raise UnknownTopic(
+                f"There is no topic {name}.",
+                hint=f"Create it with `headwater log create {name}`, or list topics with `headwater log topics`.",
+            )
+        return found
+
+    def delete(self, name: str) -> None:
+        """The directory gets another name in one step, then goes. A crash in between leaves a name that the next change sweeps."""
+        with self._locked():
+            self._sweep()
+            self.get(name)
+            gone = self.folder / f".deleted-{name}-{self._ids()}"
+            self._files.rename(self.folder / name, gone)
+            self._files.sync_dir(self.folder)
+            self._remove(gone)
+
+    def _load(self, name: str) -> Topic | None:
+        path = self.folder / name / "topic.json"
+        try:
+            raw = path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        try:
+            stored = msgspec.json.decode(raw, type=_Stored)
+        except msgspec.MsgspecError as error:
+            raise Damaged(f"{path} cannot be read: {error}.", hint="Restore it from a copy.") from error
+        if stored.format > FORMAT:
+            raise NewerFormat(f"{path} has format {stored.format}; this headwater knows up to {FORMAT}.", hint="Use a newer headwater.")
+        return stored.topic
+
+    def _sweep(self) -> None:
+        for path in self.folder.glob(".deleted-*"):
+            self._remove(path)
+
+    def _remove(self, path: Path) -> None:
+        for inside, folders, names in os.walk(path, topdown=False):
+            for file in names:
+                self._files.unlink(Path(inside) / file)
+            for folder in folders:
+                self._files.rmdir(Path(inside) / folder)
+        shutil.rmtree(path, ignore_errors=True)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        lock = FileLock(self._files, self.folder / "lock")
+        try:
+            lock.exclusive()
+            yield
+        finally:
+            lock.forget()
