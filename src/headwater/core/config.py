@@ -19,7 +19,9 @@ from headwater.core.units import Duration, Size
 
 FILE = "headwater.toml"
 PREFIX = "HEADWATER_"
-NOT_SETTINGS = frozenset({"HEADWATER_CONFIG", "HEADWATER_TOKEN"})  # the file's path; the token a client sends
+# Variables that are no settings: this file's path, the token a client sends, where things that can be made again are kept, and what
+# the servers for development (tools/services) look at.
+NOT_SETTINGS = frozenset({"HEADWATER_CONFIG", "HEADWATER_TOKEN", "HEADWATER_CACHE", "HEADWATER_SERVICES", "HEADWATER_IVY_SETTINGS"})
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -220,7 +222,7 @@ def _converted(kind: Any, raw: _Raw) -> Any:
     if kind is int:
         return _integer(value, typed)
     if get_origin(kind) is tuple:
-        return _texts(value, typed)
+        return _texts(value)
     if kind in (Size, Duration) and isinstance(value, int) and not isinstance(value, bool):
         raise BadInput("A bare number has no unit.")
     if not isinstance(value, str):
@@ -252,10 +254,10 @@ def _integer(value: Any, typed: bool) -> int:
     raise BadInput("It is a whole number.")
 
 
-def _texts(value: Any, typed: bool) -> tuple[str, ...]:
-    items = value if typed else [item.strip() for item in value.split(",")]
+def _texts(value: Any) -> tuple[str, ...]:
+    items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
     if not isinstance(items, list) or not items or not all(isinstance(item, str) and item.strip() for item in items):
-        raise BadInput("It is a list of texts." if typed else "It is a list of texts with commas between them.")
+        raise BadInput("It is a list of texts, or one text with commas.")
     return tuple(items)
 
 

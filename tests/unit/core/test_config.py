@@ -79,7 +79,7 @@ def test_lists_units_choices_and_passed_on_settings(tmp_path: Path, write) -> No
         engine = "kafka"
         segment = "1GiB"
         [kafka]
-        bootstrap = ["a:1", "b:2"]
+        bootstrap = "a:1, b:2"
         replication = 3
         [kafka.client]
         sasl.mechanism = "PLAIN"
@@ -171,7 +171,7 @@ def test_a_key_like_nothing_known_points_to_the_list(tmp_path: Path, write) -> N
         ('[log]\nsegment = "2GiB"', "from 1B to", 'segment = "256MiB"'),
         ('[log]\nmax_record = "49MiB"', "from 1B to 48MiB", 'max_record = "16MiB"'),
         ('[log]\nengine = "pulsar"', "one of embedded, kafka", 'engine = "embedded"'),
-        ('[kafka]\nbootstrap = "a:1"', "list of texts", "bootstrap = ["),
+        ('[kafka]\nbootstrap = "a:1,"', "list of texts", "bootstrap = ["),
         ("[kafka]\nbootstrap = [1]", "list of texts", "bootstrap = ["),
         ("[kafka]\nbootstrap = []", "list of texts", "bootstrap = ["),
         ("[kafka]\nreplication = 0", "from 1 to", "replication = 3"),
