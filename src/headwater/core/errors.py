@@ -6,6 +6,7 @@ HeadwaterError
  │  ├ BadConfig        exit 2
  │  ├ BadMethod   405
  │  ├ BadType     415
+ │  ├ NewerFormat      a later headwater wrote it
  │  ├ TooLarge    413
  │  └ Unsupported      this engine does not offer it
  ├ NotFound       404  exit 3
