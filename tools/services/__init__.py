@@ -15,8 +15,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tools.services.place import Place, Say, say_on_stderr
-from tools.services.running import KINDS, Running, matching
 from tools.services.runner import Runner, of_kind
+from tools.services.running import KINDS, Running, matching
 
 __all__ = ["KINDS", "Place", "Runner", "Running", "down", "up"]
 

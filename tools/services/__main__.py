@@ -8,6 +8,7 @@ import shlex
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from headwater.core.errors import HeadwaterError
 from headwater.spark.java import find_java
@@ -103,7 +104,7 @@ def do_pin(asked: argparse.Namespace) -> None:
     print(f"{path.name} now lists {sum(f'  {asked.name}/' in line for line in lines)} jars for {asked.name}")
 
 
-def described(runner: Runner, name: str, known: State) -> dict[str, object]:
+def described(runner: Runner, name: str, known: State) -> dict[str, Any]:
     alive = [node.alive() for node in known.nodes]
     return {
         "name": name,

@@ -69,7 +69,7 @@ class Jars:
                 if problem := difference(new, self.wanted):
                     raise Damaged(
                         f"What was fetched for {self.server} is refused: {problem}.",
-                        hint="Try again; if it stays so, something on the way changes the files, or ivy.xml was changed without `python -m tools.services pin`.",
+                        hint="Try again. If it stays so, something on the way changes the files, or ivy.xml was changed without `pin`.",
                     )
                 new.rename(folder)
             finally:
@@ -137,7 +137,7 @@ def fetch(server: str, folder: Path, place: Place, java: Java, *, ivy: Path, env
             time.sleep(min(2**attempt, 8) / 2)
     raise Unreachable(
         f"The jars of {server} could not be had after {ATTEMPTS} attempts. The last lines of {log}:\n{tail(log, 12)}\n",
-        hint="See whether this machine reaches the public Java registry; a mirror can be named in an Ivy settings file by HEADWATER_IVY_SETTINGS.",
+        hint="See whether this machine reaches the public Java packages; HEADWATER_IVY_SETTINGS names a file that tells of a mirror.",
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from headwater.core.errors import Unavailable
 
-# Below the range from which the system takes ports for outgoing connections: a broker that is killed must find its port free when it comes back.
+# Below the range from which the system takes ports for outgoing connections: a broker that was killed must find its port free again.
 OTHERS = range(14_000, 32_000)
 
 

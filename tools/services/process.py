@@ -15,7 +15,7 @@ import msgspec
 
 from headwater.core.errors import Unavailable
 
-# Runs in a short-lived interpreter between us and the server, so that the server is nobody's child: no zombie is left to whoever called `up`.
+# Runs in a short-lived interpreter between us and the server. So the server is nobody's child, and whoever called `up` gets no zombie.
 _LAUNCHER = """
 import os, subprocess, sys
 log = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -78,7 +78,7 @@ class Process(msgspec.Struct, frozen=True):
                 os.close(handle)
 
     def session(self) -> list[Process]:
-        """The processes that it started and that stayed in its session (Spark's executors and their Python workers), itself not among them."""
+        """The other processes of its session: what it has started, such as Spark's executors and their Python workers."""
         members = []
         for entry in os.listdir("/proc"):
             if entry.isdigit() and int(entry) != self.pid and (stat := _stat(int(entry))) and stat[2] == self.pid:

