@@ -37,7 +37,7 @@ def drawn() -> dict[str, tuple[int, str]]:
     found = {}
     for line in (errors.__doc__ or "").splitlines():
         if (match := re.match(r"^([ │├└]*)([A-Z][A-Za-z]+)(.*)$", line)) and (match[1] or match[2] == "HeadwaterError"):
-            found[match[2]] = (len(match[1]) // 3 + bool(match[1]), match[3])
+            found[match[2]] = (len(match[1]) // 3, match[3])
     return found
 
 
