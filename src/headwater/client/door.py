@@ -1,0 +1,84 @@
+"""`headwater.open`: one object, whether the data lie in a directory or behind a server."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from headwater.client.presence import serving
+from headwater.core.clock import Clock, SystemClock
+from headwater.core.config import Config, load
+from headwater.core.errors import Closed
+
+if TYPE_CHECKING:
+    from headwater.client.log import AsyncLog
+
+
+def open(
+    where: str | Path | None = None, *, config: Config | Path | None = None, token: str | None = None, clock: Clock | None = None
+) -> Headwater:
+    """The door to the data in a directory or behind an address: `async with headwater.open("./data") as hw: …`.
+
+    `where`: a directory, an address such as http://127.0.0.1:8420, or None for the configured directory. A directory that a server
+    serves is used through that server (`<data>/server.json`), otherwise it is opened here; what you hold is the same object with the
+    same errors. `config`: settings that were loaded, or the file to load; `token`: sent to the server, by default HEADWATER_TOKEN.
+    Nothing is opened before `async with`. Errors then: `BadConfig`, `Unreachable`, `ReadOnly`, `Damaged`.
+    """
+    return Headwater(where, config=config, token=token, clock=clock)
+
+
+class Headwater:
+    """Everything that headwater keeps, through one door: `.log`."""
+
+    def __init__(
+        self,
+        where: str | Path | None = None,
+        *,
+        config: Config | Path | None = None,
+        token: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._where, self._config, self._token = where, config, token
+        self._clock: Clock = clock or SystemClock()
+        self._log: AsyncLog | None = None
+        self.address: str | None = None
+        """The server's address; None when the directory is open in this process."""
+
+    @property
+    def log(self) -> AsyncLog:
+        """The log. Errors: `Closed` outside of `async with`."""
+        if self._log is None:
+            raise Closed("This headwater is not open.", hint="Use it inside `async with headwater.open(...) as hw:`.")
+        return self._log
+
+    async def __aenter__(self) -> Self:
+        if self._log is None:
+            self._log = await self._open()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End what is under way, then let go. Closing twice is no error; use after it is `Closed`."""
+        log, self._log = self._log, None
+        if log is not None:
+            await log.aclose()
+
+    async def _open(self) -> AsyncLog:
+        if isinstance(self._where, str) and self._where.startswith(("http://", "https://")):
+            self.address = self._where
+        else:
+            config = self._config if isinstance(self._config, Config) else load(file=self._config)
+            data = config.settings.data if self._where is None else Path(self._where)
+            server = serving(data)
+            if server is None:
+                from headwater.client.local import open_local
+
+                return await open_local(config.settings, data, self._clock)
+            self.address = server.url
+        from headwater.client.remote import RemoteLog
+
+        return RemoteLog(self.address, token=self._token or os.environ.get("HEADWATER_TOKEN"), clock=self._clock)

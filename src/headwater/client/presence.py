@@ -1,0 +1,105 @@
+"""Which server, if any, serves a data directory: `<data>/server.json` says where, a lock beside it says whether it still lives.
+
+A process id alone would lie: the number is given to others after a kill, and means nothing in another container. The lock is the
+system's, and ends with the process however it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+from pathlib import Path
+
+import msgspec
+
+from headwater.core.clock import Clock
+from headwater.core.errors import Conflict
+from headwater.core.files import FileLock, Files, explained, make_dirs, replace
+
+_FILE, _LOCK = "server.json", "server.lock"
+_PROBES = 1.0  # seconds: a client that looks holds the lock for microseconds, a server holds it for good
+
+
+class Serving(msgspec.Struct, frozen=True):
+    """A running server, as `server.json` describes it."""
+
+    url: str
+    pid: int
+    started: str  # ISO 8601
+
+
+def serving(data: Path) -> Serving | None:
+    """The living server of a directory, or None. What a killed server left behind is not taken for one."""
+    try:
+        text = (data / _FILE).read_bytes()
+        fd = os.open(data / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return None
+    try:
+        if not _held(fd):
+            return None
+        return msgspec.json.decode(text, type=Serving)
+    except msgspec.MsgspecError:
+        return None
+    finally:
+        os.close(fd)
+
+
+class Presence:
+    """The right to serve a directory, from `take` to `leave` or the end of the process."""
+
+    def __init__(self, data: Path, *, files: Files, clock: Clock) -> None:
+        self._data, self._files, self._clock = data, files, clock
+        self._lock: FileLock | None = None
+
+    def take(self) -> None:
+        """Errors: `Conflict` naming the server that has it, `ReadOnly`."""
+        try:
+            make_dirs(self._files, self._data)
+            lock = FileLock(self._files, self._data / _LOCK)
+        except OSError as error:
+            raise explained(error, self._data) from error
+        patience, never = self._clock.monotonic() + _PROBES, threading.Event()
+        while not lock.try_exclusive():
+            if self._clock.monotonic() >= patience:
+                lock.forget()
+                raise self._taken()
+            self._clock.wait(never, 0.01)
+        self._lock = lock
+
+    def announce(self, url: str, *, pid: int, started: str) -> None:
+        """Write `server.json`, whole or not at all. Errors: `DiskFull`, `ReadOnly`."""
+        text = msgspec.json.format(msgspec.json.encode(Serving(url, pid, started)), indent=2) + b"\n"
+        try:
+            replace(self._files, self._data / _FILE, text)
+        except OSError as error:
+            raise explained(error, self._data / _FILE) from error
+
+    def leave(self) -> None:
+        """Remove `server.json`, then let go. Leaving twice is no error."""
+        if self._lock is None:
+            return
+        with contextlib.suppress(OSError):
+            self._files.unlink(self._data / _FILE)
+        self._lock.forget()
+        self._lock = None
+
+    def _taken(self) -> Conflict:
+        other = serving(self._data)
+        named = f" at {other.url} (process {other.pid}, since {other.started})" if other else ", just starting or stopping"
+        return Conflict(
+            f"{self._data} is served already{named}.",
+            hint="Use that one, stop it first, or give another directory with --data.",
+        )
+
+
+def _held(fd: int) -> bool:
+    """Whether somebody holds the lock for good. Looking takes it shared for an instant: other lookers are not in the way."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(fd, fcntl.LOCK_UN)
+    return False

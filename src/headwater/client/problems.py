@@ -1,0 +1,67 @@
+"""Problems (RFC 9457) as the server writes them, turned back into the errors that they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from headwater.core.errors import BadInput, Conflict, HeadwaterError, NotFound, Unavailable
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Problem(msgspec.Struct, frozen=True, rename="camel"):
+    """What went wrong. `code` is the error's stable name, `hint` the next thing to do, `error_id` finds it in the server's log."""
+
+    title: str
+    status: int
+    code: str
+    detail: str
+    hint: str = ""
+    error_id: str = ""
+    type: str = "about:blank"
+
+
+def problem_of(error: HeadwaterError, error_id: str) -> Problem:
+    """The problem that stands for an error."""
+    return Problem(title=_title(error), status=error.status, code=error.code, detail=error.message, hint=error.hint, error_id=error_id)
+
+
+def error_of(status: int, body: bytes) -> HeadwaterError:
+    """The error that a response stands for: by its code, or by its status when something between us and the server answered."""
+    try:
+        problem = msgspec.json.decode(body, type=Problem)
+    except msgspec.MsgspecError:
+        return _by_status(status)(
+            f"The answer was {status}, without saying more.", hint="Something other than headwater may have answered."
+        )
+    kind = _by_code().get(problem.code) or _by_status(status)
+    return kind(problem.detail, hint=problem.hint)
+
+
+def _title(error: HeadwaterError) -> str:
+    words = error.code.replace("-", " ")
+    return words[:1].upper() + words[1:]
+
+
+def _by_code() -> dict[str, type[HeadwaterError]]:
+    return {kind("").code: kind for kind in _tree(HeadwaterError)}
+
+
+def _tree(kind: type[HeadwaterError]) -> Iterator[type[HeadwaterError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        yield from _tree(child)
+
+
+def _by_status(status: int) -> type[HeadwaterError]:
+    exact: dict[int, type[HeadwaterError]] = {404: NotFound, 409: Conflict, 412: Conflict}
+    return exact.get(status, BadInput if 400 <= status < 500 else Unavailable)
+
+
+def encoded(problem: Problem) -> bytes:
+    """The problem as the body of a response."""
+    fields: dict[str, Any] = {name: value for name, value in msgspec.to_builtins(problem).items() if value}
+    return msgspec.json.encode(fields)

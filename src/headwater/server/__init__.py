@@ -1,0 +1,1 @@
+"""The server: the log over HTTP, and later its parts."""

@@ -1,0 +1,124 @@
+"""The ASGI application: from a request to a checked call, and from an error to a problem."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headwater.core.errors import BadMethod, Forbidden, HeadwaterError, NotFound
+from headwater.core.ids import Ids
+from headwater.core.metrics import HttpMetrics
+from headwater.server.auth import Guard, Tokens
+from headwater.server.call import Call, ClientGone
+from headwater.server.operation import Offer, Role
+from headwater.server.problem import problem_answer
+
+Report = Callable[[str, BaseException], None]
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
+_ROUTE = "headwater.route"
+_ROLE = "headwater.role"
+
+
+class App:
+    """Answers every request, whatever it is, and counts it.
+
+    `report` is given the id and the exception of everything that is a fault of ours or of the data (status 500 and above).
+    """
+
+    def __init__(
+        self,
+        offered: Iterable[Offer],
+        *,
+        tokens: Tokens | None,
+        guard: Guard,
+        metrics: HttpMetrics,
+        ids: Ids,
+        report: Report,
+        max_body: int,
+    ) -> None:
+        self._tokens, self._guard, self._metrics, self._ids, self._report = tokens, guard, metrics, ids, report
+        paths: dict[str, dict[str, Offer]] = {}
+        for operation, handler in offered:
+            paths.setdefault(operation.path, {})[operation.method] = (operation, handler)
+        routes = [Route(path, _Path(path, methods, max_body)) for path, methods in paths.items()]
+        self._router: ASGIApp = Router(routes, redirect_slashes=False, default=_nowhere)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = time.perf_counter()
+        status = 0
+
+        async def counted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        method: str = scope["method"]
+        try:
+            self._guard.check(method, scope["headers"])
+            scope[_ROLE] = self._role(scope)
+            await self._router(scope, receive, counted)
+        except ClientGone:
+            status = 499  # nobody is there to be answered
+        except Exception as error:
+            if status:
+                # The answer has begun and cannot be taken back: ending it early tells the client that it is not whole.
+                self._report(self._ids(), error)
+                raise
+            await self._answer(error, scope)(scope, receive, counted)
+        finally:
+            route = scope.get(_ROUTE, "unmatched")
+            self._metrics.answered(route, method if method in _METHODS else "other", status, time.perf_counter() - began)
+
+    def _role(self, scope: Scope) -> Role:
+        if self._tokens is None:
+            return Role.OPERATOR
+        if scope["path"] == "/healthz":
+            return Role.NOBODY
+        authorization = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"), None)
+        return self._tokens.role(authorization)
+
+    def _answer(self, error: Exception, scope: Scope) -> Response:
+        error_id = self._ids()
+        if not isinstance(error, HeadwaterError):
+            self._report(error_id, error)
+            error = HeadwaterError("Something in headwater went wrong that should not.", hint=f"Its log says more under {error_id}.")
+        elif error.status >= 500:
+            self._report(error_id, error)
+        headers = {"Allow": scope["headwater.allow"]} if isinstance(error, BadMethod) else None
+        return problem_answer(error, error_id, headers)
+
+
+class _Path:
+    """All methods of one path."""
+
+    def __init__(self, path: str, methods: dict[str, Offer], max_body: int) -> None:
+        self._path, self._methods, self._max_body = path, dict(methods), max_body
+        if "GET" in methods:
+            self._methods["HEAD"] = methods["GET"]
+        self._allow = ", ".join(sorted({*self._methods, "OPTIONS"}))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[_ROUTE] = self._path
+        offer = self._methods.get(scope["method"])
+        if offer is None:
+            scope["headwater.allow"] = self._allow
+            if scope["method"] == "OPTIONS":
+                await Response(status_code=204, headers={"Allow": self._allow})(scope, receive, send)
+                return
+            raise BadMethod(f"{scope['path']} has no {scope['method']}.", hint=f"It takes {self._allow}.")
+        operation, handler = offer
+        if scope[_ROLE] < operation.role:
+            needed = operation.role.name.lower()
+            raise Forbidden(f"The token's role may not {operation.method} here.", hint=f"Use a token of the role {needed}.")
+        call = Call(scope, receive, operation.read_query(scope["query_string"]), self._max_body)
+        response = await handler(call)
+        await response(scope, receive, send)
+
+
+async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
+    raise NotFound(f"There is nothing at {scope['path']}.", hint="GET /openapi.json lists every address.")

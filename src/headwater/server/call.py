@@ -1,0 +1,89 @@
+"""One request, as a handler sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from starlette.responses import Response
+
+from headwater.core.errors import BadInput, BadType, TooLarge
+from headwater.core.units import Size
+from headwater.server.operation import LARGEST
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope
+
+_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+_LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
+
+
+class ClientGone(Exception):
+    """The client closed the connection before its request was whole: nobody is left to answer to."""
+
+
+class Call:
+    """A request whose route, role and parameters have been checked."""
+
+    __slots__ = ("_max_body", "_receive", "path", "query", "scope")
+
+    def __init__(self, scope: Scope, receive: Receive, query: dict[str, Any], max_body: int) -> None:
+        self.scope, self._receive, self.query, self._max_body = scope, receive, query, max_body
+        self.path: dict[str, str] = scope["path_params"]
+
+    def header(self, name: bytes) -> str | None:
+        for key, value in self.scope["headers"]:
+            if key == name:
+                text: str = value.decode("latin-1")
+                return text
+        return None
+
+    def number(self, name: str) -> int:
+        """A part of the path that is a number. Errors: `BadInput`."""
+        text = self.path[name]
+        if not (text.isascii() and text.isdigit() and int(text) <= LARGEST):
+            raise BadInput(f"The {name} is a whole number, not {text!r}.", hint="Partitions count from 0: /log/{topic}/0")
+        return int(text)
+
+    def accepts(self, kind: str) -> bool:
+        """Whether the client asks for this type of content by name."""
+        accept = self.header(b"accept")
+        return accept is not None and any(part.partition(";")[0].strip() == kind for part in accept.split(","))
+
+    def body_kind(self) -> Literal["json", "lines"]:
+        """How the body is written. Without a type it is JSON, as `curl -T` sends it. Errors: `BadType` with the header to add."""
+        kind = (self.header(b"content-type") or "application/json").partition(";")[0].strip().lower()
+        if kind in _LINES:
+            return "lines"
+        if kind == "application/json" or kind.endswith("+json"):
+            return "json"
+        form = " (curl -d sends that unless told otherwise)" if kind in _FORMS else ""
+        raise BadType(f"A body of type {kind} is not read here{form}.", hint="Add the header Content-Type: application/json")
+
+    async def body(self) -> bytes:
+        """The whole body. Errors: `TooLarge` as soon as it is known, without reading on."""
+        announced = self.header(b"content-length")
+        if announced is not None and announced.isdigit() and int(announced) > self._max_body:
+            raise self._too_large()
+        chunks, length = [], 0
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            chunk = message.get("body", b"")
+            length += len(chunk)
+            if length > self._max_body:
+                raise self._too_large()
+            chunks.append(chunk)
+            if not message.get("more_body", False):
+                return b"".join(chunks) if len(chunks) > 1 else chunk
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(
+            f"The body is larger than {Size(self._max_body)}.", hint="Send less at once, or raise `server.max_body` in headwater.toml."
+        )
+
+
+def json_answer(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A JSON response."""
+    return Response(msgspec.json.encode(content), status, headers, "application/json")

@@ -1,0 +1,59 @@
+"""The socket that a server listens on, and whom it reaches."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+
+from headwater.core.errors import BadConfig, Conflict, HeadwaterError
+
+
+def listen(host: str, port: int, *, tokens: bool) -> socket.socket:
+    """A socket that is listening; connections queue up until the server takes them. Port 0 takes a free one.
+
+    Errors: `BadConfig` for an address that is not of this machine, or that others can reach while no token is asked for;
+    `Conflict` when the port is taken.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (socket.gaierror, UnicodeError):
+        raise BadConfig(f"{host!r} is no address to listen on.", hint="Use 127.0.0.1, or an address of this machine.") from None
+    if not tokens and not all(_loopback(str(address[4][0])) for address in found):
+        raise BadConfig(
+            f"Listening on {host} would let others on the network in, and no token is asked for.",
+            hint="Write a token file and name it with --token-file, or listen on 127.0.0.1.",
+        )
+    family, kind, _, _, address = found[0]
+    sock = socket.socket(family, kind)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen(2048)
+    except OSError as error:
+        sock.close()
+        raise _explained(error, host, port) from None
+    sock.setblocking(False)
+    return sock
+
+
+def url_of(sock: socket.socket) -> str:
+    """The address for clients on this machine."""
+    host, port = sock.getsockname()[:2]
+    if ipaddress.ip_address(host).is_unspecified:
+        host = "::1" if sock.family == socket.AF_INET6 else "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _loopback(address: str) -> bool:
+    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+
+
+def _explained(error: OSError, host: str, port: int) -> HeadwaterError:
+    if error.errno == errno.EADDRINUSE:
+        return Conflict(
+            f"Port {port} on {host} is taken.", hint=f"Use another: make run PORT={port + 1}, or headwater serve --port {port + 1}."
+        )
+    if error.errno == errno.EACCES:
+        return BadConfig(f"This user may not listen on port {port}.", hint="Use a port above 1023, such as --port 8420.")
+    return BadConfig(f"{host}:{port} cannot be listened on: {error.strerror}.", hint="Use 127.0.0.1, or an address of this machine.")

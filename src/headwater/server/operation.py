@@ -1,0 +1,136 @@
+"""What the server offers, as data: each operation with its method, path, role, parameters and answers.
+
+Routing, checking of parameters and `/openapi.json` all read the same table, so that none of them can say what the others do not do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from headwater.client.wire import nearest, read_time
+from headwater.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from headwater.server.call import Call
+
+Schema = Mapping[str, Any]
+Kind = Literal["number", "text", "time"]
+
+Handler = Callable[["Call"], Awaitable["ASGIApp"]]
+Offer = tuple["Operation", Handler]
+
+_NUMBER = re.compile(r"[0-9]{1,19}")
+LARGEST = (1 << 63) - 1
+
+
+class Role(IntEnum):
+    """Who may do what. Each role may do what the ones before it may."""
+
+    NOBODY = 0  # no token needed
+    READER = 1
+    WRITER = 2
+    OPERATOR = 3
+
+
+class Param(msgspec.Struct, frozen=True):
+    """A query parameter. `default` None: it may be left out, and then the operation decides."""
+
+    name: str
+    text: str
+    kind: Kind = "number"
+    default: int | str | None = None
+    least: int = 0
+    most: int = LARGEST
+    choices: tuple[str, ...] = ()
+    required: bool = False
+
+    def read(self, written: str) -> int | str:
+        """Errors: `BadInput` naming the parameter."""
+        if self.kind == "number":
+            return self._number(written)
+        if self.kind == "time":
+            return read_time(int(written) if _NUMBER.fullmatch(written) else written)
+        if self.choices and written not in self.choices:
+            raise BadInput(f"`{self.name}` cannot be {written!r}.", hint=f"It is one of {', '.join(self.choices)}.")
+        return written
+
+    def _number(self, written: str) -> int:
+        # A minus sign belongs to a number that is out of range, not to something that is no number: say the more useful of the two.
+        if not _NUMBER.fullmatch(written.removeprefix("-")):
+            raise BadInput(f"`{self.name}` is a whole number, not {written!r}.", hint=f"Write it such as {self.name}={self.least}.")
+        number = int(written)
+        if not self.least <= number <= self.most:
+            raise BadInput(f"`{self.name}` cannot be {number}.", hint=f"It goes from {self.least} to {self.most}.")
+        return number
+
+    def schema(self) -> dict[str, Any]:
+        """The parameter as OpenAPI writes it."""
+        kind: dict[str, Any] = (
+            {"type": "integer", "minimum": self.least, "maximum": self.most} if self.kind == "number" else {"type": "string"}
+        )
+        if self.choices:
+            kind["enum"] = list(self.choices)
+        if self.default is not None:
+            kind["default"] = self.default
+        return {"name": self.name, "in": "query", "description": self.text, "required": self.required, "schema": kind}
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What comes back with a status: a text, and the schema for each type of content."""
+
+    text: str
+    content: Mapping[str, Schema] = {}
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """One method of one path. `name` is also the name of its handler."""
+
+    method: str
+    path: str
+    name: str
+    text: str
+    role: Role
+    answers: Mapping[int, Answer]
+    query: tuple[Param, ...] = ()
+    body: Mapping[str, Schema] = {}
+    headers: Mapping[str, str] = {}
+    problems: tuple[int, ...] = ()
+
+    def read_query(self, written: bytes) -> dict[str, Any]:
+        """Every parameter by name, None where it was left out and has no default. Errors: `BadInput`."""
+        values: dict[str, Any] = {param.name: param.default for param in self.query}
+        if written:
+            known = {param.name: param for param in self.query}
+            seen = set()
+            for name, value in _pairs(written):
+                if name not in known:
+                    hint = nearest(name, known) if known else "It takes none."
+                    raise BadInput(f"{self.method} {self.path} has no parameter {name!r}.", hint=hint)
+                if name in seen:
+                    raise BadInput(f"`{name}` is given twice.", hint="Give it once.")
+                seen.add(name)
+                values[name] = known[name].read(value)
+        for param in self.query:
+            if param.required and values[param.name] is None:
+                raise BadInput(f"`{param.name}` is missing.", hint=f"Add ?{param.name}=… to the address: {param.text}")
+        return values
+
+
+def _pairs(written: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(written.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=50)
+    except ValueError:
+        raise BadInput("The query of the address cannot be read.", hint="Percent-encode it as UTF-8.") from None
+
+
+def offers(table: Iterable[Operation], handlers: object) -> list[Offer]:
+    """Each operation of a table with its handler, the method of the same name."""
+    return [(operation, getattr(handlers, operation.name)) for operation in table]

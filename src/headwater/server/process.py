@@ -1,0 +1,158 @@
+"""A running server, from taking its directory to letting go of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import traceback
+from collections.abc import Callable, Iterator
+from importlib import metadata
+
+import uvicorn
+import uvloop
+
+from headwater.client.local import LocalLog, open_local
+from headwater.client.presence import Presence
+from headwater.client.wire import show_time
+from headwater.core.clock import Clock
+from headwater.core.files import Files
+from headwater.core.ids import Ids
+from headwater.core.metrics import Metrics
+from headwater.core.settings import Settings
+from headwater.server.app import App
+from headwater.server.auth import Guard, Tokens, allowed_hosts
+from headwater.server.companion import Companion
+from headwater.server.listening import listen, url_of
+from headwater.server.openapi import document
+from headwater.server.routes.health import HealthRoutes
+from headwater.server.routes.log import LogRoutes
+
+_CLOSING = 2.0  # seconds of the grace that are kept for closing the log
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Server:
+    """Serves one directory until a signal: the first stops cleanly within the grace, the second at once (exit 130).
+
+    `ready` is called with the address once requests are answered. A `companion` is started after it and ended before the server.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Clock,
+        ids: Ids,
+        files: Files,
+        ready: Callable[[str], None],
+        companion: Companion | None = None,
+    ) -> None:
+        self._settings, self._clock, self._ids, self._files = settings, clock, ids, files
+        self._ready, self._companion = ready, companion
+        self._presence = Presence(settings.data, files=files, clock=clock)
+        self._signals = 0
+
+    def run(self) -> None:
+        """Serve until stopped. Errors: `BadConfig`, `Conflict`, and what opening the log raises; then nothing is left behind."""
+        server = self._settings.server
+        tokens = Tokens.load(server.token_file) if server.token_file else None
+        if tokens and self._companion:
+            tokens = tokens.with_operator(self._companion.token)
+        self._presence.take()
+        try:
+            sock = listen(server.host, server.port, tokens=tokens is not None)
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._serve(sock, tokens))
+        finally:
+            self._presence.leave()
+
+    async def _serve(self, sock: socket.socket, tokens: Tokens | None) -> None:
+        metrics, stop = Metrics(), asyncio.Event()
+        log = await open_local(self._settings, self._settings.data, self._clock, metrics.log)
+        http = _Http(
+            self._app(log, metrics, stop, tokens), grace=self._settings.server.stop_grace.seconds, started=lambda: self._started(sock)
+        )
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._signalled, stop, http)
+        try:
+            await http.serve([sock])
+        finally:
+            # Appends under way have been answered or given up by now: what is queued still goes to disk before the files are let go.
+            if self._companion is not None:
+                await self._companion.end()
+            await log.aclose()
+
+    def _app(self, log: LocalLog, metrics: Metrics, stop: asyncio.Event, tokens: Tokens | None) -> App:
+        version = metadata.version("headwater")
+        logs = LogRoutes(log=log, stop=stop, ids=self._ids)
+        health = HealthRoutes(
+            log=log, metrics=metrics, stop=stop, document=lambda: document([operation for operation, _ in offered], version)
+        )
+        offered = [*health.offers(), *logs.offers()]
+        server = self._settings.server
+        return App(
+            offered,
+            tokens=tokens,
+            guard=Guard(hosts=None if tokens else allowed_hosts(server.host)),
+            metrics=metrics.http,
+            ids=self._ids,
+            report=_report,
+            max_body=server.max_body,
+        )
+
+    def _started(self, sock: socket.socket) -> None:
+        url = url_of(sock)
+        self._presence.announce(url, pid=os.getpid(), started=str(show_time(self._clock.now_ms())))
+        self._ready(url)
+        if self._companion is not None:
+            self._companion.start(url)
+
+    def _signalled(self, stop: asyncio.Event, http: _Http) -> None:
+        self._signals += 1
+        if self._signals > 1:
+            if self._companion is not None:
+                self._companion.kill()
+            self._presence.leave()
+            os._exit(130)  # at once: nothing acknowledged depends on a clean end
+        stop.set()  # streams end whole, so that their connections close
+        http.should_exit = True
+
+
+class _Http(uvicorn.Server):
+    """uvicorn, with our own handling of signals: its own would raise them again after the stop, and end with their status."""
+
+    def __init__(self, app: App, *, grace: float, started: Callable[[], None]) -> None:
+        config = uvicorn.Config(
+            app,
+            loop="none",
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=75,  # longer than clients keep an idle connection: it is they who end it, never we under a request
+            timeout_graceful_shutdown=max(0, int(grace - _CLOSING)),
+        )
+        super().__init__(config)
+        self._when_started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self._when_started()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _report(error_id: str, error: BaseException) -> None:
+    """A fault of ours or of the data, to the log under the id that the client was given."""
+    text = "".join(traceback.format_exception(error))
+    logging.getLogger("headwater.server").error("error %s\n%s", error_id, text)

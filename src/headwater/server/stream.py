@@ -1,0 +1,91 @@
+"""Answers that go on: server-sent events, and lines of JSON."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from starlette.types import Receive, Scope, Send
+
+from headwater.client.problems import encoded, problem_of
+from headwater.core.errors import HeadwaterError
+from headwater.core.ids import Ids
+
+PING = 15.0  # seconds: below the minute after which many proxies give a silent connection up
+_EVENTS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
+
+
+class EventStream:
+    """Sends chunks of events until they end, the client leaves, or the server stops. The answer then ends whole: clients come again.
+
+    A connection that has nothing to say says `: ping` each `ping` seconds. An error of the source becomes an `error` event whose data
+    is the problem.
+    """
+
+    def __init__(self, chunks: AsyncGenerator[bytes], *, stop: asyncio.Event, ids: Ids, ping: float = PING) -> None:
+        self._chunks, self._stop, self._ids, self._ping = chunks, stop, ids, ping
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": _EVENTS})
+        sent = asyncio.create_task(self._send_all(send))
+        stopped = asyncio.create_task(self._stop.wait())
+        gone = asyncio.create_task(_disconnected(receive))
+        try:
+            await asyncio.wait({sent, stopped, gone}, return_when=asyncio.FIRST_COMPLETED)
+            left = gone.done()
+        finally:
+            for task in (sent, stopped, gone):
+                task.cancel()
+            # Only when the sender has really ended may the generator be closed and the answer be finished.
+            await asyncio.gather(sent, stopped, gone, return_exceptions=True)
+            await self._chunks.aclose()
+        if not left:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_all(self, send: Send) -> None:
+        await _send(send, b"retry: 1000\n\n")
+        upcoming: asyncio.Task[bytes | None] | None = None
+        try:
+            while True:
+                upcoming = upcoming or asyncio.create_task(self._next())
+                done, _ = await asyncio.wait({upcoming}, timeout=self._ping)
+                if done:
+                    chunk, upcoming = upcoming.result(), None
+                    if chunk is None:
+                        return
+                    await _send(send, chunk)
+                else:
+                    await _send(send, b": ping\n\n")
+        except HeadwaterError as error:
+            await _send(send, b"event: error\ndata: " + encoded(problem_of(error, self._ids())) + b"\n\n")
+        finally:
+            if upcoming is not None:
+                upcoming.cancel()
+                await asyncio.gather(upcoming, return_exceptions=True)
+
+    async def _next(self) -> bytes | None:
+        return await anext(self._chunks, None)
+
+
+class LineStream:
+    """Sends chunks of lines until they end. An error on the way ends the connection, which tells the client that the rest is missing."""
+
+    def __init__(self, chunks: AsyncGenerator[bytes]) -> None:
+        self._chunks = chunks
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        first = await anext(self._chunks, b"")  # before the status is sent: what is wrong with the request shows here, as a problem
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/x-ndjson")]})
+        await _send(send, first)
+        async for chunk in self._chunks:
+            await _send(send, chunk)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _send(send: Send, chunk: bytes) -> None:
+    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
