@@ -13,6 +13,7 @@ from pathlib import Path
 
 from headwater.core.errors import DiskFull, HeadwaterError, ReadOnly, Unavailable
 
+Bytes = bytes | bytearray | memoryview
 FULL = (errno.ENOSPC, errno.EDQUOT)
 FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
 
@@ -27,7 +28,7 @@ class Files:
     def close(self, fd: int) -> None:
         os.close(fd)
 
-    def pwritev(self, fd: int, parts: Sequence[bytes | memoryview], position: int) -> int:
+    def pwritev(self, fd: int, parts: Sequence[Bytes], position: int) -> int:
         """Write what the system takes at once; return how many bytes that was."""
         return os.pwritev(fd, parts, position)
 
@@ -47,6 +48,9 @@ class Files:
     def unlink(self, path: Path) -> None:
         os.unlink(path)
 
+    def link(self, old: Path, new: Path) -> None:
+        os.link(old, new)
+
     def mkdir(self, path: Path) -> None:
         os.mkdir(path)
 
@@ -62,7 +66,7 @@ class Files:
             self.close(fd)
 
 
-def write_all(files: Files, fd: int, parts: Sequence[bytes | memoryview], position: int) -> int:
+def write_all(files: Files, fd: int, parts: Sequence[Bytes], position: int) -> int:
     """Write every byte, however many calls the system needs; return the count."""
     total = sum(len(part) for part in parts)
     done = files.pwritev(fd, parts, position)

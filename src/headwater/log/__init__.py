@@ -117,7 +117,7 @@ class Log(ABC):
 
     @abstractmethod
     def delete_before(self, topic: str, partition: int, offset: int) -> int:
-        """Let go of every record below `offset`; return the new start. Deleting what is deleted is no error; beyond the end is `BadBounds`."""
+        """Let go of every record below `offset`; return the start. What is deleted may be deleted again; beyond the end is `BadBounds`."""
 
     @abstractmethod
     def compact(self, topic: str, partition: int, before: int | None = None) -> Compacted:

@@ -7,6 +7,7 @@ batches are intact (`check`), and whether an intact batch behind some damage kne
 from __future__ import annotations
 
 import mmap
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -104,13 +105,9 @@ def check(data: mmap.mmap, size: int, starts: Column, end: int, offset: int, *, 
     return Intact(int(batch_ends[good - 1]), following, int(carried[:good].max()), last + 1)
 
 
-def later_end(data: mmap.mmap, at: int, size: int, offset: int) -> int:
-    """The highest durable end carried by an intact batch anywhere behind `at`, found by the headers of last records.
-
-    Without it, a power cut after bit rot would look like a torn tail and silently drop acknowledged records.
-    """
-    best, step = 0, 1 << 22
-    stop = size - _SMALLEST_BATCH + 1
+def _candidates(data: mmap.mmap, at: int, size: int, offset: int) -> Iterator[tuple[int, int, int, int]]:
+    """Last records anywhere behind `at`, by their own header and a plausible offset: where the batch ends, its length, carried end, crc."""
+    step, stop = 1 << 22, size - _SMALLEST_BATCH + 1
     most = offset + (size - at) // SMALLEST + 1
     for a in range(at, stop, step):
         b = min(a + step, stop)
@@ -119,9 +116,27 @@ def later_end(data: mmap.mmap, at: int, size: int, offset: int) -> int:
         for i in np.flatnonzero((modes & LAST > 0) & (offsets >= offset) & (offsets < most)):
             _, message, _, _, _ = HEAD.unpack_from(data, a + int(i))
             end = a + int(i) + BEFORE_MESSAGE + message
-            if end > size or message < 8 + TRAILER.size:
-                continue
-            durable, length, crc = TRAILER.unpack_from(data, end - TRAILER.size)
-            if durable > best and _SMALLEST_BATCH <= length <= end - at and crc32c(data[end - length : end - 4]) == crc:
-                best = durable
+            if end <= size and message >= 8 + TRAILER.size:
+                durable, length, crc = TRAILER.unpack_from(data, end - TRAILER.size)
+                if _SMALLEST_BATCH <= length <= end - at:
+                    yield end, length, durable, crc
+
+
+def later_end(data: mmap.mmap, at: int, size: int, offset: int) -> int:
+    """The highest durable end carried by an intact batch anywhere behind `at`.
+
+    Without it, a power cut after bit rot would look like a torn tail and silently drop acknowledged records.
+    """
+    best = 0
+    for end, length, durable, crc in _candidates(data, at, size, offset):
+        if durable > best and crc32c(data[end - length : end - 4]) == crc:
+            best = durable
     return best
+
+
+def next_batch(data: mmap.mmap, at: int, size: int, offset: int) -> int:
+    """Where the first intact batch from `at` on begins, or -1."""
+    for end, length, _, crc in _candidates(data, at, size, offset):
+        if crc32c(data[end - length : end - 4]) == crc:
+            return end - length
+    return -1

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from headwater.core.errors import BadInput, TooLarge
 from headwater.log.arrow import SCHEMA
-from headwater.log.layout import HEADERS, LAST, MAX_BATCH, NO_VALUE, NULL, TRAILER, Batch, too_large
+from headwater.log.layout import HEAD, HEADERS, LAST, MAX_BATCH, NO_VALUE, NULL, SMALLEST, TRAILER, Batch, too_large
 
 Column = np.ndarray[tuple[int], np.dtype[Any]]
 _HEAD = np.dtype([("offset", ">u8"), ("message", ">u4"), ("timestamp", ">u8"), ("mode", "u1"), ("key", ">u4")])
@@ -33,7 +33,7 @@ def encode_columns(batch: pa.RecordBatch, *, now: int, limit: int) -> Batch:
     largest = int((key_sizes + value_sizes).max())
     if largest > limit:
         raise too_large(largest, limit)
-    total = int(key_sizes.sum() + value_sizes.sum()) + 29 * count + TRAILER.size
+    total = int(key_sizes.sum() + value_sizes.sum()) + SMALLEST * count + TRAILER.size
     if total > MAX_BATCH:
         raise TooLarge(f"A batch of {total} bytes is larger than 64 MiB.", hint="Append it in several batches.")
     head = np.zeros(count, _HEAD)
@@ -45,12 +45,38 @@ def encode_columns(batch: pa.RecordBatch, *, now: int, limit: int) -> Batch:
         head["mode"] |= np.where(_nulls(values), NO_VALUE, 0).astype(np.uint8)
     head["mode"][-1] |= LAST
     head["key"] = np.where(_nulls(keys), NULL, key_sizes) if keys.null_count else key_sizes
-    parts = [_fixed(head, 25), keys.fill_null(b""), _fixed(value_sizes.astype(">u4"), 4), values.fill_null(b""), b""]
-    joined = pc.binary_join_element_wise(*parts)
+    return _joined(head, keys.fill_null(b""), value_sizes, values.fill_null(b""), total)
+
+
+def reencode(data: mmap.mmap, size: int, starts: Column, *, seconds: bool = False) -> Batch:
+    """Records as one new batch, offsets kept, old trailers left out. `seconds`: their timestamps are seconds, and become milliseconds."""
+    message = gather(data, size, ">u4", starts + 8).astype(np.int64)
+    key = gather(data, size, ">u4", starts + 21).astype(np.int64)
+    key_sizes = np.where(key == NULL, 0, key)
+    bits = gather(data, size, "u1", starts + 20) & (0x1F if seconds else 0xFF)
+    data_sizes = message - 8 - key_sizes - (bits >> 7).astype(np.int64) * TRAILER.size
+    head = np.zeros(len(starts), _HEAD)
+    head["offset"] = gather(data, size, ">u8", starts)
+    head["timestamp"] = gather(data, size, ">u8", starts + 12) * np.uint64(1000 if seconds else 1)
+    head["mode"] = bits & (LAST - 1)
+    head["mode"][-1] |= LAST
+    head["key"] = key
+    buffer, whole = pa.py_buffer(data), np.zeros(len(starts), bool)
+    keys = _views(data, size, buffer, starts + 25, key_sizes, whole).cast(pa.binary())
+    values = _views(data, size, buffer, starts + 29 + key_sizes, data_sizes, whole).cast(pa.binary())
+    total = int(key_sizes.sum() + data_sizes.sum()) + SMALLEST * len(starts) + TRAILER.size
+    data_sizes[-1] += TRAILER.size
+    head["message"] = 8 + key_sizes + data_sizes
+    return _joined(head, keys, data_sizes, values, total)
+
+
+def _joined(head: Column, keys: pa.Array, data_sizes: Column, data: pa.Array, total: int) -> Batch:
+    """Arrow puts the pieces of all records one behind the other: the batch is its data buffer, where records begin its offsets."""
+    joined = pc.binary_join_element_wise(_fixed(head, HEAD.size), keys, _fixed(data_sizes.astype(">u4"), 4), data, b"")
     buffer = bytearray(total)
     buffer[: total - TRAILER.size] = memoryview(joined.buffers()[2])[: total - TRAILER.size]
-    starts = np.frombuffer(joined.buffers()[1], np.int32, count, joined.offset * 4).astype(np.uint32)
-    return Batch(buffer, starts, count)
+    starts = np.frombuffer(joined.buffers()[1], np.int32, len(head), joined.offset * 4).astype(np.uint32)
+    return Batch(buffer, starts, len(head))
 
 
 def _binary(column: pa.Array) -> pa.Array:

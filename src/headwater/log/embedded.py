@@ -73,7 +73,7 @@ class EmbeddedLog(Log):
         self._keeper = Keeper(partitions=lambda: list(self._partitions.values()), clock=self._clock)
         check_engine(self.data)
         myself = weakref.ref(self)
-        os.register_at_fork(after_in_child=lambda: (log := myself()) and log._forget())
+        os.register_at_fork(after_in_child=lambda: _forget(myself()))
 
     # -- topics ---------------------------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ class EmbeddedLog(Log):
         try:
             for number in range(topic.partitions):
                 try:
-                    self._partition(name, number).mark_deleted()
+                    self.partition(name, number).mark_deleted()
                 except Damaged:
                     continue  # a damaged topic can be deleted, too: nobody can have it open for writing
             self._drop(name)
@@ -124,24 +124,24 @@ class EmbeddedLog(Log):
         return lambda limit: encode_columns(batch, now=self._clock.now_ms(), limit=limit)
 
     def _append(self, topic: str, partition: int, encoded: Callable[[int], Batch], epoch: int | None) -> range:
-        found = self._partitions.get((topic, partition)) or self._partition(topic, partition)
+        found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
         batch = encoded(found.settings.max_record)  # outside of the lock: other processes need not wait for it
         try:
             first = found.append(batch, epoch=epoch)
         except UnknownTopic:
             first = self._again(topic, partition, lambda fresh: fresh.append(batch, epoch=epoch), found)
-        return range(first, first + batch.count)
+        return range(first, first + batch.records)
 
     def _again(self, topic: str, partition: int, call: Callable[[Partition], T], stale: Partition | None = None) -> T:
         """Call with the open partition; once more with a fresh one when the topic was deleted and made again meanwhile."""
-        found = stale or self._partition(topic, partition)
+        found = stale or self.partition(topic, partition)
         try:
             if stale is None:
                 return call(found)
         except UnknownTopic:
             pass
         self._drop(topic)
-        return call(self._partition(topic, partition))
+        return call(self.partition(topic, partition))
 
     # -- reading --------------------------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class EmbeddedLog(Log):
             )
         return self._topics.folder / topic / str(partition)
 
-    def _partition(self, topic: str, partition: int) -> Partition:
+    def partition(self, topic: str, partition: int) -> Partition:
         self._writable()
         with self._mutex:
             found = self._partitions.get((topic, partition))
@@ -276,6 +276,11 @@ class EmbeddedLog(Log):
         self._mutex = threading.Lock()
         self._partitions, self._readers, self._known = {}, {}, {}
         self._keeper = Keeper(partitions=lambda: list(self._partitions.values()), clock=self._clock)
+
+
+def _forget(log: EmbeddedLog | None) -> None:
+    if log is not None:
+        log._forget()
 
 
 class _EmbeddedWriter(Writer):

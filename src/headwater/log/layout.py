@@ -11,6 +11,7 @@ Trailer:       durable end 8 | batch length 4 | crc32c 4, over everything in the
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -38,7 +39,7 @@ class Batch(NamedTuple):
 
     buffer: bytearray
     starts: Sequence[int] | np.ndarray[tuple[int], np.dtype[np.uint32]]
-    count: int
+    records: int
 
 
 def encode_headers(headers: Sequence[Header]) -> bytes:
@@ -57,7 +58,8 @@ def encode_headers(headers: Sequence[Header]) -> bytes:
 def decode_headers(block: bytes | memoryview) -> tuple[Header, ...]:
     """What `encode_headers` was given."""
     (count,) = U16.unpack_from(block, 4)
-    at, headers = 6, []
+    at = 6
+    headers: list[Header] = []
     for _ in range(count):
         (length,) = U16.unpack_from(block, at)
         name = bytes(block[at + 2 : at + 2 + length]).decode()
@@ -141,18 +143,23 @@ def encode(records: Sequence[Record], *, now: int, limit: int = 16 << 20) -> Bat
 def seal(batch: Batch, offset: int, durable: int) -> None:
     """Give a batch its offsets, the durable end as known now, its length and its checksum. May be done again with others."""
     buffer = batch.buffer
-    if batch.count < _VECTOR:
-        for i, start in enumerate(batch.starts):
-            U64.pack_into(buffer, start, offset + i)
+    if batch.records < _VECTOR:
+        for i in range(batch.records):
+            U64.pack_into(buffer, batch.starts[i], offset + i)
     else:
         overlapping = np.ndarray((len(buffer) - 7,), ">u8", buffer, 0, (1,))
-        overlapping[batch.starts] = np.arange(offset, offset + batch.count, dtype=np.uint64)
+        overlapping[batch.starts] = np.arange(offset, offset + batch.records, dtype=np.uint64)
+    close(buffer, durable)
+
+
+def close(buffer: bytearray, durable: int) -> None:
+    """Put the trailer behind a batch whose offsets are right: the durable end, the length and the checksum."""
     end = len(buffer)
     TRAILER.pack_into(buffer, end - 16, durable, end, 0)
     U32.pack_into(buffer, end - 4, crc32c(np.frombuffer(buffer, np.uint8, end - 4)))  # numpy: no copy, and memoryviews are refused
 
 
-def decode(data: bytes | memoryview, at: int) -> Record:
+def decode(data: bytes | memoryview | mmap.mmap, at: int) -> Record:
     """The record that begins at `at`. The bytes must have been checked."""
     offset, message, timestamp, bits, key_length = HEAD.unpack_from(data, at)
     at += HEAD.size

@@ -68,7 +68,7 @@ class CommitPage:
 
     @property
     def failures(self) -> int:
-        """Grows by two with every failed sync; odd while it is not repaired. A plain flag would be missed by a writer asleep during the repair."""
+        """Grows by two with every failed sync; odd until repaired. A writer asleep during the repair would miss a plain flag."""
         return self._words[_FAILURES]
 
     @failures.setter
@@ -136,10 +136,6 @@ class CommitPage:
     def durable(self, place: Place) -> None:
         self._store(_END_COUNTER, _END_SLOTS, place)
         self._words[_DURABLE] = place.offset
-
-    def durable_beyond(self, offset: int) -> None:
-        """Let readers ask for records up to `offset` although the bytes end before: they must meet the damage, not an early end."""
-        self._words[_DURABLE] = offset
 
     def _triple(self, counter: int, slots: int) -> Place:
         words = self._words

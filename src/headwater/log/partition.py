@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from headwater.core.clock import Clock
-from headwater.core.errors import BadBounds, Closed, Damaged, Fenced, OutcomeUnknown, Unavailable, UnknownTopic
+from headwater.core.errors import AlreadyExists, BadBounds, Closed, Damaged, Fenced, OutcomeUnknown, Unavailable, UnknownTopic
 from headwater.core.files import FileLock, Files, explained
 from headwater.core.metrics import PartitionMetrics
 from headwater.log import manifest as manifests
@@ -23,7 +23,7 @@ from headwater.log import opened
 from headwater.log.layout import Batch, seal
 from headwater.log.manifest import Manifest, Segment
 from headwater.log.page import CommitPage, Place
-from headwater.log.record import Bounds, TopicSettings
+from headwater.log.record import TopicSettings
 from headwater.log.segment import OpenSegment, create
 
 _MANIFEST_BYTES = 64 << 20
@@ -97,7 +97,7 @@ class Partition:
             with self._mutex:
                 ticket.file.unpin()
         if self._metrics is not None:
-            self._metrics.appended(batch.count, self.clock.monotonic() - begun, ticket.tail.offset)
+            self._metrics.appended(batch.records, self.clock.monotonic() - begun, ticket.tail.offset)
         return ticket.first
 
     def write(self, batch: Batch, epoch: int | None = None) -> Ticket:
@@ -108,7 +108,7 @@ class Partition:
             base, position, offset = page.tail
             seal(batch, offset, page.durable_offset)
             end = position + len(batch.buffer)
-            rows = np.asarray(batch.starts, "<u4") + np.uint32(position) if batch.count > 1 else position.to_bytes(4, "little")
+            rows = np.asarray(batch.starts, "<u4") + np.uint32(position) if batch.records > 1 else position.to_bytes(4, "little")
             failures = page.failures
             page.dirty = True  # 2. from here to the move of the tail, a death leaves bytes that the next one cuts off
             try:
@@ -116,7 +116,7 @@ class Partition:
             except OSError as error:
                 self._cut(file)
                 raise explained(error, file.path) from error
-            tail = Place(base, end, offset + batch.count)
+            tail = Place(base, end, offset + batch.records)
             page.tail = tail
             page.dirty = False
             file.pins += 1
@@ -376,9 +376,19 @@ class Partition:
             opened.unlink(self.files, self.folder, old)
             return True
 
-    def bounds(self) -> Bounds:
-        """The start and the durable end."""
-        return Bounds(self._load().start, self.page.durable_offset)
+    def adopt(self, segments: list[Segment], end: int) -> None:
+        """Put finished segments in front of an empty partition, which then goes on at offset `end`."""
+        with self._mutex, self._locked():
+            now = self._load()
+            if self.page.tail.offset or len(now.segments) > 1:
+                raise AlreadyExists(f"{self.name} holds records already.", hint="Import into a new topic.")
+            following = Segment(end, generation=now.generation + 1, created=self.clock.now_ms())
+            create(self.files, self.folder, following)
+            place = Place(end, 0, end)
+            self._replace(now, segments=[*segments, following], durable=place, start=segments[0].base)
+            self.page.tail = place
+            self.page.durable = place
+            opened.unlink(self.files, self.folder, [now.active])
 
     def next_generation(self) -> int:
         """A number for the names of files that are to replace others; never given twice while a manifest holds it."""

@@ -11,7 +11,7 @@ from headwater.core.errors import BadBounds, Damaged, OffsetGone, UnknownTopic
 from headwater.core.files import Files
 from headwater.log import manifest as manifests
 from headwater.log.columns import decode_columns
-from headwater.log.layout import decode
+from headwater.log.layout import U64, decode
 from headwater.log.manifest import Manifest, Segment
 from headwater.log.page import CommitPage, Place
 from headwater.log.record import Bounds, Record
@@ -32,7 +32,7 @@ class PartitionReader:
     """
 
     def __init__(self, folder: Path, *, name: str, files: Files, boot: bytes) -> None:
-        self.folder, self._name, self._files, self._boot = folder, name, files, boot
+        self.folder, self.name, self._files, self._boot = folder, name, files, boot
         self.hint = f"Look at it with `headwater log check {name}`."
         self._mutex = threading.Lock()
         self._page: CommitPage | None = None
@@ -69,6 +69,15 @@ class PartitionReader:
         with self._mutex:
             return self._fresh()
 
+    def extents(self) -> list[tuple[Segment, int, int]]:
+        """Every segment with the offset at which it ends and the number of its bytes that are durable."""
+        with self._mutex:
+            manifest = self._fresh()
+            if manifest is None:
+                return []
+            durable, place = self._end(manifest)
+            return [(segment, *self._extent(segment, durable, place)) for segment in manifest.segments]
+
     def _fresh(self) -> Manifest | None:
         if self._page is None:
             try:
@@ -79,7 +88,7 @@ class PartitionReader:
         if page is not None and page.deleted:
             self._page = self._manifest = None
             self._drop_views(set())
-            raise UnknownTopic(f"The topic of {self._name} has been deleted.", hint="List topics with `headwater log topics`.")
+            raise UnknownTopic(f"The topic of {self.name} has been deleted.", hint="List topics with `headwater log topics`.")
         if page is None or self._manifest is None or page.boot != self._boot or self._manifest.generation < page.generation:
             self._manifest = manifests.load(self.folder)
             if self._manifest is not None:
@@ -105,7 +114,8 @@ class PartitionReader:
         found, _ = self._next(start, None, limit)
         if found is None:
             return []
-        records, size = [], 0
+        records: list[Record] = []
+        size = 0
         for at in found.starts.tolist():
             record = decode(found.data, at)
             size += len(record.key or b"") + len(record.value or b"")
@@ -120,7 +130,7 @@ class PartitionReader:
         end = bounds.end if end is None else end
         if end > bounds.end:
             raise BadBounds(
-                f"{self._name} ends at offset {bounds.end}; {end} lies beyond.",
+                f"{self.name} ends at offset {bounds.end}; {end} lies beyond.",
                 hint=f"Ask for offsets from {bounds.start} to {bounds.end}.",
             )
         while start < end:
@@ -148,11 +158,9 @@ class PartitionReader:
         durable, place = self._end(manifest) if manifest else (0, Place(0, 0, 0))
         low = manifest.start if manifest else 0
         if start < low:
-            raise OffsetGone(f"{self._name} starts at offset {low}; {start} has been deleted.", hint=f"Read from offset {low} on.")
+            raise OffsetGone(f"{self.name} starts at offset {low}; {start} has been deleted.", hint=f"Read from offset {low} on.")
         if start > durable:
-            raise BadBounds(
-                f"{self._name} ends at offset {durable}; {start} lies beyond.", hint=f"Ask for offsets from {low} to {durable}."
-            )
+            raise BadBounds(f"{self.name} ends at offset {durable}; {start} lies beyond.", hint=f"Ask for offsets from {low} to {durable}.")
         end = durable if end is None else min(end, durable)
         for segment in manifest.segments if manifest else ():
             high, limit = self._extent(segment, durable, place)
@@ -162,7 +170,7 @@ class PartitionReader:
                 continue
             found = self._view(segment).slice(start, min(end, high), limit, count)
             if len(found.starts):
-                return found, decode(found.data, int(found.starts[-1])).offset + 1  # type: ignore[operator]
+                return found, int(U64.unpack_from(found.data, int(found.starts[-1]))[0]) + 1
             start = min(high, end)
         return None, end
 

@@ -26,7 +26,7 @@ class OpenSegment:
         self.pins = 0
         self.retired = False
 
-    def write(self, buffer: bytearray | bytes, rows: bytes, position: int, row: int) -> None:
+    def write(self, buffer: bytearray, rows: bytes, position: int, row: int) -> None:
         """The batch, then its sidecar rows."""
         write_all(self._files, self.fd, [buffer], position)
         write_all(self._files, self.pos_fd, [rows], row * 4)

@@ -102,7 +102,7 @@ class SegmentView:
     def _rows(self, data: mmap.mmap, limit: int, first: int, count: int) -> tuple[Column, int]:
         """Where the dense segment's records `first`, `first + 1`, … begin, and where the last of them ends."""
         rows = self._sidecar_rows(first, count)
-        if len(rows) and SMALLEST <= limit - int(rows[0]):
+        if len(rows) and limit - int(rows[0]) >= SMALLEST:
             found, stop = batches.prove(data, rows, int(rows[0]), limit, self.segment.base + first)
             if len(found) == count:
                 return found, stop
