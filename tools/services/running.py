@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.core.errors import NotFound
+from tools.services.cassandra import Cassandra
 from tools.services.kafka import Kafka
 from tools.services.runner import Runner, of_kind
 from tools.services.server import Server
 from tools.services.state import State
 
-KINDS: dict[str, type[Server]] = {"kafka": Kafka}
+KINDS: dict[str, type[Server]] = {"cassandra": Cassandra, "kafka": Kafka}
 
 
 @dataclass(frozen=True, slots=True)
