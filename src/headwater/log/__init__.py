@@ -9,16 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 
+from headwater.log.address import Engine, LogAddress
 from headwater.log.record import Bounds, Compacted, Header, Mode, Record, Topic, TopicSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Bounds", "Compacted", "Engine", "Header", "Log", "Mode", "Record", "Topic", "TopicSettings", "Writer"]
-
-Engine = Literal["embedded", "kafka"]
+__all__ = ["Bounds", "Compacted", "Engine", "Header", "Log", "LogAddress", "Mode", "Record", "Topic", "TopicSettings", "Writer"]
 
 
 class Log(ABC):
@@ -38,6 +37,11 @@ class Log(ABC):
     """
 
     engine: Engine
+
+    @property
+    @abstractmethod
+    def address(self) -> LogAddress:
+        """What another process opens this log by."""
 
     # -- topics ---------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from headwater.core.files import Files, boot_id, explained, make_dirs, replace
 from headwater.core.ids import Ids, random_id
 from headwater.core.metrics import LogMetrics
 from headwater.log import Log, Writer
+from headwater.log.address import LogAddress
 from headwater.log.keeper import Keeper, settle
 from headwater.log.layout import Batch, encode
 from headwater.log.partition import Partition
@@ -74,6 +75,10 @@ class EmbeddedLog(Log):
         check_engine(self.data)
         myself = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _forget(myself()))
+
+    @property
+    def address(self) -> LogAddress:
+        return LogAddress(path=str(self.data.resolve()))
 
     # -- topics ---------------------------------------------------------------------------------------------
 

@@ -1,28 +1,17 @@
-"""Opening a log by its address: a small value that travels to other processes, Spark's among them."""
+"""Opening a log by its address."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from headwater.core.errors import BadConfig
-from headwater.log import Engine, Log
+from headwater.log import Log
+from headwater.log.address import LogAddress
 
 if TYPE_CHECKING:
     from headwater.core.clock import Clock
     from headwater.core.metrics import LogMetrics
-
-
-class LogAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a log is. `path` is the data directory; `servers` are Kafka's bootstrap servers, `client` settings passed to its client."""
-
-    engine: Engine = "embedded"
-    path: str = ""
-    servers: str = ""
-    replication: int = 0  # 0: three where there are three brokers, else one
-    client: dict[str, str] = {}
 
 
 def open_log(address: LogAddress, *, read_only: bool = False, clock: Clock | None = None, metrics: LogMetrics | None = None) -> Log:
