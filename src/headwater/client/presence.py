@@ -68,6 +68,9 @@ class Presence:
                 raise self._taken()
             self._clock.wait(never, 0.01)
         self._lock = lock
+        # A killed server's address would be believed from now on, because the lock is held again.
+        with contextlib.suppress(FileNotFoundError):
+            self._files.unlink(self._data / _FILE)
 
     def announce(self, url: str, *, pid: int, started: str) -> None:
         """Write `server.json`, whole or not at all. Errors: `DiskFull`, `ReadOnly`."""

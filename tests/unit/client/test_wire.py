@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import base64
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.client import wire
+from headwater.core.errors import BadInput
+from headwater.log.record import Record, Topic, TopicSettings
+
+maybe_bytes = st.none() | st.binary(max_size=40)
+records = st.builds(
+    Record,
+    key=maybe_bytes,
+    value=maybe_bytes,
+    headers=st.lists(st.tuples(st.text(max_size=5), maybe_bytes), max_size=3).map(tuple),
+    timestamp=st.none() | st.integers(-(1 << 62), 1 << 62),
+    mode=st.integers(0, 3),
+    op=st.integers(0, 7),
+)
+
+
+@given(st.lists(records, min_size=1, max_size=5))
+def test_what_a_program_sends_arrives_as_it_was(sent: list[Record]) -> None:
+    assert wire.read_records(wire.send_records(sent), lines=True) == sent
+
+
+@given(records, st.integers(0, (1 << 63) - 1), st.integers(-(1 << 62), 1 << 62))
+def test_what_the_server_shows_a_program_reads_back(record: Record, offset: int, timestamp: int) -> None:
+    record = msgspec.structs.replace(record, offset=offset, timestamp=timestamp)
+    assert wire.read_shown(msgspec.json.encode(wire.show_record(record, "binary"))) == record
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        (b'{"value": "caf\xc3\xa9"}', "café".encode()),
+        (b'{"value": ""}', b""),
+        (b'{"value": null}', None),
+        (b"{}", None),
+        (b'{"value": {"price": 1.10, "n": 12345678901234567890}}', b'{"price": 1.10, "n": 12345678901234567890}'),
+        (b'{"value": [1, 2]}', b"[1, 2]"),
+        (b'{"value": true}', b"true"),
+        (b'{"value": {"$binary": "AP8="}}', b"\x00\xff"),
+        (b'{"value": {"note": "$binary"}}', b'{"note": "$binary"}'),
+    ],
+)
+def test_a_value_may_be_text_json_or_bytes(body: bytes, value: bytes | None) -> None:
+    (record,) = wire.read_records(body, lines=False)
+    assert record.value == value
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"", "truncated"),
+        (b"nonsense", "malformed"),
+        (b'{"value": 1} 2', "trailing"),
+        (b'{"vlaue": 1}', "Did you mean 'value'?"),
+        (b'"text"', "Expected"),
+        (b"[1]", "Expected"),
+        (b'{"value": "\xff"}', "not UTF-8 at byte 11"),
+        (b'{"value": "\\ud800"}', "cannot be read"),
+        (b'{"value": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
+        (b'{"key": 5}', "neither text nor null"),
+        (b'{"key": {"a": 1}}', "neither text nor null"),
+        (b'{"value": {"$binary": "A"}}', "no base64"),
+        (b'{"value": {"$binary": "AP8=", "and": 1}}', "beside other things"),
+        (b'{"value": {"$binary": 5}}', "beside other things"),
+        (b'{"headers": {"h": 5}}', "neither text nor null"),
+        (b'{"headers": [["h"]]}', "Expected"),
+        (b'{"mode": "copied"}', "The modes are copy, sync, complete"),
+        (b'{"mode": 4}', "from 0 to 3"),
+        (b'{"op": 8}', "from 0 to 7"),
+        (b'{"op": -1}', "from 0 to 7"),
+        (b'{"timestamp": "yesterday"}', "is no time"),
+        (b'{"timestamp": "2026-01-31T12:00:00"}', "is no time"),
+        (b'{"timestamp": 9223372036854775808}', "out of range"),
+        (b'{"timestamp": 99999999999999999999999999}', "out of range"),
+    ],
+)
+def test_a_body_that_cannot_be_read_says_why(body: bytes, said: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        wire.read_records(body, lines=False)
+    assert said in str(caught.value)
+    assert caught.value.hint
+
+
+def test_a_bad_line_is_named_by_its_number() -> None:
+    with pytest.raises(BadInput, match="Line 3: .*truncated"):
+        wire.read_records(b'{"value": 1}\n\n{"value":\n', lines=True)
+
+
+def test_lines_may_be_empty_between_records() -> None:
+    assert [record.value for record in wire.read_records(b'\n{"value": 1}\r\n\n{"value": 2}', lines=True)] == [b"1", b"2"]
+
+
+@pytest.mark.parametrize(
+    ("decode", "shown"),
+    [
+        ("text", {"key": "k", "value": '{"a":1.10}', "headers": [["h", "v"]]}),
+        ("json", {"key": "k", "value": msgspec.Raw(b'{"a":1.10}'), "headers": [["h", "v"]]}),
+        ("hex", {"key": "6b", "value": "7b2261223a312e31307d", "headers": [["h", "76"]]}),
+        ("binary", {"key": {"$binary": "aw=="}, "value": {"$binary": "eyJhIjoxLjEwfQ=="}, "headers": [["h", {"$binary": "dg=="}]]}),
+    ],
+)
+def test_a_record_is_shown_as_asked(decode: wire.Decoder, shown: dict[str, object]) -> None:
+    record = Record(b"k", b'{"a":1.10}', (("h", b"v"),), timestamp=0, offset=7)
+    got = wire.show_record(record, decode)
+    assert msgspec.json.encode({name: got[name] for name in shown}) == msgspec.json.encode(shown)
+    assert (got["offset"], got["timestamp"], got["mode"], got["op"]) == (7, "1970-01-01T00:00:00.000Z", "copy", 0)
+
+
+@pytest.mark.parametrize("decode", ["text", "json"])
+def test_bytes_that_do_not_fit_are_shown_as_binary(decode: wire.Decoder) -> None:
+    got = wire.show_record(Record(None, b"\xff", timestamp=0, offset=0), decode)
+    assert got["value"] == {"$binary": base64.b64encode(b"\xff").decode()}
+    assert got["key"] is None
+
+
+@pytest.mark.parametrize(("ms", "shown"), [(0, "1970-01-01T00:00:00.000Z"), (-1, "1969-12-31T23:59:59.999Z"), (1 << 60, 1 << 60)])
+def test_times_are_written_as_iso_where_a_calendar_reaches(ms: int, shown: str | int) -> None:
+    assert wire.show_time(ms) == shown
+    assert wire.read_time(shown) == ms
+
+
+def test_a_time_in_another_zone_is_the_same_moment() -> None:
+    assert wire.read_time("2026-01-31T13:00:00+01:00") == wire.read_time("2026-01-31T12:00:00.000Z")
+
+
+def test_a_topic_survives_being_shown() -> None:
+    topic = Topic("t", 3, TopicSettings(segment=1000, period=90_000, max_record=1 << 20), "g")
+    assert wire.read_topic(msgspec.json.decode(msgspec.json.encode(wire.show_topic(topic)))) == topic
+    assert wire.read_sent_topic(wire.send_topic(3, topic.settings)) == (3, topic.settings)
+
+
+def test_a_topic_without_a_body_is_the_usual_one() -> None:
+    assert wire.read_sent_topic(b"") == (1, None)
+    assert wire.read_sent_topic(wire.send_topic(2, None)) == (2, None)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"partitons": 1}', "Did you mean 'partitions'?"),
+        (b'{"settings": {"segmnt": "1MiB"}}', "Did you mean 'segment'?"),
+        (b'{"settings": {"segment": "1000"}}', "no unit"),
+        (b'{"settings": {"segment": 1000}}', "Expected `str`"),
+        (b'{"partitions": "1"}', "Expected `int`"),
+        (b"[]", "Expected `object`"),
+        (b'{"settings": {"max_record": "1GiB"}}', "not possible"),
+    ],
+)
+def test_a_topic_that_cannot_be_is_refused(body: bytes, said: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        wire.read_sent_topic(body)
+    assert said in str(caught.value)
