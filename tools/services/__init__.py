@@ -12,6 +12,7 @@ On the command line: `python -m tools.services up kafka`. A second `up` finds wh
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tools.services.place import Place, Say, say_on_stderr
@@ -29,6 +30,8 @@ def up(*kinds: str, brokers: int = 1, run: str | Path | None = None, kept: bool 
     """
     runner = Runner(Place.usual(run, say=say))
     servers = [of_kind(kind, KINDS)(brokers) if kind == "kafka" else of_kind(kind, KINDS)() for kind in kinds]
+    with ThreadPoolExecutor() as pool:  # downloads wait for the network most of the time
+        list(pool.map(lambda server: server.have(runner.place), servers))
     found = {server.name: runner.up(server, kept=kept)[1] for server in servers}
     return Running(runner, tuple(found), frozenset(name for name, was in found.items() if was))
 

@@ -74,7 +74,7 @@ class Cassandra(Server):
             "jdk.attach.allowAttachSelf": "true",
             "logback.configurationFile": (HERE / "cassandra-logback.xml").as_uri(),
         }
-        words = [str(self._java.program), "-Xms512m", "-Xmx512m", "-XX:+UseSerialGC", f"-javaagent:{agent}"]
+        words = [str(self._java.program), "-Xms512m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", f"-javaagent:{agent}"]
         words += [f"-D{name}={value}" for name, value in settings.items()]
         words += [word for what in EXPORTS for word in ("--add-exports", f"{what}=ALL-UNNAMED")]
         words += [word for what in OPENS for word in ("--add-opens", f"{what}=ALL-UNNAMED")]

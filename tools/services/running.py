@@ -10,9 +10,10 @@ from tools.services.cassandra import Cassandra
 from tools.services.kafka import Kafka
 from tools.services.runner import Runner, of_kind
 from tools.services.server import Server
+from tools.services.spark import Spark
 from tools.services.state import State
 
-KINDS: dict[str, type[Server]] = {"cassandra": Cassandra, "kafka": Kafka}
+KINDS: dict[str, type[Server]] = {"cassandra": Cassandra, "kafka": Kafka, "spark": Spark}
 
 
 @dataclass(frozen=True, slots=True)
