@@ -19,6 +19,7 @@ HeadwaterError
  │  ├ NotOwner    421
  │  └ WrongEngine      the directory belongs to the other engine
  ├ Unavailable    503  exit 6    try again, perhaps after doing what the hint says
+ │  ├ Cancelled        stopped on request before it was done
  │  ├ Closed
  │  ├ DiskFull    507
  │  ├ OutcomeUnknown   the write may or may not be there
@@ -29,7 +30,8 @@ HeadwaterError
  ├ Denied         401  exit 5    the token is missing or unknown
  │  └ Forbidden   403           it is known, and may not do this
  ├ Differs             exit 8    two things that must be equal are not
- └ Stopped             exit 9    a record that cannot be taken stops its part
+ ├ Stopped             exit 9    a record that cannot be taken stops its part
+ └ TaskFailed     500  exit 1    code that ran inside a Spark task raised
 
 Each error carries `code` (the same word in HTTP problems and in `--json`), `status`, `exit_code`, and `hint`: the next thing to type.
 """
@@ -164,6 +166,10 @@ class Unavailable(HeadwaterError):
     exit_code = 6
 
 
+class Cancelled(Unavailable):
+    """Stopped on request before it was done. What was durable by then stays."""
+
+
 class Closed(Unavailable):
     """Used after close."""
 
@@ -221,3 +227,7 @@ class Stopped(HeadwaterError):
     """A record that cannot be taken has stopped its part; the message names it."""
 
     exit_code = 9
+
+
+class TaskFailed(HeadwaterError):
+    """Code that ran inside a Spark task raised; the message names the range and ends with the traceback of the task."""
