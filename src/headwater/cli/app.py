@@ -1,0 +1,36 @@
+"""The tree of commands."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import typer
+
+from headwater.cli import config, doctor, log, version
+
+HELP = "One log at the source; event journals, documents, work queues and data pipelines downstream, all rebuilt from it."
+
+
+def app() -> typer.Typer:
+    """Every command, ready to run. Nothing heavy is imported until a command needs it."""
+    tree = typer.Typer(
+        name="headwater",
+        help=HELP,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    tree.callback()(_nothing_shared)
+    if find_spec("headwater.cli.serve") is not None:
+        from headwater.cli.serve import serve
+
+        tree.command("serve")(serve)
+    tree.add_typer(log.group(), name="log")
+    tree.command("config")(config.show_config)
+    tree.command("doctor")(doctor.doctor)
+    tree.command("version")(version.show_version)
+    return tree
+
+
+def _nothing_shared() -> None:
+    """Every option belongs to a command; this only makes the root a group."""

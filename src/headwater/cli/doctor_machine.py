@@ -1,0 +1,170 @@
+"""Checks of the machine: Python, Java, the disk below the data directory, and Spark."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import msgspec
+
+from headwater.cli.finding import Finding
+from headwater.core.settings import Spark
+from headwater.core.units import rounded_size
+
+WRITES, BLOCK = 200, 4096
+TOO_FAST = 5e-6  # seconds: no disk takes a block and says so in less
+SLOW = 0.01
+LEAST_FREE = 1 << 30
+IN_MEMORY = frozenset({"tmpfs", "ramfs"})
+OVER_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "ceph", "glusterfs", "fuse.glusterfs", "afs"})
+SPARK_SECONDS = 180
+
+
+def python() -> Finding:
+    """Python itself; a version that is too old could not have come so far."""
+    return Finding("python", True, f"Python {platform.python_version()} at {sys.executable}.", facts={"version": platform.python_version()})
+
+
+def java() -> Finding:
+    """The Java that Spark would run on. Errors: `Unavailable` with what to do."""
+    from headwater.spark.java import find_java
+
+    found = find_java()
+    said = f"Java {found.version} from {found.origin} at {found.home}. {found.note}".rstrip()
+    return Finding("java", True, said, facts={"version": found.version, "home": str(found.home), "origin": found.origin})
+
+
+def sync(data: Path) -> Finding:
+    """How long the disk takes to take a block for good: what every acknowledgement waits for."""
+    folder = nearest_folder(data)
+    kind = file_system(folder)
+    seconds = sorted(_syncs(folder))
+    middle = statistics.median(seconds)
+    facts = {"folder": str(folder), "file_system": kind, "writes": WRITES, "p50_seconds": middle, "per_second": WRITES / sum(seconds)}
+    said = f"{WRITES} writes of 4 KiB with fdatasync in {folder} ({kind}): p50 {middle * 1000:.3f} ms, {WRITES / sum(seconds):,.0f}/s."
+    return judged(Finding("sync", True, said, facts=facts), kind, middle)
+
+
+def judged(finding: Finding, kind: str, middle: float) -> Finding:
+    """Whether such times can be a real disk's, and what they mean."""
+    said = finding.said
+    if kind in IN_MEMORY:
+        bad, todo = "That is memory: records are gone with the power.", "Put the data directory on a disk."
+    elif kind in OVER_NETWORK:
+        bad, todo = "A network file system may break locks and shared memory between machines.", "Put the data directory on a local disk."
+    elif middle < TOO_FAST:
+        bad = "No real disk is that fast: something says it has synced and has not."
+        todo = "Look for a mount option or a virtual disk that leaves syncs out; acknowledged records may be lost with the power."
+    elif middle > SLOW:
+        return msgspec.structs.replace(
+            finding, said=f"{said} That is slow, but can be a real disk.", todo="Append in batches: a batch waits once."
+        )
+    else:
+        return msgspec.structs.replace(finding, said=f"{said} That can be a real disk.")
+    return msgspec.structs.replace(finding, ok=False, said=f"{said} {bad}", todo=todo)
+
+
+def space(data: Path) -> Finding:
+    """Free space where the data are."""
+    folder = nearest_folder(data)
+    usage = shutil.disk_usage(folder)
+    ok = usage.free >= LEAST_FREE
+    said = f"{rounded_size(usage.free)} of {rounded_size(usage.total)} free in {folder}."
+    todo = "" if ok else "Free some space, or name a data directory elsewhere: a full disk refuses appends."
+    return Finding("space", ok, said, todo, {"free": usage.free, "total": usage.total})
+
+
+def server(data: Path) -> Finding:
+    """Whether a server has the directory; either is fine."""
+    from headwater.client.presence import serving
+
+    found = serving(data)
+    if found is None:
+        return Finding("server", True, f"No server runs on {data}.", facts={"url": None})
+    return Finding(
+        "server", True, f"A server runs on {data} at {found.url} (process {found.pid}).", facts={"url": found.url, "pid": found.pid}
+    )
+
+
+def spark(settings: Spark, *, seconds: int = SPARK_SECONDS) -> Finding:
+    """Start a session in a process of its own, run one job with Python code in it, and see that the answer is right."""
+    command = [sys.executable, "-m", "headwater.cli.spark_probe"]
+    began = time.monotonic()
+    # Settings go through the pipe: on the command line every user of the machine could read what they hide.
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    ) as process:
+        try:
+            out, err = process.communicate(pickle.dumps(settings), timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # Java is its child
+            return Finding(
+                "spark",
+                False,
+                f"Spark gave no answer within {seconds} seconds.",
+                "See the log that `headwater.spark` names, and spark.master.",
+            )
+    took = time.monotonic() - began
+    try:
+        answer = msgspec.json.decode(out.splitlines()[-1])
+    except (IndexError, msgspec.MsgspecError):
+        last = err.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        return Finding(
+            "spark", False, f"Spark did not start: {last or 'it ended without a word'}.", "See the log that `headwater.spark` names."
+        )
+    if "problem" in answer:
+        return Finding("spark", False, answer["problem"], answer["hint"])
+    said = f"Spark {answer['version']} on {settings.master} started and ran a job in {took:.1f} s."
+    return Finding("spark", True, said, facts={"version": answer["version"], "seconds": round(took, 3)})
+
+
+# -- helpers ----------------------------------------------------------------------------------------------------
+
+
+def nearest_folder(data: Path) -> Path:
+    """The directory itself, or the nearest one above it that is there: doctor makes nothing that stays."""
+    for folder in (data, *data.absolute().parents):
+        if folder.is_dir():
+            return folder
+    return Path("/")
+
+
+def file_system(folder: Path, mounts: str | None = None) -> str:
+    """The kind of file system below a directory, as the kernel names it."""
+    try:
+        lines = (Path("/proc/self/mounts").read_text() if mounts is None else mounts).splitlines()
+    except OSError:
+        return "unknown"
+    path, best, kind = str(folder.resolve()), "", "unknown"
+    for line in lines:
+        point, found = line.split(" ")[1:3]
+        point = point.replace("\\040", " ")
+        inside = path == point or path.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best):
+            best, kind = point, found
+    return kind
+
+
+def _syncs(folder: Path) -> list[float]:
+    block = os.urandom(BLOCK)
+    fd, path = tempfile.mkstemp(prefix=".headwater-doctor-", dir=folder)
+    try:
+        os.unlink(path)  # nothing stays, however this ends
+        took = []
+        for _ in range(WRITES):
+            began = time.perf_counter()
+            os.write(fd, block)
+            os.fdatasync(fd)
+            took.append(time.perf_counter() - began)
+        return took
+    finally:
+        os.close(fd)

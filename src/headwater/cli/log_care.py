@@ -1,0 +1,197 @@
+"""`headwater log check | repair | compact | import`: the care of the embedded log's files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from headwater.cli.log_opening import only_partition, opened
+from headwater.cli.options import ConfigFile, DataDir, DryRun, Json, PartitionNumber, TopicName, Yes
+from headwater.cli.output import Column, agreed, count, print_json, print_table
+from headwater.core.errors import Damaged, Unsupported
+from headwater.core.units import rounded_size
+from headwater.log import Log
+
+if TYPE_CHECKING:
+    from headwater.log.embedded import EmbeddedLog
+
+
+def check(
+    topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="One topic instead of all.", show_default=False)] = None,
+    partition: Annotated[int | None, typer.Argument(metavar="PARTITION", help="One partition of it.", show_default=False)] = None,
+    data: DataDir = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Read every batch and compare its checksum. Nothing is changed. Ends with exit code 7 and the first damage, if there is any."""
+    with opened(data, config) as (log, _):
+        embedded = _embedded(log, "check its files")
+        found = [_checked(embedded, name, number) for name, number in _told(_partitions(log, topic, partition))]
+    if json:
+        print_json(found)
+    else:
+        columns = [Column("topic"), *(Column(name, True) for name in ("partition", "segments", "records", "bytes")), Column("state")]
+        print_table(columns, [_checked_row(one) for one in found])
+    for one in found:
+        if one["damage"]:
+            name = f"{one['topic']} {one['partition']}"
+            raise Damaged(
+                f"{name} is damaged: {_damage_text(one['damage'][0])}.",
+                hint=f"`headwater log repair {name} --cut --dry-run` shows what a repair would keep and what is lost.",
+            )
+
+
+def repair(
+    topic: TopicName,
+    partition: Annotated[int, typer.Argument(metavar="PARTITION", help="The partition, counted from 0.", show_default=False)],
+    cut: Annotated[bool, typer.Option("--cut", help="Cut damaged batches out. The damaged files are kept beside, whole.")] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    data: DataDir = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Make a damaged partition usable again. What is whole goes on; what is not is moved to a side file, never destroyed.
+
+    No other process may have the partition open.
+    """
+    if not cut:
+        raise typer.BadParameter("There is one way to repair, and it has to be named: --cut.")
+    from headwater.core.clock import SystemClock
+    from headwater.core.files import Files, boot_id
+    from headwater.log.repair import repair as repaired
+
+    with opened(data, config) as (log, _):
+        folder = _embedded(log, "repair its files").reader(topic, partition).folder
+    name = f"{topic} {partition}"
+    whole = {"name": name, "files": Files(), "clock": SystemClock(), "boot": boot_id()}
+    report = repaired(folder, **whole, dry_run=True)  # type: ignore[arg-type]
+    lost = sum(end - first for first, end in report.lost)
+    if report.damage and not dry_run:
+        if not agreed(f"Cut {len(report.damage)} damaged places out of {name}, losing {count(lost)} offsets?", yes=yes):
+            return
+        report = repaired(folder, **whole)  # type: ignore[arg-type]
+    if json:
+        print_json({"topic": topic, "dry_run": dry_run, **msgspec.to_builtins(report), "partition": partition})
+        return
+    if not report.damage:
+        typer.echo(f"{name} is not damaged; nothing was changed.")
+        return
+    typer.echo(f"{name} {'would be' if dry_run else 'was'} repaired:")
+    for damage in report.damage:
+        typer.echo(f"  {_damage_text(msgspec.to_builtins(damage))}")
+    for first, end in report.lost:
+        typer.echo(f"  offsets {first} to {end - 1} {'would be' if dry_run else 'are'} lost")
+    for path in report.side_files:
+        typer.echo(f"  {'would be kept' if dry_run else 'kept'} in {path}")
+
+
+def compact(
+    topic: TopicName,
+    before: Annotated[int | None, typer.Option("--before", metavar="X", min=0, help="Touch nothing from this offset on.")] = None,
+    partition: PartitionNumber = None,
+    data: DataDir = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Keep the last record of each key in the closed segments; the active segment is left alone."""
+    with opened(data, config, read_only=False) as (log, _):
+        described = log.topic(topic)
+        if before is not None or partition is not None:
+            numbers = [only_partition(described, partition, "an offset belongs to one of them")]
+        else:
+            numbers = list(range(described.partitions))
+        found = [{"topic": topic, "partition": number, **msgspec.to_builtins(log.compact(topic, number, before))} for number in numbers]
+    if json:
+        print_json(found)
+        return
+    names = ("partition", "records before", "after", "bytes before", "after")
+    rows = [
+        (
+            str(one["partition"]),
+            count(one["records_before"]),
+            count(one["records_after"]),
+            rounded_size(one["bytes_before"]),
+            rounded_size(one["bytes_after"]),
+        )
+        for one in found
+    ]
+    print_table([Column(name, True) for name in names], rows)
+
+
+def import_directory(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A transporter log directory.", show_default=False)],
+    topic: TopicName,
+    data: DataDir = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Read a transporter log directory into a new topic, keeping its offsets. All or nothing."""
+    with opened(data, config, read_only=False, creates=True) as (log, _):
+        embedded = _embedded(log, "import files")
+        from headwater.log.transporter import import_transporter
+
+        imported = import_transporter(embedded, directory, topic)
+    if json:
+        print_json(msgspec.to_builtins(imported))
+        return
+    span = f"offsets {imported.start} to {imported.end - 1}" if imported.records else "nothing"
+    typer.echo(f"Imported {count(imported.records)} records from {imported.files} files into {topic}: {span}.")
+    if imported.torn:
+        typer.echo(f"The last record was never finished: {imported.torn} bytes at the end were left out.")
+
+
+# -- helpers ----------------------------------------------------------------------------------------------------
+
+
+def _embedded(log: Log, what: str) -> EmbeddedLog:
+    from headwater.log.embedded import EmbeddedLog
+
+    if not isinstance(log, EmbeddedLog):
+        raise Unsupported(f"The {log.engine} engine cannot {what}.", hint="Kafka's own tools look after the brokers' files.")
+    return log
+
+
+def _partitions(log: Log, topic: str | None, partition: int | None) -> list[tuple[str, int]]:
+    if topic is None:
+        return [(one.name, number) for one in log.topics() for number in range(one.partitions)]
+    return [(topic, number) for number in (range(log.topic(topic).partitions) if partition is None else [partition])]
+
+
+def _told(places: list[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+    """The same places, with a bar on stderr where somebody watches a terminal."""
+    if not sys.stderr.isatty() or len(places) < 2:
+        yield from places
+        return
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(places, description="checking", console=Console(stderr=True), transient=True)
+
+
+def _checked(log: EmbeddedLog, topic: str, partition: int) -> dict[str, Any]:
+    from headwater.log.check import check as checked
+
+    try:
+        seen = msgspec.to_builtins(checked(log.reader(topic, partition)))
+        return {"topic": topic, **seen, "partition": partition}
+    except Damaged as error:  # not even a manifest to go by: the others are still checked
+        damage = [{"file": "", "position": -1, "offset": -1, "what": error.message.rstrip(".")}]
+        return {"topic": topic, "partition": partition, "segments": 0, "records": 0, "bytes": 0, "damage": damage}
+
+
+def _checked_row(one: dict[str, Any]) -> tuple[str, ...]:
+    numbers = [count(one["segments"]), count(one["records"]), rounded_size(one["bytes"])]
+    state = f"damaged in {len(one['damage'])} places" if len(one["damage"]) > 1 else "damaged" if one["damage"] else "whole"
+    return (one["topic"], str(one["partition"]), *numbers, state)
+
+
+def _damage_text(damage: dict[str, Any]) -> str:
+    if not damage["file"]:
+        return str(damage["what"])
+    return f"{damage['file']} at byte {damage['position']}, offset {damage['offset']}: {damage['what']}"

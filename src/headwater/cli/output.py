@@ -1,0 +1,75 @@
+"""What commands print: tables for people, JSON for programs. Everything stored is shown with its control characters made visible."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import typer
+
+from headwater.core.errors import BadInput
+
+
+class Column(NamedTuple):
+    """A column of a table; numbers stand right."""
+
+    name: str
+    right: bool = False
+
+
+def print_json(value: Any) -> None:
+    """One JSON document, readable."""
+    import msgspec
+
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def print_json_line(value: Any) -> None:
+    """One JSON object on a line of its own."""
+    import msgspec
+
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+
+
+def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
+    """A table that fits the terminal; into a file or a pipe plain columns, as wide as they are, so that nothing is cut."""
+    cells = [[visible(cell) for cell in row] for row in rows]
+    if not sys.stdout.isatty():
+        widths = [max(len(line[at]) for line in ([c.name for c in columns], *cells)) for at in range(len(columns))]
+        for line in ([column.name for column in columns], *cells):
+            placed = [cell.rjust(width) if c.right else cell.ljust(width) for cell, width, c in zip(line, widths, columns, strict=True)]
+            sys.stdout.write("  ".join(placed).rstrip() + "\n")
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column.name, justify="right" if column.right else "left", overflow="fold")
+    for line in cells:
+        table.add_row(*(Text(cell) for cell in line))
+    Console(file=sys.stdout, highlight=False).print(table)
+
+
+def visible(text: str) -> str:
+    """The text with what a terminal would obey (escape, bell, line ends, direction marks) written out: a record must not drive it."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
+
+
+def count(number: int) -> str:
+    """12345678 as 12,345,678."""
+    return f"{number:,}"
+
+
+def agreed(question: str, *, yes: bool) -> bool:
+    """Whether to go on with what cannot be undone. Errors: `BadInput` where nobody can be asked."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise BadInput(f"{question} Nobody can be asked here.", hint="Add --yes to do it, or --dry-run to see what it would do.")
+    return typer.confirm(question)

@@ -1,0 +1,113 @@
+"""From words to an exit code: 0 done, 1 a bug of ours, 2 usage or config, 3 to 9 by kind of error, 10 nothing found, 130 interrupted."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from typing import Any, TextIO
+
+import typer
+from typer.main import get_command
+
+from headwater.core.errors import HeadwaterError
+from headwater.core.ids import Ids, random_id
+
+BUG, USAGE, INTERRUPTED = 1, 2, 130
+
+
+def run(words: Sequence[str], *, tree: Callable[[], typer.Typer] | None = None, stderr: TextIO | None = None, ids: Ids = random_id) -> int:
+    """Run one command. Every failure is told on stderr: a line and a hint, or with `--json` one problem object."""
+    stderr = stderr or sys.stderr
+    as_json = "--json" in words
+    try:
+        code = get_command((tree or _every_command)()).main(args=list(words), prog_name="headwater", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except HeadwaterError as error:
+        _tell(error, stderr, as_json)
+        return error.exit_code
+    except typer.TyperException as error:
+        return _usage(error, stderr, as_json)
+    except typer.Abort:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (`| head`) has had enough. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except Exception as error:
+        return _bug(error, stderr, as_json, ids()[:12])
+
+
+def _every_command() -> typer.Typer:
+    from headwater.cli.app import app  # here, so that what goes wrong while it is imported is told like any other bug
+
+    return app()
+
+
+def _tell(error: HeadwaterError, stderr: TextIO, as_json: bool) -> None:
+    if as_json:
+        from headwater.client.problems import problem_of
+
+        _problem(stderr, error.exit_code, **_fields(problem_of(error, "")))
+    else:
+        _lines(stderr, error.message, error.hint)
+
+
+def _usage(error: typer.TyperException, stderr: TextIO, as_json: bool) -> int:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "headwater"
+    text = error.format_message().strip()
+    if type(error).__name__ == "NoArgsIsHelpError":  # its text is the whole help
+        stderr.write(f"{text}\n" if text else "")
+        return USAGE
+    hint = f"See `{command} --help`."
+    if as_json:
+        _problem(stderr, USAGE, title="Usage", code="usage", detail=text, hint=hint)
+    else:
+        _lines(stderr, text, hint)
+    return USAGE
+
+
+def _bug(error: Exception, stderr: TextIO, as_json: bool, report: str) -> int:
+    """The trace goes to a file: it helps whoever mends it, and only frightens whoever reads it."""
+    text = (
+        f"report {report}\nheadwater {metadata.version('headwater')}, Python {platform.python_version()}, {platform.platform()}\n\n"
+        + "".join(traceback.format_exception(error))
+    )
+    try:
+        fd, path = tempfile.mkstemp(prefix=f"headwater-{report}-", suffix=".txt", text=True)
+        with open(fd, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+        hint = f"What happened is written in {path}; please report it with that file."
+    except OSError:
+        stderr.write(text)
+        hint = "What happened is written above; please report it."
+    message = f"This is a bug in headwater ({type(error).__name__}), report {report}."
+    if as_json:
+        _problem(stderr, BUG, title="Bug", code="bug", detail=message, hint=hint, errorId=report)
+    else:
+        _lines(stderr, message, hint)
+    return BUG
+
+
+def _fields(problem: Any) -> dict[str, Any]:
+    import msgspec
+
+    return {name: value for name, value in msgspec.to_builtins(problem).items() if value and name != "type"}
+
+
+def _problem(stderr: TextIO, exit_code: int, **fields: Any) -> None:
+    import msgspec
+
+    stderr.write(msgspec.json.encode({**fields, "exitCode": exit_code}).decode() + "\n")
+    stderr.flush()
+
+
+def _lines(stderr: TextIO, message: str, hint: str) -> None:
+    stderr.write(f"headwater: {message}\n" + (f"  {hint}\n" if hint else ""))
+    stderr.flush()

