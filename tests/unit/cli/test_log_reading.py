@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.cli.log_reading import follow, read_range, row_of, select
+from headwater.core.errors import BadBounds, BadInput, OffsetGone, UnknownPartition, UnknownTopic
+from headwater.log import Log
+from headwater.log.address import LogAddress
+from headwater.log.opening import open_log
+from headwater.log.record import Mode, Record
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with open_log(LogAddress(path=str(tmp_path))) as opened:
+        opened.create_topic("bank", partitions=2)
+        opened.create_topic("one")
+        for partition in (0, 1):
+            opened.append(
+                "bank", partition, [Record(key=b"k%d" % (n % 3), value=b"%d" % n, headers=(("n", b"%d" % n),)) for n in range(10)]
+            )
+        yield opened
+
+
+def found(
+    log: Log, partition: int | None, first: int | None, last: int | None, key: str | None = None, topic: str = "bank"
+) -> list[tuple[int, int | None]]:
+    return [(number, record.offset) for number, record in select(log, topic, partition, first, last, key)]
+
+
+# -- ranges -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "bounds"), [("0", (0, 0)), ("17", (17, 17)), ("17..20", (17, 20)), ("17..17", (17, 17)), ("17..", (17, None))]
+)
+def test_ranges_include_their_last(text: str, bounds: tuple[int, int | None]) -> None:
+    assert read_range(text) == bounds
+
+
+@pytest.mark.parametrize("text", ["", "..", "..5", "-1", "1...2", "a", "1..b", "1-2", "1.5", "٣", "9" * 20, " 1"])
+def test_what_is_no_range(text: str) -> None:
+    with pytest.raises(BadBounds, match="no range"):
+        read_range(text)
+
+
+def test_a_range_that_runs_backwards() -> None:
+    with pytest.raises(BadBounds, match="backwards") as caught:
+        read_range("5..3")
+    assert "3..5" in caught.value.hint
+
+
+# -- which records ----------------------------------------------------------------------------------------------
+
+
+def test_without_a_range_every_partition_is_shown_in_turn(log: Log) -> None:
+    assert found(log, None, None, None) == [(p, o) for p in (0, 1) for o in range(10)]
+    assert found(log, 1, None, None) == [(1, o) for o in range(10)]
+
+
+def test_a_range_of_one_partition(log: Log) -> None:
+    assert found(log, 1, 3, 5) == [(1, 3), (1, 4), (1, 5)]
+    assert found(log, 1, 8, None) == [(1, 8), (1, 9)]
+    assert found(log, 1, 8, 1000) == [(1, 8), (1, 9)]
+    assert found(log, 0, 0, 0) == [(0, 0)]
+
+
+def test_a_range_in_a_topic_of_several_partitions_needs_one(log: Log) -> None:
+    with pytest.raises(BadInput, match="2 partitions"):
+        found(log, None, 3, 5)
+
+
+def test_a_key_is_looked_for_in_columns_and_comes_with_everything(log: Log) -> None:
+    assert found(log, None, None, None, "k1") == [(p, o) for p in (0, 1) for o in (1, 4, 7)]
+    assert found(log, 0, 2, 6, "k1") == [(0, 4)]
+    assert found(log, 0, None, None, "nobody") == []
+    [(_, by_key)] = select(log, "bank", 0, 4, 4, "k1")
+    [by_offset] = log.read("bank", 0, 4, limit=1)
+    assert by_key == by_offset
+
+
+def test_bounds_are_checked_before_anything_is_shown(log: Log) -> None:
+    log.delete_before("bank", 0, 4)
+    with pytest.raises(OffsetGone, match="begins at offset 4"):
+        select(log, "bank", 0, 3, 5, None)
+    with pytest.raises(BadBounds, match="its last is 9"):
+        select(log, "bank", 0, 10, None, None)
+    with pytest.raises(BadBounds, match="beyond"):
+        select(log, "bank", 0, 11, None, None)
+    with pytest.raises(BadBounds, match="it is empty"):
+        select(log, "one", None, 0, 0, None)
+    with pytest.raises(UnknownTopic):
+        select(log, "nobody", None, None, None, None)
+    with pytest.raises(UnknownPartition):
+        select(log, "bank", 2, None, None, None)
+    assert found(log, None, None, None, topic="one") == []
+
+
+# -- following --------------------------------------------------------------------------------------------------
+
+
+def test_several_partitions_are_followed_at_once(log: Log) -> None:
+    stop = threading.Event()
+    seen: list[tuple[int, int | None]] = []
+    for partition, record in follow(log, "bank", {0: 8, 1: 10}, stop.is_set):
+        seen.append((partition, record.offset))
+        if len(seen) == 2:
+            log.append("bank", 1, [Record(key=None, value=b"new"), Record(key=None, value=b"newer")])
+        if len(seen) == 4:
+            stop.set()
+    assert [offset for partition, offset in seen if partition == 0] == [8, 9]
+    assert [offset for partition, offset in seen if partition == 1] == [10, 11]
+
+
+def test_what_fails_in_one_partition_is_raised(log: Log) -> None:
+    log.delete_before("bank", 1, 5)
+    with pytest.raises(OffsetGone):
+        list(follow(log, "bank", {0: 10, 1: 0}, lambda: False))
+
+
+def test_leaving_early_leaves_no_thread(log: Log) -> None:
+    before = threading.active_count()
+    records = follow(log, "bank", {0: 0, 1: 0}, lambda: False)
+    next(records)
+    records.close()  # type: ignore[attr-defined]
+    assert threading.active_count() == before
+
+
+# -- how they look ----------------------------------------------------------------------------------------------
+
+
+def test_the_cells_of_a_record() -> None:
+    record = Record(
+        key=b"k", value=b'{"a": 1}', headers=(("h", b"x"), ("n", None)), timestamp=1_491_252_302_000, mode=Mode.SYNC, op=2, offset=7
+    )
+    assert row_of(3, record, "text") == ("3", "7", "2017-04-03T20:45:02.000Z", "k", '{"a": 1}', "op 2 sync h=x n=-")
+    assert row_of(3, record, "hex")[3:5] == ("6b", "7b2261223a20317d")
+    bare = Record(key=None, value=b"\xff", timestamp=0, offset=0)
+    assert row_of(0, bare, "json") == ("0", "0", "1970-01-01T00:00:00.000Z", "-", '{"$binary":"/w=="}', "")
