@@ -1,0 +1,96 @@
+"""The command line: python -m bench [NAME …] [--json FILE] [--quick]"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from rich.console import Console
+
+from bench import machine
+from bench.appends import append, append_arrow
+from bench.callers import callers
+from bench.case import Benchmark, Skipped
+from bench.checks import check
+from bench.compactions import compaction
+from bench.place import Place
+from bench.processes import processes
+from bench.reopening import reopen
+from bench.report import as_json, line, table
+from bench.rounds import Measured, measure
+from bench.scans import scan
+from bench.sizes import FULL, QUICK, Sizes
+
+RESULTS = Path(__file__).with_name("results")
+BENCHMARKS: dict[str, Benchmark] = {
+    "append": append,
+    "append_arrow": append_arrow,
+    "callers": callers,
+    "processes": processes,
+    "scan": scan,
+    "check": check,
+    "reopen": reopen,
+    "compaction": compaction,
+}
+
+
+def main(words: Sequence[str] | None = None, *, sizes: Sizes | None = None, out: TextIO = sys.stdout, say: TextIO = sys.stderr) -> int:
+    """Run what was asked for. Returns 0 whether marks are met or not: figures are for people to judge, on their own machine."""
+    asked = parser().parse_args(words)
+    sizes = sizes or (QUICK if asked.quick else FULL)
+    asked.dir.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="run-", dir=asked.dir) as folder:
+        place = Place(Path(folder))
+        start = machine.moment(place.folder)
+        found = run(asked.names or list(BENCHMARKS), place, sizes, say)
+        facts = {**machine.facts(), "start": start, "end": machine.moment(place.folder)}
+    if asked.json == "-":
+        json.dump(as_json(found, size=sizes.name, machine=facts), out, indent=1)
+        out.write("\n")
+    else:
+        path = Path(asked.json) if asked.json else asked.dir / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
+        path.write_text(json.dumps(as_json(found, size=sizes.name, machine=facts), indent=1) + "\n")
+        print(f"every sample: {path}", file=say)
+    console = Console(file=say if asked.json == "-" else out, width=None if out.isatty() else 160)
+    table(found, console)
+    console.print(summary(facts), soft_wrap=True)
+    return 0
+
+
+def run(names: Sequence[str], place: Place, sizes: Sizes, say: TextIO) -> list[Measured | Skipped]:
+    """Measure the named benchmarks, saying each figure as it is known."""
+    found: list[Measured | Skipped] = []
+    for name in names:
+        for case in BENCHMARKS[name](place, sizes):
+            one = case if isinstance(case, Skipped) else measure(case, sizes.rounds)
+            found.append(one)
+            print("  ".join(part for part in line(one) if part), file=say, flush=True)
+    return found
+
+
+def summary(facts: dict[str, Any]) -> str:
+    """What the machine was like, in a line."""
+    start, end = facts["start"], facts["end"]
+    return (
+        f"{facts['usable_cores']} cores, Python {facts['python']}; 4 KiB write + sync p50 {start['sync_p50_us']} µs before, "
+        f"{end['sync_p50_us']} µs after; load average {start['load_average'][0]:.1f} before, {end['load_average'][0]:.1f} after"
+    )
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="python -m bench", description="Every figure beside a floor or a peer measured in the same run.")
+    top.add_argument("names", nargs="*", metavar="NAME", choices=[[], *BENCHMARKS], help=f"{', '.join(BENCHMARKS)} (default: all)")
+    top.add_argument("--quick", action="store_true", help="small counts: the order of magnitude in a minute or two")
+    top.add_argument("--json", metavar="FILE", help="where the JSON goes; - is standard output (default: a new file in bench/results)")
+    top.add_argument("--dir", metavar="DIR", type=Path, default=RESULTS, help="a folder on the disk to measure (default: bench/results)")
+    return top
+
+
+if __name__ == "__main__":
+    sys.exit(main())

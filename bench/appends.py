@@ -1,0 +1,61 @@
+"""Appending in batches, each acknowledged once it is synced, against a bare loop of write and sync."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from bench import mark
+from bench.case import Case, Sample, Side, Skipped
+from bench.floor import BareWrites
+from bench.place import TOPIC, Place, Unsynced, columns, encoded, records
+from bench.sizes import Sizes
+
+_MARKS = {1: mark.ratio_on_slow_disks(0.8, 0.0002), 1000: mark.ratio(0.3)}
+
+
+def append(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
+    """1, 10, 100 and 1000 records per sync, and what one append costs beside the disk."""
+    for per_sync in sizes.appends:
+        batch = records(per_sync)
+        # The floor's file lies in the log's folder: the same disk, the same file system.
+        with place.log("append") as log, BareWrites(log.data / "bare", encoded(per_sync)) as bare:
+            yield _case(sizes, f"append {per_sync}", per_sync, lambda log=log, batch=batch: log.append(TOPIC, 0, batch), bare)
+    batch, count = records(1), sizes.appends[1] * 5
+    with place.log("own", files=Unsynced()) as log, BareWrites(log.data / "bare", encoded(1), synced=False) as bare:
+        yield Case(
+            "append 1, unsynced",
+            "append",
+            Side("log.append", lambda: appends(lambda: log.append(TOPIC, 0, batch), count)),
+            Side("os.write", lambda: bare.round(count)),
+            mark.own_time(20e-6),
+            shown="time",
+            rounds=sizes.turns,
+        )
+
+
+def append_arrow(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
+    """1000 records per sync, given as columns."""
+    rows = columns(0, 1000)
+    with place.log("append-arrow") as log, BareWrites(log.data / "bare", encoded(1000)) as bare:
+        yield _case(sizes, "append_arrow 1000", 1000, lambda: log.append_arrow(TOPIC, 0, rows), bare)
+
+
+def _case(sizes: Sizes, name: str, per_sync: int, call: Callable[[], object], bare: BareWrites) -> Case:
+    count = sizes.appends[per_sync]
+    return Case(
+        name,
+        "record",
+        Side("log.append", lambda: appends(call, count, per_sync)),
+        Side("os.write + fdatasync", lambda: bare.round(count, per_sync)),
+        _MARKS.get(per_sync),
+        rounds=sizes.turns,
+    )
+
+
+def appends(call: Callable[[], object], count: int, pieces: int = 1) -> Sample:
+    """Call `count` times; one call counts as so many pieces."""
+    begun = time.perf_counter()
+    for _ in range(count):
+        call()
+    return Sample(count * pieces, time.perf_counter() - begun)

@@ -1,0 +1,70 @@
+"""What a benchmark yields: a case with two sides, or the reason why there is none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from bench.mark import Mark
+    from bench.place import Place
+    from bench.sizes import Sizes
+
+Shown = Literal["rate", "time"]
+
+
+class Sample(NamedTuple):
+    """One round of one side: how many pieces, in how many seconds."""
+
+    amount: float
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        return self.amount / self.seconds if self.seconds > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two things compared. `run` does one round; what it prepares and cleans up it leaves out of the seconds."""
+
+    label: str
+    run: Callable[[], Sample]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One line of the table. `unit` names a piece; `shown` says whether people read pieces per second or seconds per piece."""
+
+    name: str
+    unit: str
+    ours: Side
+    floor: Side
+    mark: Mark | None = None
+    shown: Shown = "rate"
+    rounds: int | None = None  # None: the size's own
+    notes: dict[str, object] = field(default_factory=dict)  # facts for the JSON; a round may add to them
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A case that cannot be measured here, and why."""
+
+    name: str
+    why: str
+
+
+Benchmark = Callable[["Place", "Sizes"], Iterator[Case | Skipped]]
+
+
+def timed(work: Callable[[], float]) -> Callable[[], Sample]:
+    """A round that is timed as a whole; `work` returns how many pieces it did."""
+
+    def run() -> Sample:
+        begun = time.perf_counter()
+        amount = work()
+        return Sample(amount, time.perf_counter() - begun)
+
+    return run

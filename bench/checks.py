@@ -1,0 +1,44 @@
+"""Checking every batch of a partition, as `headwater log check` does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench import mark
+from bench.case import Case, Side, Skipped, timed
+from bench.floor import bare_read
+from bench.place import TOPIC, Place, segments
+from bench.sizes import Sizes
+from headwater.core.errors import Differs
+from headwater.log.check import check as check_partition
+from headwater.log.embedded import EmbeddedLog
+
+
+def check(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
+    """In bytes where batches hold 1000 or 100 records; in batches where they hold one."""
+    for per_batch in (1000, 100):
+        with place.filled(sizes.records, per_batch=per_batch) as folder:
+            yield Case(
+                f"check, batches of {per_batch}",
+                "byte",
+                Side("log check", timed(lambda folder=folder: _check(folder, sizes.records)[1])),
+                Side("read() + crc32c", timed(lambda folder=folder: bare_read(segments(folder), summed=True))),
+                mark.rate(0.5e9, "≥ 0.5 GB/s"),
+            )
+    with place.filled(sizes.records, per_batch=1) as folder:
+        yield Case(
+            "check, batches of 1",
+            "batch",
+            Side("log check", timed(lambda: _check(folder, sizes.records)[0])),
+            Side("read() + crc32c", timed(lambda: bare_read(segments(folder), summed=True) and sizes.records)),
+            mark.rate(1e6, "≥ 1 M batches/s"),
+        )
+
+
+def _check(folder: Path, expected: int) -> tuple[int, int]:
+    with EmbeddedLog(folder, read_only=True) as log:
+        found = check_partition(log.reader(TOPIC, 0))
+    if found.damage or found.records != expected:
+        raise Differs(f"{found.records} records of {expected} are right.", hint=f"Look at {found.damage}.")
+    return found.records, found.bytes

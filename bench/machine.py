@@ -1,0 +1,61 @@
+"""What the figures were measured on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from importlib import metadata
+from pathlib import Path
+from statistics import median
+
+_PACKAGES = ("confluent-kafka", "google-crc32c", "msgspec", "numpy", "pyarrow", "pyspark")
+
+
+def facts() -> dict[str, object]:
+    """What does not change during a run."""
+    return {
+        "cores": os.cpu_count(),
+        "usable_cores": len(os.sched_getaffinity(0)),
+        "processor": _processor(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in _PACKAGES},
+    }
+
+
+def moment(folder: Path) -> dict[str, object]:
+    """What does: taken at the start and at the end."""
+    return {"load_average": list(os.getloadavg()), "sync_p50_us": round(sync_p50(folder) * 1e6, 1)}
+
+
+def sync_p50(folder: Path, count: int = 200) -> float:
+    """Seconds that writing and syncing 4 KiB at the end of a file takes, in the middle."""
+    path = folder / "sync-probe"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    block, times = bytes(4096), []
+    try:
+        for _ in range(count):
+            begun = time.perf_counter()
+            os.write(fd, block)
+            os.fdatasync(fd)
+            times.append(time.perf_counter() - begun)
+    finally:
+        os.close(fd)
+        path.unlink()
+    return median(times)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor())

@@ -1,0 +1,45 @@
+"""The marks that the log is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.rounds import Measured
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What is promised, in words and as a test. The test says None where the promise does not apply."""
+
+    text: str
+    met: Callable[[Measured], bool | None]
+
+
+def ratio(least: float) -> Mark:
+    """At least this share of the floor's rate."""
+    return Mark(f"ratio ≥ {least:g}", lambda found: found.ratio.median >= least)
+
+
+def ratio_on_slow_disks(least: float, sync: float) -> Mark:
+    """A ratio that holds only where the disk takes `sync` seconds or more: below, our own few microseconds weigh too much."""
+
+    def met(found: Measured) -> bool | None:
+        return found.ratio.median >= least if 1 / found.floor_rate.median >= sync else None
+
+    return Mark(f"ratio ≥ {least:g} where a sync takes ≥ {sync * 1000:g} ms", met)
+
+
+def rate(least: float, text: str) -> Mark:
+    """At least this many pieces per second."""
+    return Mark(text, lambda found: found.our_rate.median >= least)
+
+
+def time(most: float, text: str) -> Mark:
+    """At most this many seconds per piece, in the middle."""
+    return Mark(text, lambda found: 1 / found.our_rate.median <= most)
+
+
+def own_time(most: float) -> Mark:
+    """At most this many seconds per piece on top of the floor."""
+    return Mark(f"≤ {most * 1e6:g} µs on top", lambda found: 1 / found.our_rate.median - 1 / found.floor_rate.median <= most)

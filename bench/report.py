@@ -1,0 +1,88 @@
+"""What a run found: a table for people, JSON with every sample for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.case import Case, Sample, Side, Skipped
+from bench.rounds import Measured, Spread
+
+
+def table(found: Sequence[Measured | Skipped], console: Console) -> None:
+    """One line per case."""
+    lines = Table(title="ratio = ours / floor, pair by pair; the middle of the rounds, [lowest..highest]", title_justify="left")
+    for name in ("benchmark", "ours", "floor or peer", "ratio", "mark", "met"):
+        lines.add_column(name, justify="left", overflow="fold")
+    for one in found:
+        lines.add_row(*line(one))
+    console.print(lines)
+
+
+def line(one: Measured | Skipped) -> tuple[str, str, str, str, str, str]:
+    """A case as the table's six columns."""
+    if isinstance(one, Skipped):
+        return one.name, "skipped", one.why, "", "", ""
+    case = one.case
+    return (
+        case.name,
+        shown(case, one.our_rate),
+        f"{shown(case, one.floor_rate)}  {case.floor.label}",
+        f"{one.ratio.median:.2f} [{one.ratio.low:.2f}..{one.ratio.high:.2f}]",
+        case.mark.text if case.mark else "",
+        {True: "yes", False: "NO", None: "n/a" if case.mark else ""}[one.met],
+    )
+
+
+def shown(case: Case, rate: Spread) -> str:
+    """A rate as people read it: pieces per second, or the time of a piece."""
+    if case.shown == "time":
+        low, middle, high = (1 / figure if figure else 0.0 for figure in (rate.high, rate.median, rate.low))
+        return f"{seconds(middle)} [{seconds(low)}..{seconds(high)}]"
+    return f"{_short(rate.median, case.unit)}s/s [{_short(rate.low)}..{_short(rate.high)}]"
+
+
+def seconds(time: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if time >= size:
+            return f"{time / size:.3g} {unit}"
+    return f"{time * 1e6:.3g} µs"
+
+
+def _short(number: float, unit: str = "") -> str:
+    for letter, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= size:
+            return f"{number / size:.3g} {letter} {unit}".rstrip()
+    return f"{number:.3g} {unit}".rstrip()
+
+
+def as_json(found: Sequence[Measured | Skipped], *, size: str, machine: dict[str, object]) -> dict[str, Any]:
+    """Everything that was measured. Ratios can be worked out anew from the samples, which stand in the order in which they were taken."""
+    return {
+        "size": size,
+        "machine": machine,
+        "cases": [_case(one) for one in found if isinstance(one, Measured)],
+        "skipped": [asdict(one) for one in found if isinstance(one, Skipped)],
+    }
+
+
+def _case(one: Measured) -> dict[str, Any]:
+    case = one.case
+    return {
+        "name": case.name,
+        "unit": case.unit,
+        "ours": _side(case.ours, one.our_rate, one.ours),
+        "floor": _side(case.floor, one.floor_rate, one.floor),
+        "ratio": asdict(one.ratio),
+        "mark": {"text": case.mark.text, "met": one.met} if case.mark else None,
+        "load_average": one.load,
+        "notes": case.notes,
+    }
+
+
+def _side(side: Side, rate: Spread, samples: Sequence[Sample]) -> dict[str, Any]:
+    return {"label": side.label, "per_second": asdict(rate), "samples": [sample._asdict() for sample in samples]}

@@ -1,0 +1,68 @@
+"""How much a run measures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Counts of one run. `full` is what marks are judged by; `quick` shows the order of magnitude; tests use smaller ones yet."""
+
+    name: str
+    rounds: int
+    turns: int  # rounds of short work on the disk: many short ones see the same moods of the disk on both sides
+    appends: dict[int, int]  # records per sync → syncs per round
+    callers: int  # appends per round and kind of caller
+    batches: int  # batches of 100 that each process appends per round
+    records: int  # in a log that is scanned, checked or compacted
+    large: int  # records of the large log that is opened again
+    load: int  # records that a process appends before it is killed
+    kafka: int  # records per round
+    spark: int  # records that Spark reads
+
+    @property
+    def few(self) -> int:
+        """Rounds of what takes long."""
+        return max(2, self.rounds // 2)
+
+
+FULL = Sizes(
+    name="full",
+    rounds=15,
+    turns=50,
+    appends={1: 100, 10: 80, 100: 60, 1000: 20},
+    callers=20_000,
+    batches=100,
+    records=1_000_000,
+    large=10_000_000,
+    load=500_000,
+    kafka=50_000,
+    spark=2_000_000,
+)
+QUICK = Sizes(
+    name="quick",
+    rounds=5,
+    turns=11,
+    appends={1: 100, 10: 80, 100: 60, 1000: 20},
+    callers=5_000,
+    batches=40,
+    records=200_000,
+    large=1_000_000,
+    load=100_000,
+    kafka=10_000,
+    spark=500_000,
+)
+TINY = Sizes(
+    name="tiny",
+    rounds=2,
+    turns=2,
+    appends={1: 3, 10: 2, 100: 2, 1000: 1},
+    callers=40,
+    batches=2,
+    records=3_000,
+    large=4_000,
+    load=2_000,
+    kafka=200,
+    spark=1_000,
+)
