@@ -6,14 +6,12 @@ import argparse
 import json
 import shlex
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
 from headwater.core.errors import HeadwaterError
 from headwater.spark.java import find_java
 from tools.services import KINDS, Place, Runner, down, up
-from tools.services.jars import HERE, fetch, sha256
+from tools.services.jars import pin
 from tools.services.state import State
 
 
@@ -49,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--json", action="store_true")
     command("env", do_env, "Print the settings that point headwater at what runs, for `eval`.")
     one = command(
-        "pin", do_pin, "Fetch a server's jars anew and write their digests into jars.sha256; look at the change before committing it."
+        "pin", do_pin, "Fetch a server's jars anew and write their digests into jars.txt; look at the change before committing it."
     )
     one.add_argument("name", help="a configuration of ivy.xml")
     return top
@@ -92,16 +90,8 @@ def do_env(asked: argparse.Namespace) -> None:
 
 
 def do_pin(asked: argparse.Namespace) -> None:
-    place, path = Place.usual(asked.run), HERE / "jars.sha256"
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / asked.name
-        fetch(asked.name, folder, place, find_java(), ivy=HERE / "ivy.xml")
-        lines = (
-            [line for line in path.read_text().splitlines() if not line.split()[1].startswith(f"{asked.name}/")] if path.exists() else []
-        )
-        lines += [f"{sha256(jar)}  {asked.name}/{jar.name}" for jar in folder.iterdir()]
-    path.write_text("".join(f"{line}\n" for line in sorted(lines, key=lambda line: line.split()[1])))
-    print(f"{path.name} now lists {sum(f'  {asked.name}/' in line for line in lines)} jars for {asked.name}")
+    pinned = pin(asked.name, Place.usual(asked.run), find_java())
+    print(f"jars.txt now lists {len(pinned.jars)} jars for {asked.name}")
 
 
 def described(runner: Runner, name: str, known: State) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from headwater.core.errors import Damaged, Unreachable
 from headwater.spark.java import Java, version_of
-from tools.services.jars import HERE
+from tools.services.ivy import HERE
 from tools.services.place import Place, locked
 
 NEEDED = range(17, 24)  # Java 24 dropped the security manager, without which Cassandra does not start

@@ -13,7 +13,8 @@ from typing import ClassVar
 from headwater.core.errors import BadInput, Unavailable
 from headwater.spark.java import Java, find_java
 from tools.services import probe
-from tools.services.jars import HERE, Jars
+from tools.services.ivy import HERE
+from tools.services.jars import Jars
 from tools.services.place import Place
 from tools.services.server import Command, Node, Server, plain_env
 
