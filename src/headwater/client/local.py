@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from headwater.client.log import AsyncLog
+from headwater.client.log import AsyncLog, check_place, check_read
 from headwater.client.watch import Watch
 from headwater.core.clock import Clock
 from headwater.core.errors import Closed, UnknownTopic
@@ -95,6 +95,8 @@ class LocalLog(AsyncLog):
         return await self._thread(lambda: [self._log.bounds(topic.name, number) for number in range(topic.partitions)])
 
     async def read(self, topic: str, partition: int, start: int, *, limit: int = 1000) -> list[Record]:
+        check_place(topic, partition)
+        check_read(start, limit)
         if limit <= _SMALL:
             return await self._quick(topic, partition, lambda: self._log.read(topic, partition, start, limit=limit, max_bytes=_SMALL_BYTES))
         return await self._thread(lambda: self._log.read(topic, partition, start, limit=limit, max_bytes=_PAGE_BYTES))
@@ -147,6 +149,7 @@ class LocalLog(AsyncLog):
     async def _quick(self, topic: str, partition: int, call: Callable[[], T]) -> T:
         """At once where that is a look into memory. The first look at a partition opens it, which may take long; Kafka always may."""
         self._open()
+        check_place(topic, partition)
         if (topic, partition) in self._warm:
             return call()
         result = await asyncio.to_thread(call)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
-from urllib.parse import quote
 
 import httpx2
 import msgspec
 
-from headwater.client.log import AsyncLog
+from headwater.client.log import AsyncLog, check_place, check_read
 from headwater.client.problems import error_of
 from headwater.client.wire import read_shown, read_topic, send_records, send_topic, show_time
 from headwater.core.clock import Clock
 from headwater.core.errors import Closed, HeadwaterError, OutcomeUnknown, Timeout, Unavailable, Unreachable
-from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
+from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings, check_topic_name
 
 _EVENT = 128 << 20  # bytes: a record of 48 MiB as base64 fits
 _PATIENCE = 30.0  # seconds that a tail waits for a server that restarts
@@ -45,7 +44,7 @@ class RemoteLog(AsyncLog):
         )
 
     async def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
-        return read_topic(await self._json("PUT", f"/log/{_quoted(name)}", content=send_topic(partitions, settings)))
+        return read_topic(await self._json("PUT", _topic(name), content=send_topic(partitions, settings)))
 
     async def topics(self) -> list[Topic]:
         found: list[Topic] = []
@@ -58,10 +57,10 @@ class RemoteLog(AsyncLog):
                 return found
 
     async def topic(self, name: str) -> Topic:
-        return read_topic(await self._json("GET", f"/log/{_quoted(name)}"))
+        return read_topic(await self._json("GET", _topic(name)))
 
     async def delete_topic(self, name: str) -> None:
-        await self._json("DELETE", f"/log/{_quoted(name)}")
+        await self._json("DELETE", _topic(name))
 
     async def append(self, topic: str, partition: int, records: Sequence[Record]) -> Sequence[int]:
         answer = await self._json(
@@ -75,11 +74,13 @@ class RemoteLog(AsyncLog):
         return Bounds(answer["start"], answer["end"])
 
     async def read(self, topic: str, partition: int, start: int, *, limit: int = 1000) -> list[Record]:
+        check_read(start, limit)
         query = {"from": start, "limit": min(limit, _LIMIT), "decode": "binary"}
         page = _page.decode(await self._ask("GET", f"{_place(topic, partition)}/records", params=query))
         return [read_shown(bytes(item)) for item in page.items]
 
     async def tail(self, topic: str, partition: int, start: int | None = None) -> AsyncIterator[Record]:
+        check_read(start)
         if start is None:
             start = (await self.bounds(topic, partition)).end
         path = f"{_place(topic, partition)}/records"
@@ -164,8 +165,10 @@ class RemoteLog(AsyncLog):
 
 
 def _place(topic: str, partition: int) -> str:
-    return f"/log/{_quoted(topic)}/{int(partition)}"
+    check_place(topic, partition)
+    return f"/log/{topic}/{partition}"
 
 
-def _quoted(name: str) -> str:
-    return quote(name, safe="")
+def _topic(name: str) -> str:
+    check_topic_name(name)  # every name that passes is an address as it is
+    return f"/log/{name}"

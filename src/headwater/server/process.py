@@ -134,6 +134,7 @@ class _Http(uvicorn.Server):
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="warning",
             access_log=False,
             server_header=False,
             proxy_headers=False,

@@ -42,7 +42,9 @@ def test_an_answer_of_something_else_becomes_an_error_by_its_status(status: int,
 
 
 def test_a_code_that_is_not_known_falls_back_to_the_status() -> None:
-    body = b'{"title": "x", "status": 409, "code": "from-the-future", "detail": "New.", "hint": "H.", "errorId": "1", "type": "about:blank"}'
+    body = (
+        b'{"title": "x", "status": 409, "code": "from-the-future", "detail": "New.", "hint": "H.", "errorId": "1", "type": "about:blank"}'
+    )
     error = error_of(409, body)
     assert type(error) is Conflict
     assert error.message == "New."

@@ -90,7 +90,7 @@ def test_a_body_that_cannot_be_read_says_why(body: bytes, said: str) -> None:
 
 
 def test_a_bad_line_is_named_by_its_number() -> None:
-    with pytest.raises(BadInput, match="Line 3: .*truncated"):
+    with pytest.raises(BadInput, match=r"Line 3: .*truncated"):
         wire.read_records(b'{"value": 1}\n\n{"value":\n', lines=True)
 
 

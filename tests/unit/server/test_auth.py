@@ -23,7 +23,9 @@ def test_a_token_has_the_role_of_its_line(tmp_path: Path) -> None:
     assert tokens.role(f"bearer {OPERATOR}") is Role.OPERATOR
 
 
-@pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer wrong", f"Basic {READER}", f"Bearer {READER} x", READER, f"Bearer {READER[:-1]}"])
+@pytest.mark.parametrize(
+    "header", [None, "", "Bearer", "Bearer wrong", f"Basic {READER}", f"Bearer {READER} x", READER, f"Bearer {READER[:-1]}"]
+)
 def test_anything_else_is_denied(tmp_path: Path, header: str | None) -> None:
     tokens = Tokens.load(write(tmp_path / "tokens", f"reader {READER}\n"))
     with pytest.raises(Denied) as caught:

@@ -70,7 +70,13 @@ def test_parameters_that_cannot_be_are_refused(query: bytes, said: str) -> None:
 
 def test_a_parameter_that_is_needed_is_asked_for() -> None:
     operation = Operation(
-        method="DELETE", path="/things", name="x", text="", role=Role.READER, answers={}, query=(Param("before", "Keep from here.", required=True),)
+        method="DELETE",
+        path="/things",
+        name="x",
+        text="",
+        role=Role.READER,
+        answers={},
+        query=(Param("before", "Keep from here.", required=True),),
     )
     with pytest.raises(BadInput, match="`before` is missing"):
         operation.read_query(b"")

@@ -1,0 +1,86 @@
+"""A `headwater serve` in a process of its own: for the tour, and for tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from headwater.client.presence import Serving, serving
+from headwater.core.clock import Clock, SystemClock
+from headwater.core.errors import Unavailable
+
+_PATIENCE = 60.0  # seconds: a machine that is busy with other things may take long to start a process
+
+
+class SpawnedServer:
+    """Started on a free port; what it prints goes to files beside its data. Entered, it is up; left, it is gone."""
+
+    def __init__(
+        self, data: Path, *, options: Sequence[str] = ("--port", "0"), environ: Mapping[str, str] | None = None, clock: Clock | None = None
+    ) -> None:
+        self.data, self._options, self._environ = data, options, dict(os.environ if environ is None else environ)
+        self._clock = clock or SystemClock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = ""
+
+    def start(self) -> Serving:
+        """Returns once it answers. Errors: `Unavailable` with what it said when it ended instead, or took too long."""
+        self.data.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "headwater.cli", "serve", "--data", str(self.data), *self._options]
+        with (self.data / "serve.out").open("ab") as out, (self.data / "serve.err").open("ab") as err:
+            self._process = subprocess.Popen(command, env=self._environ, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+        deadline, never = self._clock.monotonic() + _PATIENCE, threading.Event()
+        while self._process.poll() is None and self._clock.monotonic() < deadline:
+            found = serving(self.data)
+            if found is not None and found.pid == self._process.pid:
+                self.url = found.url
+                return found
+            self._clock.wait(never, 0.01)
+        code = self._process.poll()
+        self.kill()
+        raise Unavailable(f"A server for {self.data} did not start (exit {code}): {self.errors()}", hint="Look at what it said.")
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def signal(self, number: int) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def wait(self, seconds: float = _PATIENCE) -> int:
+        """Its exit status, once it has ended."""
+        assert self._process is not None
+        return self._process.wait(seconds)
+
+    def stop(self) -> int:
+        """End it cleanly; return its exit status."""
+        assert self._process is not None
+        self._process.terminate()
+        return self.wait()
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def output(self) -> str:
+        return (self.data / "serve.out").read_text()
+
+    def errors(self) -> str:
+        return (self.data / "serve.err").read_text()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.kill()

@@ -1,0 +1,324 @@
+"""The log over HTTP, as any HTTP client sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from headwater.server.operation import Operation
+from headwater.server.routes import health, log_table
+from headwater.server.spawned import SpawnedServer
+
+EVENTS = {"Accept": "text/event-stream"}
+LINES = {"Content-Type": "application/x-ndjson"}
+EVERY: list[Operation] = [*health.TABLE, *log_table.TABLE]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpawnedServer]:
+    with SpawnedServer(tmp_path_factory.mktemp("log")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def http(server: SpawnedServer) -> Iterator[httpx2.Client]:
+    with httpx2.Client(base_url=server.url, trust_env=False, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
+def topic(http: httpx2.Client, request: pytest.FixtureRequest) -> Iterator[str]:
+    name = request.node.name.split("[")[0]
+    assert http.put(f"/log/{name}").status_code == 201
+    yield name
+    http.delete(f"/log/{name}")
+
+
+def values(response: httpx2.Response) -> list[Any]:
+    assert response.status_code == 200, response.text
+    return [item["value"] for item in response.json()["items"]]
+
+
+def test_a_topic_from_creation_to_deletion(http: httpx2.Client) -> None:
+    body = b'{"partitions": 2, "settings": {"segment": "1MiB", "period": "1h"}}'
+    created = http.put("/log/orders", content=body)
+    assert created.status_code == 201
+    assert created.json()["settings"] == {"segment": "1MiB", "period": "1h", "max_record": "16MiB"}
+    again = http.put("/log/orders", content=body)
+    assert (again.status_code, again.json()) == (200, created.json())
+    assert [topic["name"] for topic in http.get("/log").json()["items"]] == ["orders"]
+    described = http.get("/log/orders").json()
+    assert described["bounds"] == [{"partition": 0, "start": 0, "end": 0}, {"partition": 1, "start": 0, "end": 0}]
+    assert http.delete("/log/orders").status_code == 204
+    assert http.get("/log/orders").status_code == 404
+
+
+def test_topics_come_in_pages_with_a_link(http: httpx2.Client) -> None:
+    names = [f"page-{number}" for number in range(5)]
+    for name in names:
+        http.put(f"/log/{name}")
+    seen, url = [], "/log?limit=2"
+    while url:
+        page = http.get(url)
+        seen += [topic["name"] for topic in page.json()["items"]]
+        assert ("next" in page.links) == (page.json()["next"] is not None)
+        url = page.links["next"]["url"] if page.links else ""
+    assert seen == names
+    for name in names:
+        http.delete(f"/log/{name}")
+
+
+def test_records_of_every_kind_come_back(http: httpx2.Client, topic: str) -> None:
+    sent = (
+        b'{"key": "a", "value": {"price": 1.10}, "headers": {"from": "test"}, '
+        b'"timestamp": "2026-01-31T12:00:00.000Z", "mode": "sync", "op": 3}\n'
+        b'{"value": "caf\xc3\xa9"}\n{"key": {"$binary": "/w=="}, "value": {"$binary": "AP8="}}\n{"key": "gone"}\n'
+    )
+    appended = http.post(f"/log/{topic}/0/records", content=sent, headers=LINES)
+    assert (appended.status_code, appended.json()) == (201, {"offsets": [0, 1, 2, 3]})
+    items = http.get(f"/log/{topic}/0/records", params={"decode": "json"}).text
+    assert '"value":{"price": 1.10}' in items, "JSON goes out as it came in"
+    first, second, third, fourth = http.get(f"/log/{topic}/0/records").json()["items"]
+    assert first == {
+        "offset": 0,
+        "timestamp": "2026-01-31T12:00:00.000Z",
+        "key": "a",
+        "value": '{"price": 1.10}',
+        "headers": [["from", "test"]],
+        "mode": "sync",
+        "op": 3,
+    }
+    assert (second["key"], second["value"]) == (None, "café")
+    assert (third["key"], third["value"]) == ({"$binary": "/w=="}, {"$binary": "AP8="})
+    assert (fourth["key"], fourth["value"]) == ("gone", None)
+    assert http.get(f"/log/{topic}/0").json() == {"partition": 0, "start": 0, "end": 4}
+
+
+def test_records_come_in_pages_with_a_link(http: httpx2.Client, topic: str) -> None:
+    http.post(f"/log/{topic}/0/records", json=[{"value": number} for number in range(25)])
+    seen, url = [], f"/log/{topic}/0/records?limit=10&decode=json&to=23"
+    pages = 0
+    while url:
+        page = http.get(url)
+        seen += values(page)
+        pages += 1
+        url = page.links["next"]["url"] if page.links else ""
+    assert (seen, pages) == (list(range(23)), 3)
+    assert http.get(f"/log/{topic}/0/records?from=25").json() == {"items": [], "next": None}
+    assert http.get(f"/log/{topic}/0/records?from=5&to=5").json() == {"items": [], "next": None}
+
+
+def test_records_come_as_lines_without_pages(http: httpx2.Client, topic: str) -> None:
+    http.post(f"/log/{topic}/0/records", json=[{"value": number} for number in range(2500)])
+    lines = {"Accept": "application/x-ndjson"}
+    whole = http.get(f"/log/{topic}/0/records?decode=json", headers=lines)
+    assert whole.headers["content-type"] == "application/x-ndjson"
+    assert [httpx2.Response(200, content=line).json()["value"] for line in whole.text.splitlines()] == list(range(2500))
+    part = http.get(f"/log/{topic}/0/records?decode=json&from=1200&to=2300&limit=1050", headers=lines)
+    assert [httpx2.Response(200, content=line).json()["value"] for line in part.text.splitlines()] == list(range(1200, 2250))
+
+
+def test_offsets_are_found_by_time(http: httpx2.Client, topic: str) -> None:
+    times = ["2026-01-01T00:00:00.000Z", "2026-01-02T00:00:00.000Z", "2026-01-03T00:00:00.000Z"]
+    http.post(f"/log/{topic}/0/records", json=[{"value": time, "timestamp": time} for time in times])
+    assert http.get(f"/log/{topic}/0/offset", params={"at": "2026-01-01T12:00:00Z"}).json() == {"offset": 1}
+    assert http.get(f"/log/{topic}/0/offset", params={"at": "2027-01-01T00:00:00Z"}).json() == {"offset": 3}
+
+
+def test_letting_go_of_the_oldest_records(http: httpx2.Client, topic: str) -> None:
+    http.post(f"/log/{topic}/0/records", json=[{"value": number} for number in range(5)])
+    assert http.delete(f"/log/{topic}/0/records", params={"before": 3}).json() == {"start": 3}
+    assert http.delete(f"/log/{topic}/0/records", params={"before": 1}).json() == {"start": 3}
+    assert values(http.get(f"/log/{topic}/0/records", params={"decode": "json"})) == [3, 4]
+
+
+def test_compacting_keeps_the_last_record_of_each_key(http: httpx2.Client) -> None:
+    http.put("/log/compacted", content=b'{"settings": {"segment": "1B"}}')  # every batch closes the segment before it
+    for number in range(6):
+        http.post("/log/compacted/0/records", json={"key": f"k{number % 2}", "value": number})
+    did = http.post("/log/compacted/0/compact").json()
+    assert did["records_before"] > did["records_after"]
+    shown = values(http.get("/log/compacted/0/records", params={"decode": "json"}))
+    assert shown[-2:] == [4, 5]
+    assert len(shown) < 6
+    http.delete("/log/compacted")
+
+
+class Stream:
+    """A client of server-sent events that reads one after the other."""
+
+    def __init__(self, http: httpx2.Client, url: str, **headers: str) -> None:
+        self._context = http.stream("GET", url, headers={**EVENTS, **headers})
+
+    def __enter__(self) -> Iterator[httpx2.ServerSentEvent]:
+        response = self._context.__enter__()
+        assert response.status_code == 200, response.read()
+        assert response.headers["content-type"].startswith("text/event-stream")
+        return (event for event in httpx2.EventSource(response) if event.data)
+
+    def __exit__(self, *error: object) -> None:
+        self._context.__exit__(None, None, None)
+
+
+def test_a_stream_catches_up_and_goes_on(http: httpx2.Client, topic: str) -> None:
+    http.post(f"/log/{topic}/0/records", json=[{"value": 0}, {"value": 1}])
+    with Stream(http, f"/log/{topic}/0/records?from=0&decode=json") as events:
+        assert [next(events).id for _ in range(2)] == ["0", "1"]
+        http.post(f"/log/{topic}/0/records", json={"value": "new"})
+        event = next(events)
+        assert (event.id, event.event) == ("2", "message")
+        shown: Any = event.json()
+        assert shown["offset"] == 2
+
+
+def test_a_stream_without_a_start_shows_what_comes(http: httpx2.Client, topic: str) -> None:
+    http.post(f"/log/{topic}/0/records", json=[{"value": 0}, {"value": 1}])
+    with Stream(http, f"/log/{topic}/0/records") as events:
+        http.post(f"/log/{topic}/0/records", json={"value": "new"})
+        assert next(events).id == "2"
+
+
+@pytest.mark.parametrize(("query", "headers"), [("?after=1", {}), ("", {"Last-Event-ID": "1"}), ("?after=1", {"Last-Event-ID": "0"})])
+def test_a_stream_resumes_after_the_last_event(http: httpx2.Client, topic: str, query: str, headers: dict[str, str]) -> None:
+    http.post(f"/log/{topic}/0/records", json=[{"value": number} for number in range(4)])
+    with Stream(http, f"/log/{topic}/0/records{query}", **headers) as events:
+        assert [next(events).id for _ in range(2)] == ["2", "3"]
+
+
+@pytest.mark.parametrize("last", ["0", "99"])
+def test_a_stream_that_cannot_resume_says_so_and_begins_anew(http: httpx2.Client, topic: str, last: str) -> None:
+    http.post(f"/log/{topic}/0/records", json=[{"value": number} for number in range(4)])
+    http.delete(f"/log/{topic}/0/records", params={"before": 2})
+    with Stream(http, f"/log/{topic}/0/records", **{"Last-Event-ID": last}) as events:
+        reset = next(events)
+        assert (reset.event, reset.json()) == ("reset", {"start": 2})
+        assert [next(events).id for _ in range(2)] == ["2", "3"]
+
+
+def test_a_stream_ends_with_an_error_when_its_topic_goes(http: httpx2.Client) -> None:
+    http.put("/log/fleeting")
+    with Stream(http, "/log/fleeting/0/records") as events:
+        http.delete("/log/fleeting")
+        event = next(events)
+        problem: Any = event.json()
+        assert (event.event, problem["code"]) == ("error", "unknown-topic")
+
+
+def test_the_description_names_every_operation_and_no_other(http: httpx2.Client) -> None:
+    document = http.get("/openapi.json").json()
+    assert document["openapi"].startswith("3.1")
+    described = {(path, method.upper()) for path, methods in document["paths"].items() for method in methods}
+    assert described == {(operation.path, operation.method) for operation in EVERY}
+
+
+@pytest.mark.parametrize("operation", EVERY, ids=lambda operation: f"{operation.method} {operation.path}")
+def test_every_described_operation_exists(http: httpx2.Client, operation: Operation) -> None:
+    path = operation.path.replace("{topic}", "none").replace("{partition}", "0")
+    query = {param.name: "0" for param in operation.query if param.required}
+    allowed = http.options(path).headers["allow"].split(", ")
+    assert operation.method in allowed
+    if operation.method == "PUT":
+        return  # it would create what it names
+    status = http.request(operation.method, path, params=query, content=b'{"value": 1}' if operation.body else None).status_code
+    assert status in operation.answers or status == 404
+    assert (status == 404) == ("{topic}" in operation.path)
+
+
+TYPES = {"object": dict, "array": list, "string": str, "integer": int, "null": type(None)}
+KNOWN = {
+    "$ref",
+    "type",
+    "properties",
+    "required",
+    "additionalProperties",
+    "anyOf",
+    "enum",
+    "const",
+    "items",
+    "prefixItems",
+    "minimum",
+    "maximum",
+}
+WORDS = {"description", "format", "default", "pattern", "contentEncoding", "minItems"}
+
+
+def conforms(value: Any, schema: dict[str, Any], document: dict[str, Any]) -> None:
+    """JSON Schema as far as our description uses it; a word that is not known here fails, so that nothing is passed over."""
+    assert set(schema) <= KNOWN | WORDS, schema
+    if "$ref" in schema:
+        conforms(value, document["components"]["schemas"][schema["$ref"].rpartition("/")[2]], document)
+    if "type" in schema:
+        kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        assert isinstance(value, tuple(TYPES[kind] for kind in kinds)), (value, schema)
+    assert value in schema.get("enum", [value]), (value, schema)
+    assert value == schema.get("const", value)
+    if isinstance(value, int):
+        assert schema.get("minimum", value) <= value <= schema.get("maximum", value)
+    if isinstance(value, dict):
+        assert set(schema.get("required", [])) <= set(value), (value, schema)
+        for name, inner in value.items():
+            known = schema.get("properties", {})
+            assert name in known or schema.get("additionalProperties", True), (name, schema)
+            conforms(inner, known.get(name, {}), document)
+    if isinstance(value, list):
+        first = schema.get("prefixItems", [])
+        for at, inner in enumerate(value):
+            rest = schema.get("items", {})
+            assert at < len(first) or rest is not False
+            conforms(inner, first[at] if at < len(first) else rest, document)
+    if "anyOf" in schema:
+        assert any(fits(value, option, document) for option in schema["anyOf"]), (value, schema)
+
+
+def fits(value: Any, schema: dict[str, Any], document: dict[str, Any]) -> bool:
+    try:
+        conforms(value, schema, document)
+    except AssertionError:
+        return False
+    return True
+
+
+def test_the_answers_have_the_shapes_that_are_described(http: httpx2.Client, topic: str) -> None:
+    document = http.get("/openapi.json").json()
+    http.post(f"/log/{topic}/0/records", content=b'{"key": "k", "value": {"$binary": "/w=="}, "headers": [["h", null]]}')
+    asked = {
+        "health": http.get("/healthz"),
+        "ready": http.get("/readyz"),
+        "list_topics": http.get("/log"),
+        "describe_topic": http.get(f"/log/{topic}"),
+        "show_bounds": http.get(f"/log/{topic}/0"),
+        "find_offset": http.get(f"/log/{topic}/0/offset?at=0"),
+        "read_records": http.get(f"/log/{topic}/0/records"),
+        "append": http.post(f"/log/{topic}/0/records", content=b"{}"),
+        "delete_records": http.delete(f"/log/{topic}/0/records?before=1"),
+        "compact": http.post(f"/log/{topic}/0/compact"),
+        "create_topic": http.put(f"/log/{topic}"),
+    }
+    for operation in EVERY:
+        if operation.name in asked:
+            response = asked[operation.name]
+            answer = document["paths"][operation.path][operation.method.lower()]["responses"][str(response.status_code)]
+            conforms(response.json(), answer["content"]["application/json"]["schema"], document)
+    broken = http.get("/log/none")
+    answer = document["paths"]["/log/{topic}"]["get"]["responses"]["404"]
+    conforms(broken.json(), answer["content"]["application/problem+json"]["schema"], document)
+    with pytest.raises(AssertionError):
+        conforms({"offset": 1}, {"$ref": "#/components/schemas/Record"}, document)
+
+
+def test_requests_are_counted_by_route_and_never_by_name(http: httpx2.Client, topic: str) -> None:
+    http.get(f"/log/{topic}/0/records")
+    http.get("/nowhere/at/all")
+    http.request("BREW", "/healthz")
+    counts = http.get("/metrics").text
+    assert 'headwater_http_request_seconds_count{method="GET",route="/log/{topic}/{partition}/records",status="200"}' in counts
+    assert 'headwater_http_request_seconds_count{method="GET",route="unmatched",status="404"}' in counts
+    assert "BREW" not in counts
+    assert "nowhere" not in counts
+    assert "headwater_build_info" in counts
+    assert f'headwater_log_appended_records_total{{topic="{topic}"}}' not in counts
+    http.post(f"/log/{topic}/0/records", content=b"{}")
+    assert f'headwater_log_appended_records_total{{topic="{topic}"}} 1.0' in http.get("/metrics").text
