@@ -4,8 +4,9 @@ On Kafka a broker cannot refuse a stale writer's append, so the partition itself
 
   - A claim is a record without key and value whose header `headwater.claim` holds its epoch.
   - Every record of a `Writer` has its epoch in the header `headwater.epoch`.
-  - A record counts unless a claim with a higher epoch lies before it. Of equal claims the first one wins: whoever made
-    the second sees the first before its own, and claims again with a higher epoch before it writes anything.
+  - A record counts unless a claim with a higher epoch lies before it. A record without an epoch has epoch 0: it counts
+    until the first claim. Of equal claims the first one wins: whoever made the second sees the first before its own, and
+    claims again with a higher epoch before it writes anything.
 
 On the embedded engine a stale append is refused under the lock, records carry nothing, and everything passes here.
 """
@@ -38,14 +39,12 @@ class Epochs:
 
     def admits(self, record: Record) -> bool:
         """Whether the record counts: false for claims, and for records of a writer whose partition was claimed by another before them."""
-        if not record.headers:
-            return True
-        claim, epoch = marks(record.headers)
+        claim, epoch = marks(record.headers) if record.headers else (None, None)
         if claim is not None:
             self.epoch = max(self.epoch, claim)
             return False
         if epoch is None:
-            return True
+            return self.epoch == 0
         if epoch < self.epoch:
             return False
         self.epoch = epoch  # a claim that was deleted from the log's beginning is known by its writer's records

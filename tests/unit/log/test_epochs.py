@@ -47,8 +47,8 @@ class Partition:
         self.append(Record(who.name.encode(), stray, (("own", b"1"), (EPOCH, mark(who.epoch)))))
 
 
-# Each step: who, and whether it reads the end, claims with what it read, or writes with what it holds.
-STEPS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["look", "claim", "write", "write"])), max_size=60)
+# Each step: who, and whether it reads the end, claims with what it read, writes with what it holds, or appends without a claim.
+STEPS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["look", "claim", "write", "write", "append"])), max_size=60)
 
 
 def played(steps: list[tuple[int, str]]) -> Partition:
@@ -61,6 +61,8 @@ def played(steps: list[tuple[int, str]]) -> Partition:
             partition.claim(who)
         elif step == "write" and who.epoch is not None:
             partition.write(who, b"%d" % number)
+        elif step == "append":
+            partition.append(Record(b"nobody", b"%d" % number))
     return partition
 
 
@@ -71,7 +73,7 @@ def test_exactly_the_records_of_the_owner_at_their_place_are_admitted(steps: lis
     by_the_owner = [
         record
         for record, owner in zip(partition.records, partition.owners, strict=True)
-        if record.key is not None and owner is not None and record.key == owner.encode()
+        if record.key is not None and record.key == (owner or "nobody").encode()
     ]
     assert admitted == by_the_owner
     assert epochs.epoch == partition.highest
@@ -95,11 +97,12 @@ def claimed(epoch: int) -> Record:
     return Record(None, None, ((CLAIM, mark(epoch)),))
 
 
-def test_records_that_carry_nothing_pass() -> None:
-    epochs = Epochs(7)
-    assert epochs.admits(Record(b"k", b"v"))
-    assert epochs.admits(Record(b"k", b"v", (("theirs", None),)))
-    assert epochs.epoch == 7
+def test_records_that_carry_nothing_pass_until_the_first_claim() -> None:
+    epochs, plain = Epochs(), [Record(b"k", b"v"), Record(b"k", b"v", (("theirs", None),))]
+    assert [epochs.admits(record) for record in plain] == [True, True]
+    epochs.admits(claimed(3))
+    assert [epochs.admits(record) for record in plain] == [False, False]
+    assert epochs.epoch == 3
 
 
 def test_a_stale_record_is_left_out_and_a_claim_is_no_record() -> None:

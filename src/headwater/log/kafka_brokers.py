@@ -1,0 +1,255 @@
+"""The brokers: clients of one cluster with the settings that the log's promises need, and its errors in our own words."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from headwater.core.clock import Clock
+from headwater.core.errors import (
+    BadConfig,
+    BadInput,
+    Closed,
+    Damaged,
+    Denied,
+    HeadwaterError,
+    OutcomeUnknown,
+    Timeout,
+    TooLarge,
+    Unreachable,
+)
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Producer
+    from confluent_kafka.admin import AdminClient
+
+T = TypeVar("T")
+
+LARGEST_MESSAGE = 64 << 20  # above what `TopicSettings.max_record` allows, framing included
+BATCH = 1_000_000  # bytes of records that the client sends as one batch; a broker refuses batches above the topic's max.message.bytes
+
+GONE = frozenset({"UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "_NOENT"})
+_DENIED = frozenset(
+    {
+        "_AUTHENTICATION",
+        "CLUSTER_AUTHORIZATION_FAILED",
+        "GROUP_AUTHORIZATION_FAILED",
+        "SASL_AUTHENTICATION_FAILED",
+        "TOPIC_AUTHORIZATION_FAILED",
+    }
+)
+_SILENT = frozenset({"_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_TRANSPORT"})  # nobody answered
+_PASSING = _SILENT | {
+    "BROKER_NOT_AVAILABLE",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "FENCED_LEADER_EPOCH",
+    "INCONSISTENT_TOPIC_ID",
+    "KAFKA_STORAGE_ERROR",
+    "LEADER_NOT_AVAILABLE",
+    "NETWORK_EXCEPTION",
+    "NOT_CONTROLLER",
+    "NOT_LEADER_FOR_PARTITION",
+    "OFFSET_NOT_AVAILABLE",  # a new leader does not know its high watermark yet: an older answer could hide acknowledged records
+    "REPLICA_NOT_AVAILABLE",
+    "REQUEST_TIMED_OUT",
+    "UNKNOWN_LEADER_EPOCH",
+    "_LEADER_NOT_AVAILABLE",
+    "_PARTIAL",
+    "_RETRY",
+    "_WAIT_CACHE",
+}
+_PAUSE = 0.02  # seconds between two tries of a request
+
+# What a caller's own client settings may not change: each of them carries a promise.
+_OURS = frozenset(
+    {
+        "acks",
+        "auto.offset.reset",
+        "bootstrap.servers",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.gapless.guarantee",
+        "enable.idempotence",
+        "group.id",
+        "isolation.level",
+        "message.max.bytes",
+        "message.timeout.ms",
+        "metadata.broker.list",
+        "request.required.acks",
+        "transactional.id",
+    }
+)
+
+
+class Brokers:
+    """Makes clients, and remembers what they said about connections that failed.
+
+    Errors: `BadConfig` when the client library is not installed, or when a setting is one that only headwater may set.
+    """
+
+    def __init__(self, servers: str | Sequence[str], *, client: Mapping[str, str] | None, clock: Clock, timeout: float) -> None:
+        self.servers = servers if isinstance(servers, str) else ",".join(servers)
+        if not self.servers:
+            raise BadConfig("No Kafka broker is named.", hint='Set `kafka.bootstrap`, such as bootstrap = ["broker-1:9092"].')
+        self.kafka = _library()
+        self.timeout = timeout
+        self.clock = clock
+        self.closing = threading.Event()
+        self._said = ""
+        self._client = dict(client or {})
+        for name in sorted(_OURS & self._client.keys()):
+            raise BadConfig(f"The Kafka client's setting {name} is headwater's own.", hint=f"Remove it from [kafka.client]: {name}.")
+
+    # -- clients --------------------------------------------------------------------------------------------
+
+    def admin(self) -> AdminClient:
+        made: AdminClient = self._made(self.kafka.admin.AdminClient, {})
+        return made
+
+    def producer(self, batch: int) -> Producer:
+        """Idempotent, acknowledged by all in-sync replicas, sends at once. `batch`: the largest batch that the topic's brokers take."""
+        settings = {
+            "enable.idempotence": True,
+            "acks": "all",
+            # Without it the front of a batch may time out and its rest still be written: an append must leave a leading part or nothing.
+            "enable.gapless.guarantee": True,
+            "linger.ms": 0,  # what queues up while a request is under way travels together: waiting longer only adds delay
+            "batch.size": batch,
+            "message.max.bytes": LARGEST_MESSAGE,
+            "message.timeout.ms": int(self.timeout * 1000),
+            "queue.buffering.max.kbytes": 256 << 10,
+            "retry.backoff.ms": 50,
+            "topic.metadata.propagation.max.ms": 2000,  # a topic that is gone is reported after this long; the log looked before it sent
+        }
+        made: Producer = self._made(self.kafka.Producer, settings)
+        return made
+
+    def consumer(self, *, wait_ms: int, ahead: int) -> Consumer:
+        """Reads what it is assigned, up to the high watermark. `wait_ms`: how long a broker may hold a fetch that finds nothing.
+
+        `ahead`: records after which it stops fetching ahead.
+        """
+        settings = {
+            "group.id": "headwater",  # demanded by the client; nothing is ever committed
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "isolation.level": "read_uncommitted",  # the other one answers with the last stable offset, behind acknowledged records
+            "auto.offset.reset": "error",  # a reset would jump over deleted records without a word
+            "check.crcs": True,
+            "fetch.queue.backoff.ms": 1,  # the default stalls a read for about a second once the queue was full
+            "fetch.error.backoff.ms": 20,
+            "fetch.wait.max.ms": wait_ms,
+            "queued.min.messages": ahead,
+            "fetch.max.bytes": LARGEST_MESSAGE,
+            "receive.message.max.bytes": LARGEST_MESSAGE + (1 << 20),
+        }
+        made: Consumer = self._made(self.kafka.Consumer, settings)
+        return made
+
+    def _made(self, kind: Callable[[dict[str, Any]], T], settings: dict[str, Any]) -> T:
+        common = {
+            "bootstrap.servers": self.servers,
+            "client.id": "headwater",
+            "reconnect.backoff.ms": 50,
+            "reconnect.backoff.max.ms": 1000,  # the default of 10 s keeps a log away from a broker that is long back
+            "log_level": 2,  # connection problems come through error_cb, and are told where they matter
+            "allow.auto.create.topics": False,
+        }
+        try:
+            return kind({**common, **self._client, **settings, "error_cb": self._heard})
+        except self.kafka.KafkaException as refused:
+            raise BadConfig(
+                f"The Kafka client does not take its settings: {_text(refused.args[0])}", hint="Look at [kafka.client]."
+            ) from None
+
+    def _heard(self, error: KafkaError) -> None:
+        if error.name() != "_ALL_BROKERS_DOWN":  # says less than the failures that led to it
+            self._said = error.str()
+
+    # -- asking ---------------------------------------------------------------------------------------------
+
+    def deadline(self) -> float:
+        return self.clock.monotonic() + self.timeout
+
+    def late(self, deadline: float) -> bool:
+        """Whether the time is up. Raises `Closed` when the log was closed meanwhile."""
+        if self.closing.is_set():
+            raise closed()
+        return self.clock.monotonic() >= deadline
+
+    def ask(self, what: str, request: Callable[[], T], *, gone: Callable[[], None] | None = None) -> T:
+        """Make a request, again while brokers change leaders or come back, until the time is up.
+
+        `gone` is called when the answer is that there is no such topic or partition: it raises, or returns to have another try.
+        """
+        deadline = self.deadline()
+        while True:
+            try:
+                return request()
+            except self.kafka.KafkaException as raised:
+                error: KafkaError = raised.args[0]
+            if error.name() in GONE and gone is not None:
+                gone()
+            elif not passing(error):
+                raise self.problem(error, what)
+            if self.late(deadline):
+                raise self.problem(error, what)
+            self.clock.wait(self.closing, _PAUSE)
+
+    def problem(self, error: KafkaError, what: str) -> HeadwaterError:
+        """The error of ours that says what the client's error means when `what` did not work."""
+        name, text = error.name(), _text(error)
+        if name in _SILENT:
+            return self.unreachable(what)
+        if name in _DENIED:
+            return Denied(
+                f"Kafka refuses {what}: {text}", hint="Look at the credentials in [kafka.client] and at the brokers' access rules."
+            )
+        if name == "_BAD_MSG":
+            return Damaged(
+                f"Kafka returned bytes that fail their checksum while {what}: {text}", hint="Look at the brokers' logs and disks."
+            )
+        if name == "MSG_SIZE_TOO_LARGE":
+            return TooLarge(f"Kafka refuses {what}: {text}", hint="Raise the topic's max.message.bytes, or append smaller records.")
+        if name in (
+            "INVALID_RECORD",
+            "INVALID_TIMESTAMP",
+            "INVALID_CONFIG",
+            "INVALID_REPLICATION_FACTOR",
+            "INVALID_PARTITIONS",
+            "POLICY_VIOLATION",
+        ):
+            return BadInput(f"Kafka refuses {what}: {text}", hint="Look at the brokers' own limits and policies.")
+        return Timeout(f"Kafka did not manage {what} within {self.timeout:g} s: {text}", hint="Look at the brokers' logs; then try again.")
+
+    def unreachable(self, what: str) -> Unreachable:
+        said = f" ({self._said})" if self._said else ""
+        return Unreachable(
+            f"No Kafka broker answers at {self.servers}, {what} is not possible{said}.",
+            hint="Check `kafka.bootstrap` and that a broker runs there: `headwater doctor`.",
+        )
+
+    def unknown(self, what: str, why: str) -> OutcomeUnknown:
+        return OutcomeUnknown(f"Whether {what} reached Kafka is not known: {why}", hint="Read the partition's end before appending again.")
+
+
+def passing(error: KafkaError) -> bool:
+    """Whether the same request may well be answered a moment later."""
+    return error.name() in _PASSING or bool(error.retriable())
+
+
+def closed() -> Closed:
+    return Closed("This log is closed.", hint="Open it again.")
+
+
+def _text(error: KafkaError) -> str:
+    return str(error.str()).rstrip(".") + "."
+
+
+def _library() -> Any:
+    try:
+        import confluent_kafka.admin
+    except ImportError:
+        raise BadConfig("The Kafka engine needs a client that is not installed.", hint="Run: pip install headwater[kafka]") from None
+    return confluent_kafka

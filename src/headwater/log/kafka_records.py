@@ -1,0 +1,154 @@
+"""Records as Kafka's messages and back. Pure: nothing here talks to a broker.
+
+- Mode and op are one byte, mode | op << 2, in the header `headwater.mode`, which is left out when the byte is zero.
+- Kafka's clients send a timestamp of 0 as "now". A record of the time 0 is sent with Kafka's "no timestamp", -1, and read as 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headwater.core.errors import BadInput
+from headwater.log.epochs import CLAIM, EPOCH
+from headwater.log.layout import encode_headers, too_large
+from headwater.log.record import Header, Record
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from confluent_kafka import Message
+
+MODE = "headwater.mode"
+RESERVED = frozenset({MODE, EPOCH, CLAIM})
+NO_TIMESTAMP = -1
+
+Outgoing = tuple[bytes | None, bytes | None, list[Header], int]
+"""Key, value, headers and timestamp, as the producer takes them."""
+
+
+def outgoing(records: Sequence[Record], *, now: int, limit: int, mark: Header | None = None) -> list[Outgoing]:
+    """Check every record, then say how to send it. `mark` is a header that each of them gets.
+
+    Errors: `BadInput` for no records and for what does not fit into a record, `TooLarge` above `limit` bytes.
+    """
+    if not records:
+        raise BadInput("An empty batch cannot be appended.", hint="Append at least one record.")
+    marks = [mark] if mark is not None else []
+    sent: list[Outgoing] = []
+    columns = msgspec.structs.astuple
+    for record in records:
+        key, value, headers, timestamp, mode, op, _ = columns(record)
+        size = (len(key) if key else 0) + (len(value) if value else 0)
+        added = marks
+        if headers:
+            size += len(encode_headers(headers))
+            added = [*headers, *marks]
+            _check_names(headers)
+        if size > limit:
+            raise too_large(size, limit)
+        if mode or op:
+            if not (0 <= mode <= 3 and 0 <= op <= 7):
+                raise BadInput(f"Mode {mode} and op {op} do not fit into a record.", hint="Mode is 0 to 3, op 0 to 7.")
+            added = [*added, (MODE, bytes((mode | op << 2,)))]
+        sent.append((key, value, added, now if timestamp is None else _timestamp(timestamp)))
+    return sent
+
+
+def _timestamp(timestamp: int) -> int:
+    if not 0 <= timestamp < 1 << 63:
+        raise BadInput(f"{timestamp} is no timestamp.", hint="Give milliseconds since 1970, or None.")
+    return timestamp or NO_TIMESTAMP
+
+
+def _check_names(headers: Iterable[Header]) -> None:
+    for name, _ in headers:
+        if name in RESERVED:
+            raise BadInput(f"The header {name} is the log's own.", hint="Use another name.")
+
+
+def columns_outgoing(batch: pa.RecordBatch) -> list[Record]:
+    """Arrow columns as records.
+
+    Errors: `BadInput` when a column is missing, unknown or of another type.
+    """
+    import pyarrow as pa
+
+    names = set(batch.schema.names)
+    if names - {"key", "value", "timestamp", "mode", "op"} or not {"key", "value"} <= names:
+        raise BadInput(
+            f"The columns {batch.schema.names} cannot be appended.", hint="Give key and value, and perhaps timestamp, mode and op."
+        )
+    count = batch.num_rows
+
+    def listed(name: str, kind: pa.DataType, missing: int | None) -> list[int | None]:
+        if name not in names:
+            return [missing] * count
+        column = batch.column(name)
+        if missing is not None:
+            column = column.fill_null(missing)
+        cast: list[int | None] = column.cast(kind).to_pylist()
+        return cast
+
+    try:
+        keys, values = (batch.column(name).cast(pa.binary()).to_pylist() for name in ("key", "value"))
+        timestamps, modes, ops = listed("timestamp", pa.int64(), None), listed("mode", pa.int64(), 0), listed("op", pa.int64(), 0)
+    except pa.ArrowException as error:
+        raise BadInput(
+            f"The columns cannot be appended: {error}.", hint="Give binary key and value, whole numbers for the others."
+        ) from None
+    rows = zip(keys, values, timestamps, modes, ops, strict=True)
+    return [Record(key, value, (), timestamp, mode or 0, op or 0) for key, value, timestamp, mode, op in rows]
+
+
+def incoming(message: Message) -> Record:
+    """A message as the record that was appended."""
+    headers = headers_of(message)
+    if headers:
+        kept, mode, op = _split(headers)
+    else:
+        kept, mode, op = (), 0, 0
+    return Record(message.key(), message.value(), kept, max(0, message.timestamp()[1]), mode, op, message.offset())
+
+
+def headers_of(message: Message) -> list[Header]:
+    return message.headers() or []  # type: ignore[return-value]  # the client's types cover what may be sent, not what comes
+
+
+def _split(headers: Iterable[Header]) -> tuple[tuple[Header, ...], int, int]:
+    """The writer's headers, and mode and op from ours."""
+    kept, mode, op = [], 0, 0
+    for name, value in headers:
+        if name == MODE and value is not None and len(value) == 1 and value[0] < 32:
+            mode, op = value[0] & 3, value[0] >> 2
+        else:
+            kept.append((name, value))
+    return tuple(kept), mode, op
+
+
+def columns(messages: Sequence[Message]) -> pa.RecordBatch:
+    """Messages as one Arrow batch of `headwater.log.arrow.SCHEMA`."""
+    import pyarrow as pa
+
+    from headwater.log.arrow import SCHEMA
+
+    blocks: list[bytes | None] = [None] * len(messages)
+    modes, ops = bytearray(len(messages)), bytearray(len(messages))
+    for i, message in enumerate(messages):
+        headers = headers_of(message)
+        if headers:
+            kept, modes[i], ops[i] = _split(headers)
+            if kept:
+                blocks[i] = encode_headers(kept)
+    binary = pa.binary_view()
+    arrays = [
+        pa.array([message.offset() for message in messages], pa.int64()),
+        pa.array([max(0, message.timestamp()[1]) for message in messages], pa.int64()),
+        pa.array([message.key() for message in messages], binary),
+        pa.array([message.value() for message in messages], binary),
+        pa.array(blocks, binary),
+        pa.array(modes, pa.uint8()),
+        pa.array(ops, pa.uint8()),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

@@ -1,0 +1,26 @@
+"""Contract suites, for us and for anybody who writes an engine. They need pytest and hypothesis.
+
+class TestMyLog(LogContract):
+    @pytest.fixture
+    def open_log(self, tmp_path):
+        return lambda: MyLog(tmp_path)
+"""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.register_assert_rewrite(
+    "headwater.testing.log_appending",
+    "headwater.testing.log_claiming",
+    "headwater.testing.log_ground",
+    "headwater.testing.log_keeping",
+    "headwater.testing.log_model",
+    "headwater.testing.log_reading",
+    "headwater.testing.log_topics",
+)
+
+from headwater.testing.log_contract import LogContract  # noqa: E402
+from headwater.testing.log_model import LogModel  # noqa: E402
+
+__all__ = ["LogContract", "LogModel"]

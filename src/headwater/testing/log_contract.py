@@ -1,0 +1,17 @@
+"""Everything that `headwater.log.Log` promises, as tests that any engine can be held to."""
+
+from __future__ import annotations
+
+from headwater.testing.log_appending import Appending
+from headwater.testing.log_claiming import Claiming
+from headwater.testing.log_keeping import Keeping
+from headwater.testing.log_reading import Reading
+from headwater.testing.log_topics import Topics
+
+
+class LogContract(Topics, Appending, Reading, Keeping, Claiming):
+    """Subclass it in a test module, and give the fixture `open_log`: a function that opens one more Log on the same storage.
+
+    Each test gets storage of its own, or names of its own in storage that is shared (names are random, so both will do).
+    `compacts = False` for an engine whose `compact` is `Unsupported`.
+    """
