@@ -35,7 +35,9 @@ def run(words: Sequence[str], *, tree: Callable[[], typer.Typer] | None = None, 
         return _usage(error, stderr, as_json)
     except typer.Abort:
         return INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit) as end:
+        if isinstance(end, SystemExit) and not isinstance(end.__context__, BrokenPipeError):  # typer makes the one of the other
+            return end.code if isinstance(end.code, int) else 0
         # The reader (`| head`) has had enough. Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
@@ -61,9 +63,8 @@ def _tell(error: HeadwaterError, stderr: TextIO, as_json: bool) -> None:
 def _usage(error: typer.TyperException, stderr: TextIO, as_json: bool) -> int:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "headwater"
-    text = error.format_message().strip()
-    if type(error).__name__ == "NoArgsIsHelpError":  # its text is the whole help
-        stderr.write(f"{text}\n" if text else "")
+    text = error.format_message().strip().rstrip(".") + "."
+    if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
         return USAGE
     hint = f"See `{command} --help`."
     if as_json:
