@@ -67,12 +67,9 @@ def _compact(partition: Partition, before: int) -> Compacted:
             continue
         old = [plan.segment for plan in group]
         new = _rewrite(partition, group, generation) if survivors else []
-        try:
-            swapped = partition.swap(old, new)
-        except BaseException:
-            opened.unlink(partition.files, partition.folder, new)
-            raise
-        if not swapped:
+        if not partition.swap(
+            old, new
+        ):  # when it raises, the manifest may name the new files all the same: they stay until the next opening
             opened.unlink(partition.files, partition.folder, new)
             raise Conflict(f"Segments of {partition.name} were deleted while they were compacted.", hint="Compact again.")
         bytes_after += sum(segment.length for segment in new)

@@ -270,7 +270,7 @@ class EmbeddedLog(Log):
         with self._mutex:
             self._known.pop(topic, None)
             for key in [key for key in self._partitions if key[0] == topic]:
-                self._partitions.pop(key).forget()
+                self._partitions.pop(key).discard()
             for key in [key for key in self._readers if key[0] == topic]:
                 self._readers.pop(key).close()
 

@@ -44,6 +44,7 @@ def recover(folder: Path, page: CommitPage, *, name: str, files: Files, clock: C
     if found.damage is not None:
         raise found.damage
     place, active = found.place, now.active
+    files.sync_dir(folder)  # the manifest was perhaps renamed and not synced: what is built on it now must not find the old one
     file = OpenSegment(files, folder, active)
     try:
         if place.position < found.size:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from headwater.core.clock import Clock
     from headwater.core.metrics import LogMetrics
 
+__all__ = ["LogAddress", "open_log"]
+
 
 def open_log(address: LogAddress, *, read_only: bool = False, clock: Clock | None = None, metrics: LogMetrics | None = None) -> Log:
     """Open the log at `address`. Creates nothing.

@@ -239,7 +239,8 @@ class Partition:
         """Step 6: close the active segment and open the next; the next process finishes what a dead roller began."""
         page, now = self.page, self._load()
         base, position, offset = page.tail
-        if now.active.base != base:  # it died after the manifest was replaced, before the page knew
+        if now.active.base != base:  # it died after the manifest was renamed, before the page knew
+            self.files.sync_dir(self.folder)  # perhaps before the name was durable: a power cut would bring the old manifest back
             self._manifest, page.generation = now, now.generation
         else:
             try:
@@ -418,6 +419,11 @@ class Partition:
         """Settle and let go. Appends under way have ended when the log calls this."""
         if not self._closed:
             self.settle()
+            self.discard()
+
+    def discard(self) -> None:
+        """Let go without settling: the topic is gone."""
+        with self._mutex:
             self.forget()
 
     def forget(self) -> None:

@@ -111,17 +111,23 @@ class PartitionReader:
 
     def read(self, start: int, *, limit: int, max_bytes: int) -> list[Record]:
         """As `Log.read`."""
-        found, _ = self._next(start, None, limit)
-        if found is None:
-            return []
         records: list[Record] = []
         size = 0
-        for at in found.starts.tolist():
-            record = decode(found.data, at)
-            size += len(record.key or b"") + len(record.value or b"")
-            if size > max_bytes and records:
+        while len(records) < limit:
+            try:
+                found, start = self._next(start, None, limit - len(records))
+            except Damaged:
+                if records:
+                    break  # what comes before the damage is given out; asking for more meets it
+                raise
+            if found is None:
                 break
-            records.append(record)
+            for at in found.starts.tolist():
+                record = decode(found.data, at)
+                size += len(record.key or b"") + len(record.value or b"")
+                if size > max_bytes and records:
+                    return records
+                records.append(record)
         return records
 
     def scan(self, start: int, end: int | None, *, batch: int) -> Iterator[pa.RecordBatch]:

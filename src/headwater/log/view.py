@@ -65,6 +65,8 @@ class SegmentView:
             first = max(start, self.segment.base) - self.segment.base
             count = min(count, end - self.segment.base - first)
             starts, stop = self._rows(data, limit, first, count)
+            if count > 0 and not len(starts):
+                raise self._damaged(self._walked_to, "no record begins there")
         else:
             rows, offsets = self._all(data, limit)
             first, last = (int(i) for i in np.searchsorted(offsets, [start, end]))
@@ -77,7 +79,7 @@ class SegmentView:
     def timestamps(self, end: int, limit: int) -> tuple[Column, Column]:
         """Offsets and timestamps of every record below `end`, in order; read from the headers alone."""
         data = self._map(limit)
-        starts = self._rows(data, limit, 0, end - self.segment.base)[0] if self.segment.dense else self._all(data, limit)[0]
+        starts = self._rows(data, limit, 0, max(0, end - self.segment.base))[0] if self.segment.dense else self._all(data, limit)[0]
         return gather(data, limit, ">u8", starts).astype(np.int64), gather(data, limit, ">u8", starts + 12).astype(np.int64)
 
     # -- where records begin --------------------------------------------------------------------------------
@@ -100,17 +102,15 @@ class SegmentView:
         return np.frombuffer(raw[: len(raw) // 4 * 4], "<u4").astype(np.int64)
 
     def _rows(self, data: mmap.mmap, limit: int, first: int, count: int) -> tuple[Column, int]:
-        """Where the dense segment's records `first`, `first + 1`, … begin, and where the last of them ends."""
+        """Where up to `count` of the dense segment's records begin, from its `first` on, and where the last of them ends."""
         rows = self._sidecar_rows(first, count)
         if len(rows) and limit - int(rows[0]) >= SMALLEST:
             found, stop = batches.prove(data, rows, int(rows[0]), limit, self.segment.base + first)
-            if len(found) == count:
+            if len(found):
                 return found, stop
         if self._walked_to < limit:  # the sidecar is missing or stale: go by the bytes
             more, self._walked_to = batches.walk(data, self._walked_to, limit, self.segment.base + len(self._walked))
             self._walked = np.append(self._walked, np.array(more, np.int64))
-        if len(self._walked) <= first:
-            raise self._damaged(self._walked_to, "no record begins there")
         found = self._walked[first : first + count]
         return found, self._end_of(data, found)
 
