@@ -1,0 +1,198 @@
+"""The Spark session: tuned, quiet, on a Java that is found. Importing this starts nothing and imports no pyspark."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from headwater.core.errors import HeadwaterError, Unavailable, Unsupported
+from headwater.core.settings import Spark
+from headwater.spark.java import Java, cache_folder, find_java
+from headwater.spark.warm import QUICK, Archive, archive_for, make_at_exit
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headwater.core.metrics import SparkMetrics
+
+ATTEMPTS = 4  # `local[n]` alone never runs a range again whose Python worker was killed
+LOG_LIMIT = 8 << 20
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+PYTHON = "spark.pyspark.python"
+
+_LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
+
+
+def session(
+    settings: Spark | None = None,
+    *,
+    name: str = "headwater",
+    quiet: bool = True,
+    archive: Literal["auto", "use", "none"] = "auto",
+    metrics: SparkMetrics | None = None,
+    env: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Start Spark, or return this process's session if there is one. Takes seconds: never call it inside a request.
+
+    `quiet` sends what Java, Spark and the code inside local tasks print to `log_file()`. `archive`: with "auto" an archive of Spark's
+    classes is used if there is one and made after this process has ended if not; "use" never makes one, "none" does not look. Ctrl-C
+    stays with whoever handled it before.
+
+    Errors: `Unavailable` when there is no Java, or when Spark does not start; the hint names the log file.
+    """
+    from pyspark.sql import SparkSession
+
+    settings = settings or Spark()
+    env = os.environ if env is None else env
+    if settings.remote:
+        raise Unsupported("Sessions over Spark Connect are not offered.", hint="Remove the setting spark.remote, and set spark.master.")
+    running = SparkSession.getActiveSession()
+    if running is None:
+        java = find_java(env)
+        log = log_file(env) if quiet else None
+        warm = archive_for(java, cache_folder(env)) if archive != "none" else None
+        used = warm if warm and warm.usable else None
+        try:
+            running = _start(java, conf(settings, name=name, archive=used, log=log), log)
+        except Unavailable as problem:
+            if used is None:
+                raise
+            used.reject(str(problem))  # an archive may cost its gain, never the session
+            running = _start(java, conf(settings, name=name, log=log), log)
+        if warm and archive == "auto" and warm.wanted:
+            make_at_exit()
+    if metrics is not None:
+        metrics.session_up = True
+    return running
+
+
+def stop(session: SparkSession, *, metrics: SparkMetrics | None = None) -> None:
+    """End a session, and its Java's work with it."""
+    session.stop()
+    if metrics is not None:
+        metrics.session_up = False
+
+
+def attach(session: SparkSession) -> None:
+    """Make `format("headwater")` in any session push filters on partition, offset and timestamp down to the log.
+
+    The format works without it as well, only that Spark then filters what it was sent. Our own sessions have it on.
+    """
+    session.conf.set(PUSHDOWN, "true")
+
+
+def conf(settings: Spark, *, name: str, archive: Archive | None = None, log: Path | None = None) -> dict[str, str]:
+    """Spark's settings for a session: ours, then those of `[spark.conf]` over them; Java options are joined, the user's last."""
+    local = _LOCAL.fullmatch(settings.master)
+    options = list(QUICK)
+    if archive is not None:
+        archive.touch()
+        options += archive.options()
+    if log is not None:
+        options += [f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}", f"-Dheadwater.spark.log={log}"]
+    chosen = {
+        "spark.app.name": name,
+        "spark.master": f"local[{local[1] or 1},{ATTEMPTS}]" if local else settings.master,
+        "spark.driver.memory": f"{settings.driver_memory >> 20}m",
+        "spark.pyspark.python": sys.executable,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.scheduler.mode": "FAIR",
+        "spark.python.task.killTimeout": "200ms",  # by default a cancelled task's worker goes on for two seconds
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        PUSHDOWN: "true",
+    }
+    if local:
+        chosen |= {
+            "spark.driver.host": "127.0.0.1",  # the machine's name may not resolve, or may move with its network
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": str(max(4, 2 * (os.cpu_count() or 1))),
+        }
+    given = dict(settings.conf)
+    options += [given.pop(JAVA_OPTIONS)] if JAVA_OPTIONS in given else []
+    return chosen | given | {JAVA_OPTIONS: " ".join(options)}
+
+
+def _start(java: Java, chosen: Mapping[str, str], log: Path | None) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    with _environment(_variables(java, chosen)), _sigint_kept():
+        try:
+            if SparkContext._gateway is None:
+                passed = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
+                gateway = launch_gateway(passed, _output(log))  # type: ignore[no-untyped-call]
+                SparkContext._ensure_initialized(gateway=gateway)
+            return SparkSession.builder.config(map=dict(chosen)).getOrCreate()
+        except HeadwaterError:
+            raise
+        except Exception as problem:  # PySpark and py4j raise many kinds, none of them ours
+            said = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+            hint = f"See {log}, and run `headwater doctor`." if log else "Run `headwater doctor`."
+            raise Unavailable(f"Spark did not start: {said}", hint=hint) from problem
+
+
+def log_file(env: Mapping[str, str] | None = None) -> Path:
+    """Where quiet sessions write what Spark says, and what code inside local tasks prints."""
+    return cache_folder(env) / "spark.log"
+
+
+def _output(log: Path | None) -> dict[str, Any]:
+    """Where the Java process writes: Python workers of local sessions inherit it."""
+    if log is None:
+        return {}
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        if log.exists() and log.stat().st_size > LOG_LIMIT:
+            log.unlink()
+        file = log.open("ab")
+    except OSError as problem:
+        raise Unavailable(
+            f"{log} cannot be written: {problem.strerror}.", hint="Set HEADWATER_CACHE to a folder that you can write to."
+        ) from problem
+    return {"stdout": file, "stderr": file}
+
+
+def _variables(java: Java, chosen: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the Java process, and of PySpark while it starts: without PYSPARK_PYTHON workers run the system's Python."""
+    return {
+        "JAVA_HOME": str(java.home),
+        "PYSPARK_PYTHON": chosen[PYTHON],
+        "SPARK_LAUNCHER_OPTS": " ".join([*QUICK, "-Xshare:auto"]),  # of the small Java that only builds the command line
+    }
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Set variables and put back what was there: PySpark reads them from this process, and hands them on."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _sigint_kept() -> Iterator[None]:
+    """PySpark takes SIGINT for itself, and with it a server's clean stop; give it back."""
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT) if main else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
