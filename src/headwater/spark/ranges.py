@@ -1,0 +1,316 @@
+"""Ranges of the log, worked off on Spark: the ranges travel, the records do not.
+
+    with Runner(session, log.address) as runner:
+        counts = runner.run(ranges, count, schema=pa.schema([("records", pa.int64())]))
+
+Each range becomes one task. The task opens the log itself, hands it with the range to the worker, and sends back the worker's small result.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from signal import SIGINT, getsignal, signal
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from headwater.core.clock import Clock, SystemClock
+from headwater.core.errors import BadBounds, Cancelled, HeadwaterError, Unavailable
+from headwater.core.ids import random_id
+from headwater.log import Log
+from headwater.log.address import LogAddress
+from headwater.spark.progress import Meter, Progress
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from headwater.core.metrics import SparkMetrics
+    from headwater.spark.tasks import Failure, Report
+
+POLL = 0.05  # seconds between looks at cancellation; Ctrl-C is noticed within one
+CANCELLING = 30.0  # seconds that a cancelled job may take to end
+
+
+class Range(msgspec.Struct, frozen=True, order=True):
+    """Offsets [start, end) of a partition."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.end:
+            raise BadBounds(
+                f"{self.start} to {self.end} is no range of offsets.", hint="Give a start of at least 0 and an end not below it."
+            )
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def __bool__(self) -> bool:
+        return True  # an empty range is a range
+
+    def __str__(self) -> str:
+        return f"{self.topic} {self.partition} [{self.start}, {self.end})"
+
+    def slices(self, count: int) -> list[Range]:
+        """Consecutive slices of nearly one length, none empty, at most `count`; an empty range is its own only slice."""
+        count = max(1, min(count, len(self)))
+        cuts = [self.start + len(self) * i // count for i in range(count + 1)]
+        return [msgspec.structs.replace(self, start=a, end=b) for a, b in pairwise(cuts)]
+
+
+Worker = Callable[[Log, Range], "Iterable[pa.RecordBatch | pa.Table] | pa.RecordBatch | pa.Table | None"]
+
+
+def run(
+    session: SparkSession,
+    address: LogAddress,
+    ranges: Sequence[Range],
+    worker: Worker,
+    *,
+    schema: pa.Schema,
+    progress: Callable[[Progress], None] | None = None,
+    cancel: threading.Event | None = None,
+) -> list[pa.Table]:
+    """Work off ranges once; see `Runner.run`. Whoever does it again and again keeps a `Runner`."""
+    with Runner(session, address) as runner:
+        return runner.run(ranges, worker, schema=schema, progress=progress, cancel=cancel)
+
+
+class Runner:
+    """Works off ranges of one log in one Spark session. Safe from several threads: each call is a job of its own.
+
+    Guarantees: a range whose Python worker, executor or machine dies is run again, up to Spark's count of attempts (4 in our sessions), so
+    what a worker writes must be fit for being written twice. Results are given once per range, in the order of the ranges.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        address: LogAddress,
+        *,
+        clock: Clock | None = None,
+        metrics: SparkMetrics | None = None,
+        pool: str | None = None,
+    ) -> None:
+        from headwater.spark.tasks import Reports
+
+        self._session, self._address = session, address
+        self._clock, self._metrics, self._pool = clock or SystemClock(), metrics, pool
+        self._jobs: dict[str, Job] = {}
+        self._receiver = Reports(self._deliver)
+        self._reports = session.sparkContext.accumulator((), self._receiver)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Cancel what still runs. The session stays."""
+        for job in list(self._jobs.values()):
+            job.cancel()
+        self._receiver.close()
+
+    def run(
+        self,
+        ranges: Sequence[Range],
+        worker: Worker,
+        *,
+        schema: pa.Schema,
+        read_only: bool = True,
+        progress: Callable[[Progress], None] | None = None,
+        every: float = 0.5,
+        cancel: threading.Event | None = None,
+    ) -> list[pa.Table]:
+        """Give each range to `worker(log, range)` inside a task; return the tables made of what it returned, range by range.
+
+        The worker returns or yields record batches or tables of `schema`, small ones: what is large it writes itself. The log is opened
+        `read_only` unless said otherwise. `progress` is called in this thread, each `every` seconds and at the end. Setting `cancel`, or
+        Ctrl-C, ends the job and its tasks. Code that a worker uses must be importable where tasks run.
+
+        Errors: an error of ours that a worker raised, as it was; `TaskFailed` with the task's traceback for any other; `Cancelled`;
+        `KeyboardInterrupt` after Ctrl-C; `Unavailable` when Spark itself gives up. The first failure ends the other tasks.
+        """
+        job = self.start(ranges, worker, schema=schema, read_only=read_only)
+        shown = self._clock.monotonic()
+        with _interrupts() as interrupted:
+            while not job.wait(POLL):
+                if interrupted.is_set() or (cancel is not None and cancel.is_set()):
+                    job.cancel()
+                if progress is not None and self._clock.monotonic() - shown >= every:
+                    shown = self._clock.monotonic()
+                    progress(job.progress())
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+        tables = job.result()
+        if progress is not None:
+            progress(job.progress())
+        return tables
+
+    def start(self, ranges: Sequence[Range], worker: Worker, *, schema: pa.Schema, read_only: bool = True) -> Job:
+        """Begin as `run` does, and return at once. For threads that must not wait, such as a server's."""
+        from headwater.spark.tasks import Work
+
+        name = f"headwater-{random_id()}"
+        work = Work(
+            job=name,
+            address=self._address,
+            read_only=read_only,
+            ranges=tuple(ranges),
+            worker=worker,
+            schema=schema,
+            attempts=attempts(self._session),
+            reports=self._reports,
+        )
+        job = Job(self._session, work, clock=self._clock, pool=self._pool, ended=self._ended)
+        self._jobs[name] = job
+        job.start()
+        return job
+
+    def _deliver(self, report: Report) -> None:
+        job = self._jobs.get(report.job)
+        if job is not None:  # a report of a job that was given up comes late
+            job.reported(report)
+
+    def _ended(self, job: Job) -> None:
+        self._jobs.pop(job.name, None)
+        if self._metrics is not None:
+            self._metrics.round(job.progress().seconds)
+
+
+class Job:
+    """Ranges being worked off. Made by `Runner.start`."""
+
+    def __init__(self, session: SparkSession, work: Any, *, clock: Clock, pool: str | None, ended: Callable[[Job], None]) -> None:
+        from pyspark import InheritableThread
+
+        self.name: str = work.job
+        self._session, self._work, self._clock, self._pool, self._ended = session, work, clock, pool, ended
+        self._meter = Meter([len(one) for one in work.ranges], clock=clock)
+        self._rows: dict[int, bytes] = {}
+        self._failures: dict[int, Failure] = {}
+        self._problem: Exception | None = None
+        self._cancelled = False
+        self._done = threading.Event()
+        self._thread = InheritableThread(target=self._go, name=self.name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wait(self, seconds: float) -> bool:
+        """True once the job has ended, however it did."""
+        if self._failures and not self._done.is_set():
+            self._stop_tasks()
+        return self._clock.wait(self._done, seconds)
+
+    def cancel(self) -> None:
+        """End the job and its tasks; returns when they have ended. May be called from any thread, and again."""
+        self._cancelled = True
+        deadline = self._clock.monotonic() + CANCELLING
+        while not self._done.is_set() and self._clock.monotonic() < deadline:
+            self._stop_tasks()  # again and again: a job that Spark has not taken up yet cannot be cancelled
+            self._clock.wait(self._done, POLL)
+
+    def progress(self) -> Progress:
+        return self._meter.read()
+
+    def result(self) -> list[pa.Table]:
+        """Wait for the end and give the tables, one for each range. Errors as `Runner.run`."""
+        from headwater.spark.tasks import decoded
+
+        while not self.wait(POLL):
+            pass
+        if self._failures:
+            number = min(self._failures)
+            raise self._failures[number].error(self._work.ranges[number])
+        if self._cancelled:
+            raise Cancelled("The work on Spark was cancelled.", hint="Start it again; ranges that were worked off are done again.")
+        if self._problem is not None:
+            raise self._problem
+        return [decoded(self._rows[number]) for number in range(len(self._work.ranges))]
+
+    def reported(self, report: Report) -> None:
+        if report.failure is not None:
+            self._failures[report.number] = report.failure
+        else:
+            self._meter.finished(report.number)
+
+    def _go(self) -> None:
+        try:
+            if not self._cancelled and self._work.ranges:
+                self._collect()
+        except Exception as problem:  # py4j and Spark raise many kinds; the waiting thread gets one of ours
+            self._problem = _explained(problem)
+        finally:
+            self._done.set()
+            self._ended(self)
+
+    def _collect(self) -> None:
+        from headwater.spark.tasks import ROW, Failure, task
+
+        context, count = self._session.sparkContext, len(self._work.ranges)
+        context.setJobGroup(self.name, f"headwater: {count} ranges", interruptOnCancel=True)
+        if self._pool is not None:
+            context.setLocalProperty("spark.scheduler.pool", self._pool)
+        rows = self._session.range(0, count, 1, count).mapInArrow(task(self._work), ROW).collect()
+        for number, result, error in rows:
+            if error is not None:
+                self._failures[number] = msgspec.msgpack.decode(error, type=Failure)
+            else:
+                self._rows[number] = bytes(result)
+                self._meter.finished(number)
+
+    def _stop_tasks(self) -> None:
+        with suppress(Exception):  # a session that is gone has no tasks
+            self._session.sparkContext.cancelJobGroup(self.name)
+
+
+def attempts(session: SparkSession) -> int:
+    """How often Spark tries a task: `local[n]` once, `local[n,m]` m times, elsewhere by its setting."""
+    context = session.sparkContext
+    local = re.fullmatch(r"local(?:\[[^,]+(?:,\s*(\d+))?\])?", context.master or "")
+    if local:
+        return int(local[1] or 1)
+    return int(context.getConf().get("spark.task.maxFailures") or 4)
+
+
+def _explained(problem: Exception) -> HeadwaterError:
+    if isinstance(problem, HeadwaterError):
+        return problem
+    from headwater.spark.starting import log_file
+
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith(("Caused by: ", "org.apache.spark."))]
+    said = (causes or lines or [type(problem).__name__])[0]
+    return Unavailable(f"Spark gave up: {said}", hint=f"See Spark's log, in our sessions {log_file()}.")
+
+
+@contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """Take Ctrl-C while a job runs: PySpark would leave the job running, or cancel everybody's. A second one raises at once."""
+    seen = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield seen
+        return
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        if seen.is_set():
+            raise KeyboardInterrupt
+        seen.set()
+
+    before = getsignal(SIGINT)
+    signal(SIGINT, handler)
+    try:
+        yield seen
+    finally:
+        signal(SIGINT, before)
