@@ -1,0 +1,139 @@
+"""What a user asked of the data source: its options, checked and understood."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from headwater.core.errors import BadInput
+from headwater.log.address import LogAddress
+from headwater.spark.filters import Span, Wanted
+
+T = TypeVar("T")
+SPLIT = 500_000
+OPTIONS = {
+    "path": "what to load; given to load()",
+    "data": "the data directory of an embedded log",
+    "servers": "Kafka's bootstrap servers, host:port with commas between",
+    "partition": "read only this partition, or these with commas between",
+    "startOffset": "the first offset: a number, earliest, latest, or JSON by partition",
+    "endOffset": "the offset to stop before: a number, or JSON by partition",
+    "startTimestamp": "begin with the first record at or after this time, in ISO 8601",
+    "endTimestamp": "stop before the first record at or after this time, in ISO 8601",
+    "splitRecords": "a partition with more records than this is read by several tasks",
+    "maxRecordsPerTrigger": "of a stream: the most records of one batch",
+}
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to read, what, and from where to where. It travels to tasks."""
+
+    address: LogAddress
+    target: str
+    wanted: Wanted = Wanted()
+    start: dict[int, int] | int | None = None  # by partition, or for all; None: the earliest
+    end: dict[int, int] | int | None = None
+    latest: bool = False  # begin after what is there now
+    start_time: int | None = None
+    end_time: int | None = None
+    split: int = SPLIT
+    limit: int | None = None
+
+    def check_batch(self) -> Request:
+        """Errors: `BadInput` for what only a stream takes."""
+        if self.latest or self.limit is not None:
+            raise BadInput("startOffset=latest and maxRecordsPerTrigger do not fit a read.", hint="Leave them out, or use readStream.")
+        return self
+
+    def check_stream(self) -> Request:
+        """Errors: `BadInput` for what only a read takes."""
+        if self.end is not None or self.end_time is not None:
+            raise BadInput("endOffset and endTimestamp do not fit a stream.", hint="Leave them out, or use read.")
+        return self
+
+    def span(self, partition: int) -> Span:
+        """The offsets that the options leave of a partition."""
+        return Span(_of(self.start, partition, Span().low), _of(self.end, partition, Span().high))
+
+
+def read_options(options: Mapping[str, str]) -> Request:
+    """Errors: `BadInput` for an unknown option (with the nearest known one), an unfit value, or no word on where the log is."""
+    given = {name.lower(): value for name, value in options.items()}
+    client = {name.removeprefix("kafka."): given.pop(name) for name in list(given) if name.startswith("kafka.")}
+    known = {name.lower(): name for name in OPTIONS}
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            raise BadInput(
+                f"There is no option {name!r}.",
+                hint=f"Did you mean {known[near[0]]}?" if near else f"The options are {', '.join(OPTIONS)}.",
+            )
+
+    def value(name: str, read: Callable[[str], T], missing: T) -> T:
+        return _read(name, given[name.lower()], read) if name.lower() in given else missing
+
+    latest = given.get("startoffset") == "latest"
+    if given.get("startoffset") in ("earliest", "latest"):
+        del given["startoffset"]
+    numbers = value("partition", lambda text: frozenset(_count(part) for part in text.split(",")), None)
+    return Request(
+        address=_address(given, client),
+        target=given.get("path", ""),
+        wanted=Wanted(partitions=numbers),
+        start=value("startOffset", _offsets, None),
+        end=value("endOffset", _offsets, None),
+        latest=latest,
+        start_time=value("startTimestamp", _time, None),
+        end_time=value("endTimestamp", _time, None),
+        split=value("splitRecords", _positive, SPLIT),
+        limit=value("maxRecordsPerTrigger", _positive, None),
+    )
+
+
+def _of(offsets: dict[int, int] | int | None, partition: int, missing: int) -> int:
+    found = offsets.get(partition) if isinstance(offsets, dict) else offsets
+    return missing if found is None else found
+
+
+def _address(given: Mapping[str, str], client: dict[str, str]) -> LogAddress:
+    if ("data" in given) == ("servers" in given):
+        raise BadInput("The log's place is not clear.", hint='Give either .option("data", DIRECTORY) or .option("servers", "host:9092").')
+    if "data" in given:
+        return LogAddress(path=str(Path(given["data"]).resolve()))
+    return LogAddress(engine="kafka", servers=given["servers"], client=client)
+
+
+def _read(name: str, text: str, read: Callable[[str], T]) -> T:
+    try:
+        return read(text)
+    except (ValueError, TypeError, AttributeError) as problem:
+        raise BadInput(f"{text!r} does not fit the option {name}.", hint=f"It is {OPTIONS[name]}.") from problem
+
+
+def _count(text: str | int) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def _offsets(text: str) -> dict[int, int] | int:
+    return {_count(p): _count(n) for p, n in json.loads(text).items()} if text.strip().startswith("{") else _count(text)
+
+
+def _time(text: str) -> int:
+    moment = datetime.fromisoformat(text)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

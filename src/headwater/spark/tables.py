@@ -1,0 +1,98 @@
+"""What can be loaded as a table: `topic:NAME`, and whatever the parts register under the entry point group `headwater.spark.tables`.
+
+A part registers a function `(name, options) -> Table` under its scheme, such as `journal = "headwater.journal.table:table"`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import entry_points
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.core.errors import BadInput
+from headwater.log.layout import decode_headers
+from headwater.log.record import check_topic_name
+
+GROUP = "headwater.spark.tables"
+HEADERS = pa.list_(pa.struct([pa.field("name", pa.string(), nullable=False), pa.field("value", pa.binary())]))
+
+
+class Table(ABC):
+    """Rows made of the records of one topic, batch by batch.
+
+    Columns named `partition`, `offset` and `timestamp`, where a table has them, must have the log's meaning: filters on them
+    choose the records that are read.
+    """
+
+    topic: str
+    schema: pa.Schema  # every column, in types that Spark has: no views, no unsigned numbers, times as timestamp("us", "UTC")
+
+    @abstractmethod
+    def rows(self, partition: int, batch: pa.RecordBatch, wanted: Sequence[str]) -> Mapping[str, pa.Array]:
+        """The `wanted` columns of the rows that a batch of records gives: as many rows as it likes, all columns of one length.
+
+        The batch has the log's columns (`headwater.log.arrow.SCHEMA`); key, value and headers may be `binary` instead of views.
+        Types need only be castable to those of `schema`.
+        """
+
+
+Factory = Callable[[str, Mapping[str, str]], Table]
+
+
+class TopicTable(Table):
+    """The records of a topic as they are."""
+
+    schema = pa.schema(
+        [
+            pa.field("partition", pa.int32(), nullable=False),
+            pa.field("offset", pa.int64(), nullable=False),
+            pa.field("timestamp", pa.timestamp("us", "UTC"), nullable=False),
+            pa.field("key", pa.binary()),
+            pa.field("value", pa.binary()),
+            pa.field("headers", HEADERS, nullable=False),
+            pa.field("mode", pa.int8(), nullable=False),
+            pa.field("op", pa.int8(), nullable=False),
+        ]
+    )
+
+    def __init__(self, name: str, options: Mapping[str, str]) -> None:
+        check_topic_name(name)
+        self.topic = name
+
+    def rows(self, partition: int, batch: pa.RecordBatch, wanted: Sequence[str]) -> Mapping[str, pa.Array]:
+        made: dict[str, pa.Array] = {}
+        for name in wanted:
+            if name == "partition":
+                made[name] = pa.array(np.full(batch.num_rows, partition, np.int32))
+            elif name == "timestamp":
+                made[name] = batch.column(name).cast(pa.timestamp("ms", "UTC"))
+            elif name == "headers":
+                made[name] = headers(batch.column(name))
+            else:
+                made[name] = batch.column(name)
+        return made
+
+
+def headers(blocks: pa.Array) -> pa.Array:
+    """Header blocks as lists of names and values; a record without headers has an empty list."""
+    if blocks.null_count == len(blocks):
+        return pa.ListArray.from_arrays(np.zeros(len(blocks) + 1, np.int32), pa.array([], HEADERS.value_type), HEADERS)
+    each = ([] if block is None else [{"name": n, "value": v} for n, v in decode_headers(block)] for block in blocks.to_pylist())
+    return pa.array(each, HEADERS)
+
+
+def find_table(target: str, options: Mapping[str, str]) -> Table:
+    """The table of `scheme:name`. Errors: `BadInput` for a scheme that nobody has registered, naming those that exist."""
+    known: dict[str, Factory | None] = {"topic": TopicTable} | dict.fromkeys(entry_points(group=GROUP).names)
+    scheme, colon, name = target.partition(":")
+    if not colon or not name or scheme not in known:
+        examples = ", ".join(f"{one}:NAME" for one in sorted(known))
+        raise BadInput(f"{target!r} names nothing that can be loaded.", hint=f"Load one of {examples}.")
+    factory = known[scheme]
+    if factory is None:
+        (entry,) = entry_points(group=GROUP, name=scheme)
+        factory = entry.load()
+    return factory(name, options)
