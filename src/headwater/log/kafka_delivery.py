@@ -24,7 +24,8 @@ _REFUSED = frozenset(  # a broker that answers this has written nothing
     }
 )
 _FULL_PAUSE = 0.005
-_POLL = 0.2
+_IDLE = 0.2  # seconds between two looks at a producer that has nothing to send
+_FLUSH = 1.0
 
 
 class Spent(Exception):
@@ -69,6 +70,7 @@ class Delivery:
         self._brokers = brokers
         self._producer: Producer = brokers.producer(batch)
         self._handing_over = threading.Lock()
+        self._handed_over = threading.Semaphore(0)
         self._stopping = False
         self._thread = threading.Thread(target=self._poll, name="headwater-kafka-delivery", daemon=True)
         self._thread.start()
@@ -86,6 +88,7 @@ class Delivery:
         if not count and refused is not None and refused.fatal():
             raise Spent
         sent.handed_over(count, refused)
+        self._handed_over.release()
         sent.done.wait()  # the client reports each record within message.timeout.ms, whatever happens
         if sent.error is not None:
             raise self._what_became(topic, partition, sent.error, len(sent.offsets), len(batch))
@@ -116,6 +119,7 @@ class Delivery:
             try:
                 produce(topic, value, key, partition, report, timestamp=timestamp, headers=headers or None)  # type: ignore[arg-type]
             except BufferError:  # the client's queue is full: the polling thread empties it
+                self._handed_over.release()
                 self._brokers.clock.wait(sent.done, _FULL_PAUSE)
             except self._brokers.kafka.KafkaException as raised:
                 return count, raised.args[0]
@@ -125,8 +129,12 @@ class Delivery:
 
     def _poll(self) -> None:
         producer = self._producer
-        while not (self._stopping and len(producer) == 0):
-            producer.poll(_POLL)
+        while True:
+            if len(producer) == 0:
+                if self._stopping:
+                    return
+                self._handed_over.acquire(timeout=_IDLE)
+            producer.flush(_FLUSH)  # sends what was handed over without waiting for more, and calls `report`; returns once all is reported
 
     def _what_became(self, topic: str, partition: int, error: KafkaError, there: int, count: int) -> HeadwaterError:
         if not there and error.name() in GONE:
