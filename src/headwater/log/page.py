@@ -38,14 +38,9 @@ class CommitPage:
                 write_all(files, fd, [bytes(SIZE)], 0)  # never sparse: on a full disk a store into a hole would kill the process
                 files.truncate(fd, SIZE)
             protection = mmap.PROT_READ | mmap.PROT_WRITE if writable else mmap.PROT_READ
-            self._map = mmap.mmap(fd, SIZE, mmap.MAP_SHARED, protection)
+            self._words = memoryview(mmap.mmap(fd, SIZE, mmap.MAP_SHARED, protection)).cast("Q")
         finally:
             files.close(fd)
-        self._words = memoryview(self._map).cast("Q")
-
-    def close(self) -> None:
-        self._words.release()
-        self._map.close()
 
     # -- single words ---------------------------------------------------------------------------------------
 

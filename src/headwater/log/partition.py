@@ -425,6 +425,7 @@ class Partition:
         """Let go without settling: the topic is gone."""
         with self._mutex:
             self.forget()
+            del self.page  # unmapped with its last reference: a thread may still be looking at it
 
     def forget(self) -> None:
         """Let go of everything without writing, unlocking or waiting: what a forked child does."""

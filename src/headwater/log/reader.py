@@ -43,6 +43,7 @@ class PartitionReader:
     def close(self) -> None:
         with self._mutex:
             self._drop_views(set())
+            self._page = None
 
     def forget(self) -> None:
         """In a forked child: let go of everything without taking the lock, which a thread of the parent may have held."""
