@@ -21,7 +21,7 @@ def probe(settings: Spark) -> dict[str, Any]:
         yield from batches
 
     try:
-        spark = session(settings, name="headwater doctor", attached=False, archive="use")
+        spark = session(settings, name="headwater doctor", archive="use")
         try:
             rows = spark.range(0, 100, 1, 2).mapInArrow(same, "id long").count()
             version = spark.version
