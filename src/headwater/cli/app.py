@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import typer
 
-from headwater.cli import config, doctor, log, version
+from headwater.cli import config, demo, doctor, log, version
 
 HELP = "One log at the source; event journals, documents, work queues and data pipelines downstream, all rebuilt from it."
 
@@ -25,6 +25,7 @@ def app() -> typer.Typer:
         from headwater.cli.serve import serve
 
         tree.command("serve")(serve)
+    tree.add_typer(demo.group(), name="demo")
     tree.add_typer(log.group(), name="log")
     tree.command("config")(config.show_config)
     tree.command("doctor")(doctor.doctor)

@@ -176,14 +176,18 @@ def _closed() -> Closed:
     return Closed("This log is closed.", hint="Open it again.")
 
 
-async def open_local(settings: Settings, data: Path, clock: Clock, metrics: LogMetrics | None = None) -> LocalLog:
-    """The log that the settings describe, with its files below `data`. Errors: those of `open_log`."""
-    address = LogAddress(
+def address_of(settings: Settings, data: Path) -> LogAddress:
+    """Where the log is that the settings describe."""
+    return LogAddress(
         engine=settings.log.engine,
         path=str(data),
         servers=",".join(settings.kafka.bootstrap),
         replication=settings.kafka.replication or 0,
         client=dict(settings.kafka.client),
     )
-    log = await asyncio.to_thread(lambda: open_log(address, clock=clock, metrics=metrics))
+
+
+async def open_local(settings: Settings, data: Path, clock: Clock, metrics: LogMetrics | None = None) -> LocalLog:
+    """The log that the settings describe, with its files below `data`. Errors: those of `open_log`."""
+    log = await asyncio.to_thread(lambda: open_log(address_of(settings, data), clock=clock, metrics=metrics))
     return LocalLog(log, settings=TopicSettings(segment=int(settings.log.segment), max_record=int(settings.log.max_record)))

@@ -1,0 +1,55 @@
+"""`headwater demo`: the tour, and putting away what it leaves."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import typer
+
+from headwater.cli.options import ConfigFile, DataDir, Json, settings_from
+from headwater.cli.output import print_json
+from headwater.core.errors import Differs
+
+
+def group() -> typer.Typer:
+    """`headwater demo` runs the tour, `headwater demo clean` removes its topics."""
+    tree = typer.Typer(invoke_without_command=True, help="A tour that shows on this machine what headwater promises, and checks it.")
+    tree.callback()(demo)
+    tree.command("clean")(clean)
+    return tree
+
+
+def demo(context: typer.Context, data: DataDir = None, config: ConfigFile = None) -> None:
+    """Run the tour on topics named demo-*. Ends with exit code 8 when anything it says is not true here."""
+    if context.invoked_subcommand is not None:
+        return
+    loaded = settings_from(data, config)
+    from headwater.core.clock import SystemClock
+    from headwater.server.tour.tour import tour
+
+    # A server that stops ends its tour with SIGTERM: the same way out as Ctrl-C, which also ends a job on Spark.
+    signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
+    try:
+        false = tour(loaded.settings, sys.stdout, SystemClock())
+    except KeyboardInterrupt:
+        sys.stdout.write("The tour was stopped.\n")
+        return
+    if false:
+        raise Differs(
+            f"{len(false)} of the tour's claims did not hold: {'; '.join(false)}.", hint="Run `headwater doctor`, and report this."
+        )
+
+
+def clean(data: DataDir = None, config: ConfigFile = None, json: Json = False) -> None:
+    """Remove the tour's topics and its second server's folder."""
+    import asyncio
+
+    from headwater.core.clock import SystemClock
+    from headwater.server.tour import tour
+
+    removed = asyncio.run(tour.clean(settings_from(data, config), SystemClock()))
+    if json:
+        print_json({"removed": removed})
+    else:
+        typer.echo(f"Removed {', '.join(removed)}." if removed else "There is nothing of a tour here.")

@@ -1,0 +1,1 @@
+"""The tour: a minute in which headwater shows, on this machine, that it keeps what it promises. Every line is measured or checked."""

@@ -1,0 +1,118 @@
+"""The tour from its first line to the commands that follow it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TextIO
+
+import uvloop
+
+from headwater.client.door import Headwater
+from headwater.client.local import address_of, open_local
+from headwater.client.presence import serving
+from headwater.client.remote import RemoteLog
+from headwater.core.clock import Clock
+from headwater.core.config import Config
+from headwater.core.errors import Denied
+from headwater.core.settings import Settings
+from headwater.log.opening import open_log
+from headwater.server.tour import volume
+from headwater.server.tour.appends import TOPIC, appends
+from headwater.server.tour.killed import FOLDER, killed
+from headwater.server.tour.told import Told
+
+PREFIX = "demo-"
+
+
+def tour(settings: Settings, out: TextIO, clock: Clock) -> list[str]:
+    """Run every part that exists; return the claims that turned out false. Ctrl-C ends it after putting away what it started."""
+    told = Told(out)
+    told.plain(f"The tour, on topics named {PREFIX}*. What it says is measured here and now.")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_under_load(settings, told, clock))
+    with open_log(address_of(settings, settings.data)) as log:
+        volume.fill(log, told)
+        if log.engine == "embedded":
+            volume.check(settings.data, [TOPIC, volume.TOPIC], told)
+        volume.count_on_spark(log, settings.spark, told)
+    if told.false:
+        told.plain("THE TOUR FAILED. Not true on this machine: " + "; ".join(told.false))
+    else:
+        told.plain("Everything held. Try next:")
+        for command in commands(settings, clock):
+            told.plain(f"  {command}")
+    return told.false
+
+
+async def _under_load(settings: Settings, told: Told, clock: Clock) -> None:
+    # The log is opened here even where a server serves it: what is measured is the log, not a client of HTTP.
+    log = await open_local(settings, settings.data, clock)
+    try:
+        await appends(log, settings.data if log.engine == "embedded" else None, told)
+    finally:
+        await log.aclose()
+    await killed(settings.data, told, clock)
+
+
+async def clean(config: Config, clock: Clock) -> list[str]:
+    """Remove every topic of the tour and its second server's folder; return what was removed."""
+    async with Headwater(config.settings.data, config=config, clock=clock) as hw:
+        names = [topic.name for topic in await hw.log.topics() if topic.name.startswith(PREFIX)]
+        for name in names:
+            await hw.log.delete_topic(name)
+    folder = config.settings.data / FOLDER
+    if folder.is_dir():
+        shutil.rmtree(folder)
+        names.append(str(folder))
+    return names
+
+
+def commands(settings: Settings, clock: Clock) -> list[str]:
+    """Five commands that work as they are printed, from the folder where the tour was started."""
+    program, data = _program(), f"--data {shlex.quote(_short(settings.data))}"
+    found = serving(settings.data)
+    listed = [
+        f"{program} log show {TOPIC} 0..4 {data}",
+        f"{program} log check {data}",
+    ]
+    if found is None:
+        return [f"{program} log topics {data}", *listed, f"{program} doctor {data}", f"{program} serve {data}"]
+    header = ' -H "Authorization: Bearer $HEADWATER_TOKEN"' if asyncio.run(_asks_for_token(found.url, clock)) else ""
+    records = f"{found.url}/log/{TOPIC}/0/records"
+    return [
+        f"curl -s{header} '{records}?from=0&limit=3'",
+        f'curl -s{header} {records} -H \'Content-Type: application/json\' -d \'{{"key": "you", "value": {{"hello": "log"}}}}\'',
+        f"{program} log tail {TOPIC} --from 0 --count 3 {data}",
+        *listed,
+    ]
+
+
+async def _asks_for_token(url: str, clock: Clock) -> bool:
+    log = RemoteLog(url, token=None, clock=clock)
+    try:
+        await log.topics()
+    except Denied:
+        return True
+    finally:
+        await log.aclose()
+    return False
+
+
+def _program() -> str:
+    """How this headwater is called from here: by its name if the shell finds the same one, else by its path."""
+    own = Path(sys.executable).with_name("headwater")
+    found = shutil.which("headwater")
+    if found is not None and Path(found).resolve() == own.resolve():
+        return "headwater"
+    return shlex.quote(_short(own)) if own.exists() else f"{shlex.quote(sys.executable)} -m headwater.cli"
+
+
+def _short(path: Path) -> str:
+    """Relative to here when it lies below."""
+    absolute, here = Path(os.path.abspath(path)), Path.cwd()
+    return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)

@@ -1,0 +1,105 @@
+"""Many records at once: appended in batches, checked byte by byte, and counted on Spark."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headwater.core.errors import Unavailable
+from headwater.core.settings import Spark
+from headwater.core.units import rounded_size
+from headwater.log import Log
+from headwater.server.tour.told import Told, rate
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headwater.spark.ranges import Range
+
+TOPIC = "demo-volume"
+_RECORDS, _BATCH, _VALUE = 500_000, 10_000, 100
+
+
+def fill(log: Log, told: Told) -> None:
+    """Bring the topic to half a million records. A second tour finds them there."""
+    import pyarrow as pa
+
+    told.part("batches")
+    log.create_topic(TOPIC)
+    began, appended = time.perf_counter(), 0
+    while (end := log.bounds(TOPIC, 0).end) < _RECORDS:
+        numbers = range(end, end + _BATCH)
+        keys = pa.array([b"%d" % (number % 1000) for number in numbers], pa.binary())
+        values = pa.array([(b"%d" % number).ljust(_VALUE) for number in numbers], pa.binary())
+        appended += len(log.append_arrow(TOPIC, 0, pa.RecordBatch.from_arrays([keys, values], names=["key", "value"])))
+    seconds = time.perf_counter() - began
+    if appended:
+        told.fact(f"{appended:,} records of {_VALUE} B in batches of {_BATCH:,}, each batch synced: {rate(appended, seconds)}")
+    else:
+        told.fact(f"{log.bounds(TOPIC, 0).end:,} records are there since an earlier tour")
+
+
+def check(data: Path, topics: list[str], told: Told) -> None:
+    """Walk every batch of the embedded log's topics and compare its checksum."""
+    from headwater.log.check import check as checked
+    from headwater.log.embedded import EmbeddedLog
+
+    told.part("check")
+    with EmbeddedLog(data, read_only=True) as log:
+        for topic in topics:
+            began = time.perf_counter()
+            found = checked(log.reader(topic, 0))
+            seconds = time.perf_counter() - began
+            told.fact(f"{topic}: {found.records:,} records, {rounded_size(found.bytes)} read in {seconds:.2f} s")
+            told.claim("every checksum is right, and none is missing", not found.damage and found.records == log.bounds(topic, 0).end)
+
+
+def count_on_spark(log: Log, settings: Spark, told: Told) -> None:
+    """Count the same records with a job on Spark, whose tasks read their ranges of the log themselves."""
+    from headwater.spark import session
+    from headwater.spark.ranges import Range, Runner
+
+    told.part("spark")
+    if settings.start == "never":
+        told.fact('left out: spark.start is "never"')
+        return
+    began = time.perf_counter()
+    try:
+        spark = session(settings, name="headwater tour")
+    except Unavailable as error:
+        told.fact(f"left out: {error}")
+        return
+    try:
+        told.fact(f"Spark {spark.version} on {spark.sparkContext.master} is up after {time.perf_counter() - began:.1f} s")
+        bounds = log.bounds(TOPIC, 0)
+        ranges = Range(TOPIC, 0, bounds.start, bounds.end).slices(os.cpu_count() or 1)
+        with Runner(spark, log.address) as runner:
+            _counted(runner.run(ranges[:1], count, schema=_schema()))  # the first job starts the Python workers
+            began = time.perf_counter()
+            counted = _counted(runner.run(ranges, count, schema=_schema()))
+            seconds = time.perf_counter() - began
+        told.fact(f"{TOPIC} counted in {len(ranges)} ranges: {counted:,} records, {rate(counted, seconds)}")
+        told.claim(f"as many as the log holds, {bounds.end - bounds.start:,}", counted == bounds.end - bounds.start)
+    finally:
+        spark.stop()
+
+
+def count(log: Log, slice: Range) -> Iterator[pa.RecordBatch]:
+    """The worker: runs inside a Spark task."""
+    import pyarrow as pa
+
+    rows = sum(batch.num_rows for batch in log.scan(slice.topic, slice.partition, slice.start, slice.end))
+    yield pa.RecordBatch.from_arrays([pa.array([rows], pa.int64())], schema=_schema())
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema([("records", pa.int64())])
+
+
+def _counted(tables: list[pa.Table]) -> int:
+    return sum(sum(table.column(0).to_pylist()) for table in tables)

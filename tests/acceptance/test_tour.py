@@ -1,0 +1,152 @@
+"""The tour is an acceptance test that users can watch; here it is run, broken, stopped, and its commands are typed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import headwater
+from headwater.client.presence import serving
+from headwater.log.record import Record
+from headwater.server.spawned import SpawnedServer
+
+CALM = {**os.environ, "HEADWATER_SPARK__START": "never"}
+
+
+def demo(*words: str, environ: dict[str, str] = CALM, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "headwater.cli", "demo", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environ, cwd=cwd)
+
+
+def eventually(condition: Callable[[], bool], what: str, seconds: float = 120) -> None:
+    """Wait for something that another process does."""
+    pause = threading.Event()
+    for _ in range(int(seconds * 20)):
+        if condition():
+            return
+        pause.wait(0.05)
+    pytest.fail(f"{what} did not happen")
+
+
+def printed_commands(output: str) -> list[str]:
+    return [line.strip() for line in output.partition("Try next:\n")[2].splitlines() if line.startswith("  ")]
+
+
+@pytest.fixture(scope="module")
+def toured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    data = tmp_path_factory.mktemp("tour") / "data"
+    ended = demo("--data", str(data))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return data, ended.stdout
+
+
+def test_every_claim_holds(toured: tuple[Path, str]) -> None:
+    _, output = toured
+    claims = re.findall(r": (yes|NO)$", output, re.MULTILINE)
+    assert len(claims) >= 5
+    assert set(claims) == {"yes"}
+    assert "Everything held." in output
+    for part in ("appends", "kill -9", "batches", "check", "spark"):
+        assert re.search(rf"^  {part}\b", output, re.MULTILINE), part
+
+
+def test_what_it_says_can_be_counted(toured: tuple[Path, str]) -> None:
+    data, output = toured
+    said = re.search(r"synced: ([\d,]+) records", output)
+    assert said
+    with headwater.open_blocking(data) as hw:
+        assert hw.log.bounds("demo-appends", 0).end == int(said[1].replace(",", ""))
+        assert hw.log.bounds("demo-volume", 0).end == 500_000
+    assert not (data / "demo-floor").exists()
+    assert serving(data / "demo-second") is None
+
+
+def test_without_a_server_its_commands_work_as_printed(toured: tuple[Path, str]) -> None:
+    _, output = toured
+    commands = printed_commands(output)
+    assert len(commands) == 5
+    for command in commands:
+        if " serve " not in command and " doctor " not in command:
+            ended = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120)
+            assert ended.returncode == 0, (command, ended.stderr)
+            assert ended.stdout
+
+
+def test_a_claim_that_does_not_hold_fails_the_tour(toured: tuple[Path, str]) -> None:
+    data, _ = toured
+    (segment,) = (data / "log" / "demo-volume" / "0").glob("*.log")
+    with segment.open("r+b") as file:
+        file.seek(1_000_000)
+        byte = file.read(1)
+        file.seek(1_000_000)
+        file.write(bytes([byte[0] ^ 1]))
+    try:
+        ended = demo("--data", str(data))
+    finally:
+        with segment.open("r+b") as file:
+            file.seek(1_000_000)
+            file.write(byte)
+    assert ended.returncode == 8
+    assert "every checksum is right, and none is missing: NO" in ended.stdout
+    assert "THE TOUR FAILED" in ended.stdout
+    assert "did not hold" in ended.stderr
+
+
+def test_cleaning_up_removes_the_tours_things_and_nothing_else(tmp_path: Path) -> None:
+    with headwater.open_blocking(tmp_path) as hw:
+        for name in ("demo-appends", "demo-else", "mine", "my-demo-"):
+            hw.log.create_topic(name)
+        hw.log.append("mine", 0, [Record(None, b"kept")])
+    (tmp_path / "demo-second").mkdir()
+    ended = demo("clean", "--data", str(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    assert "demo-appends" in ended.stdout
+    with headwater.open_blocking(tmp_path) as hw:
+        assert [topic.name for topic in hw.log.topics()] == ["mine", "my-demo-"]
+        assert hw.log.bounds("mine", 0).end == 1
+    assert not (tmp_path / "demo-second").exists()
+    assert "nothing of a tour" in demo("clean", "--data", str(tmp_path)).stdout
+
+
+@pytest.mark.parametrize("moment", ["The tour,", "kill -9"])
+def test_a_server_that_is_stopped_during_its_tour_stops_cleanly(tmp_path: Path, moment: str) -> None:
+    with SpawnedServer(tmp_path, options=("--port", "0", "--demo"), environ=CALM) as server:
+        eventually(lambda: moment in server.output(), f"{moment!r}")
+        server.signal(signal.SIGINT)
+        assert server.wait(60) == 0
+    assert server.output().endswith("everything acknowledged is on disk\n")
+    assert "Traceback" not in server.errors()
+    eventually(lambda: serving(tmp_path / "demo-second") is None, "the end of the second server")
+    with headwater.open_blocking(tmp_path) as hw:
+        assert hw.address is None
+
+
+@pytest.mark.spark
+def test_the_whole_tour_beside_its_server(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("operator " + "o" * 24)
+    tokens.chmod(0o600)
+    data = tmp_path / "data"
+    with SpawnedServer(data, options=("--port", "0", "--demo", "--token-file", str(tokens))) as server:
+        eventually(lambda: "Try next:" in server.output() or "FAILED" in server.output(), "the tour's end", seconds=240)
+        eventually(lambda: len(printed_commands(server.output())) == 5, "the printed commands")
+        output = server.output()
+        assert ": NO" not in output
+        assert re.search(r"demo-volume counted in \d+ ranges: 500,000 records", output)
+        assert "o" * 24 not in output
+        for command in printed_commands(output):
+            environ = {**os.environ, "HEADWATER_TOKEN": "o" * 24}
+            ended = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120, env=environ)
+            assert ended.returncode == 0, (command, ended.stderr)
+            assert ended.stdout
+            assert "problem" not in ended.stdout
+            assert '"code"' not in ended.stdout, ended.stdout
+        assert server.stop() == 0
