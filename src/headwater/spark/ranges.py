@@ -289,9 +289,9 @@ def _explained(problem: Exception) -> HeadwaterError:
         return problem
     from headwater.spark.starting import log_file
 
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith(("Caused by: ", "org.apache.spark."))]
-    said = (causes or lines or [type(problem).__name__])[0]
+    text = str(problem)  # Spark's own sentence stands in the middle of Java's stack
+    found = re.search(r"SparkException: (.+)", text)
+    said = found[1] if found else (text.strip().splitlines() or [type(problem).__name__])[0]
     return Unavailable(f"Spark gave up: {said}", hint=f"See Spark's log, in our sessions {log_file()}.")
 
 
