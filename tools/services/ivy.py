@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
@@ -20,60 +20,71 @@ from tools.services.trust import stores
 
 HERE = Path(__file__).parent
 ATTEMPTS = 4
-SECONDS = 900  # for one attempt; Ivy keeps what it has, so that the next one goes on from there
+ALL, ONE = 900.0, 60.0  # seconds for one attempt, at all jars and at a single one
 UNTRUSTED = ("PKIX", "trustAnchors", "SSLHandshakeException", "certificate")
 Coordinates = tuple[str, str, str, str]  # organisation, name, revision, classifier
 
 
-def fetch(server: str, jars: Iterable[Coordinates], folder: Path, place: Place, java: Java, env: Mapping[str, str] | None = None) -> None:
-    """Fill `folder` with exactly these jars, named name-revision[-classifier].jar. Nothing is resolved: no list of a list is read."""
-    wanted = place.cache / "jars" / f"{server}.ivy.xml"
-    wanted.parent.mkdir(parents=True, exist_ok=True)
-    wanted.write_text(_module(server, jars))
-    words = ["-ivy", str(wanted), "-confs", server, "-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"]
-    _run(server, words, HERE / "ivysettings.xml", folder, place, java, env)
-    wanted.unlink()
+@dataclass(frozen=True, slots=True)
+class Ivy:
+    """Fills a folder with jars; beside the folder it keeps what was downloaded until all is there, and the log of the last attempt."""
 
+    folder: Path
+    place: Place
+    java: Java
+    env: Mapping[str, str]
 
-def resolve(server: str, folder: Path, place: Place, java: Java, env: Mapping[str, str] | None = None) -> None:
-    """Fill `folder` with what `ivy.xml` and all that it leads to ask for, named organisation~name~revision[~classifier].jar."""
-    words = ["-ivy", str(HERE / "ivy.xml"), "-confs", server, "-types", "jar", "bundle"]
-    _run(
-        server, [*words, "-retrieve", f"{folder}/[organisation]~[artifact]~[revision](~[classifier]).[ext]"], None, folder, place, java, env
-    )
+    def fetch(self, server: str, jars: Sequence[Coordinates]) -> None:
+        """Exactly these jars, named name-revision[-classifier].jar. Nothing is resolved: what they themselves would ask for is not read.
 
+        Errors: `Unreachable` after several attempts.
+        """
+        wanted = self.folder.with_suffix(".xml")
+        pattern = f"{self.folder}/[artifact]-[revision](-[classifier]).[ext]"
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        # One jar alone comes first: where no packet comes back, each jar costs its own time-out, and all would take an hour to fail.
+        for some, seconds in ((jars[:1], ONE), (jars, ALL)):
+            wanted.write_text(_module(server, some))
+            self._run(server, ["-ivy", str(wanted), "-confs", server, "-retrieve", pattern], HERE / "ivysettings.xml", seconds)
+        wanted.unlink()
+        shutil.rmtree(self._kept)
 
-def _run(
-    server: str, words: Sequence[str], settings: Path | None, folder: Path, place: Place, java: Java, env: Mapping[str, str] | None
-) -> None:
-    env = os.environ if env is None else env
-    log = place.cache / "jars" / f"{server}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    kept = place.cache / "jars" / f"{server}.ivy"  # survives a failed attempt, goes after a good one
-    chosen = env.get("HEADWATER_IVY_SETTINGS") or settings
-    trust = iter(stores(place.cache, env))
-    store = next(trust)
-    for attempt in range(1, ATTEMPTS + 1):
-        shutil.rmtree(folder, ignore_errors=True)
-        command = [str(java.program), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *_network(store, env), *_ivy(kept)]
-        command += ["-settings", str(chosen), *words] if chosen else words
-        with log.open("wb") as output:
-            try:
-                done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, timeout=SECONDS).returncode
-            except subprocess.TimeoutExpired:
-                done = -1
-        if done == 0 and folder.is_dir():
-            shutil.rmtree(kept, ignore_errors=True)
-            return
-        if any(word in tail(log, 200) for word in UNTRUSTED):
-            store = next(trust, None)
-        if attempt < ATTEMPTS:
-            place.say(f"fetching {server} failed, trying again ({attempt} of {ATTEMPTS - 1}; what was said: {log})")
-            time.sleep(min(2**attempt, 8) / 2)
-    raise Unreachable(
-        f"The jars of {server} could not be had after {ATTEMPTS} attempts. The last lines of {log}:\n{tail(log, 12)}\n",
-        hint="See whether this machine reaches the public Java packages; HEADWATER_IVY_SETTINGS names a file that tells of a mirror.",
-    )
+    def resolve(self, server: str) -> None:
+        """What `ivy.xml` asks for and all that follows from it, named organisation~name~revision[~classifier].jar."""
+        words = ["-ivy", str(HERE / "ivy.xml"), "-confs", server, "-types", "jar", "bundle"]
+        self._run(server, [*words, "-retrieve", f"{self.folder}/[organisation]~[artifact]~[revision](~[classifier]).[ext]"], None, ALL)
+        shutil.rmtree(self._kept)
+
+    @property
+    def _kept(self) -> Path:
+        return self.folder.with_suffix(".ivy")
+
+    def _run(self, server: str, words: Sequence[str], settings: Path | None, seconds: float) -> None:
+        log = self.folder.with_suffix(".log")
+        log.parent.mkdir(parents=True, exist_ok=True)
+        chosen = self.env.get("HEADWATER_IVY_SETTINGS") or settings
+        trust = iter(stores(self.place.cache, self.env))
+        store = next(trust)
+        for attempt in range(1, ATTEMPTS + 1):
+            shutil.rmtree(self.folder, ignore_errors=True)
+            command = [str(self.java.program), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *_network(store, self.env)]
+            command += [*_ivy(self._kept), *(["-settings", str(chosen)] if chosen else []), *words]
+            with log.open("wb") as output:
+                try:
+                    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, timeout=seconds).returncode
+                except subprocess.TimeoutExpired:
+                    done = -1
+            if done == 0 and self.folder.is_dir():
+                return
+            if any(word in tail(log, 200) for word in UNTRUSTED):
+                store = next(trust, None)
+            if attempt < ATTEMPTS:
+                self.place.say(f"fetching {server} failed, trying again ({attempt} of {ATTEMPTS - 1}; what was said: {log})")
+                self.place.wait(2 ** (attempt - 1))
+        raise Unreachable(
+            f"The jars of {server} could not be had after {ATTEMPTS} attempts. The last lines of {log}:\n{tail(log, 12)}\n",
+            hint="See whether this machine reaches the public Java packages; HEADWATER_IVY_SETTINGS names a file that tells of a mirror.",
+        )
 
 
 def _module(server: str, jars: Iterable[Coordinates]) -> str:

@@ -7,6 +7,7 @@ renamed. It is checked again before each use, so that a damaged cache is fetched
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from headwater.core.errors import BadInput, Damaged
 from headwater.spark.java import Java
-from tools.services import ivy
+from tools.services.ivy import Ivy
 from tools.services.place import Place, locked
 
 LIST = Path(__file__).parent / "jars.txt"
@@ -78,7 +79,7 @@ class Jars:
             shutil.rmtree(new, ignore_errors=True)
             try:
                 coordinates = [(jar.organisation, jar.name, jar.revision, jar.classifier) for jar in self.jars]
-                ivy.fetch(self.server, coordinates, new, place, java, env)
+                Ivy(new, place, java, os.environ if env is None else env).fetch(self.server, coordinates)
                 if problem := self.difference(new):
                     raise Damaged(
                         f"What was fetched for {self.server} is refused: {problem}.",
@@ -122,7 +123,7 @@ def pin(server: str, place: Place, java: Java, path: Path = LIST) -> Jars:
     scratch = place.cache / "jars" / f"{server}.pin"
     shutil.rmtree(scratch, ignore_errors=True)
     try:
-        ivy.resolve(server, scratch, place, java)
+        Ivy(scratch, place, java, os.environ).resolve(server)
         new = []
         for file in scratch.iterdir():
             organisation, name, revision, classifier = [*file.name.removesuffix(".jar").split("~"), ""][:4]

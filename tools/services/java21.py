@@ -51,9 +51,9 @@ def _install(folder: Path, place: Place, env: Mapping[str, str]) -> None:
     }
     for attempt in range(1, ATTEMPTS + 1):
         shutil.rmtree(new, ignore_errors=True)
-        words = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
+        words = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--timeout", "20", "--retries", "2"]
         done = subprocess.run(
-            [*words, "--require-hashes", "--target", str(new), "-r", str(HERE / "java21.txt")],
+            [*words, "--no-deps", "--only-binary", ":all:", "--require-hashes", "--target", str(new), "-r", str(HERE / "java21.txt")],
             env=clean,
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,11 +23,12 @@ def say_on_stderr(line: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The two folders, both outside the repository, and where to tell what is being done."""
+    """The two folders, both outside the repository, where to tell what is being done, and how to wait."""
 
     cache: Path
     run: Path
     say: Say = say_on_stderr
+    wait: Callable[[float], None] = time.sleep  # between two attempts at a download
 
     @staticmethod
     def usual(run: str | Path | None = None, *, env: Mapping[str, str] | None = None, say: Say = say_on_stderr) -> Place:

@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 
 from headwater.core.errors import BadInput, Conflict, NotFound, Timeout, Unavailable, Unsupported
-from tools.services import ports, state
+from tools.services import ports, state, users
 from tools.services.place import Place, locked, tail
-from tools.services.process import spawn
+from tools.services.process import Process, spawn
 from tools.services.server import Node, Server
 from tools.services.state import State
 
@@ -36,13 +36,15 @@ class Runner:
         self.place = place
         self._chance = chance or random.Random()
 
-    def up(self, server: Server, *, kept: bool = True) -> tuple[State, bool]:
-        """The running server, started if need be; and whether it was found running.
+    def up(self, server: Server, *, kept: bool = True, user: Process | None = None) -> tuple[State, bool]:
+        """The running server, started if need be; and whether it was found running. `user` is put down as using it: see `release`.
 
         Nodes that died are started again with their data and ports. When this raises, nothing that it started is left running.
         """
         with self._hold(server.name) as folder:
             server.have(self.place)
+            if user is not None:
+                users.add(folder, user)
             known = state.read(folder)
             if known is not None and any(node.alive() for node in known.nodes):
                 return self._revive(server, known, folder, kept)
@@ -58,6 +60,17 @@ class Runner:
             if clear:
                 shutil.rmtree(folder, ignore_errors=True)
             return ran
+
+    def release(self, user: Process) -> list[str]:
+        """Take a user off everywhere, and stop what nobody uses or wants any more. Returns the names of what was stopped."""
+        stopped = []
+        for name in self.states():
+            with self._hold(name) as folder:
+                known = state.read(folder)
+                if users.remove(folder, user) and known is not None and not known.kept and not users.present(folder):
+                    self._stop(name, known, folder)
+                    stopped.append(name)
+        return stopped
 
     def kill(self, server: Server, name: str) -> None:
         """Kill one node as a crash would (signal 9). Its data stay."""

@@ -1,0 +1,143 @@
+"""Real servers for tests.
+
+A test that needs them says `@pytest.mark.service("kafka", "cassandra")`, or asks for a fixture of theirs, which marks it by itself. The
+first test to need a server starts it; tests in other processes find it. Servers that ran before are left running; the others are stopped
+when the last test run that uses them ends. Where a server cannot be had the tests are skipped, or fail when the variable CI is set.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import msgspec
+import pytest
+from tools.services import Running, release, up
+from tools.services.private import PrivateServers, sweep
+from tools.services.process import Process, current
+
+from headwater.core.errors import HeadwaterError, Unreachable, Unsupported
+
+FIXTURES = {"kafka": "kafka", "kafka_cluster": "kafka-3", "cassandra": "cassandra", "spark_master": "spark"}  # and the servers they need
+
+
+@dataclass
+class Servers:
+    """What this process has asked for so far. `user` is the test run: under xdist the one that started the workers."""
+
+    user: Process
+    running: dict[str, Running | HeadwaterError] = field(default_factory=dict)
+
+    def want(self, name: str) -> Running:
+        """The running server `name`; the test is skipped, or fails, when it cannot be had. Asked once: a failure is not tried again."""
+        if name not in self.running:
+            kind, _, size = name.partition("-")
+            try:
+                self.running[name] = up(kind, brokers=int(size or 1), kept=False, user=self.user)
+            except HeadwaterError as problem:
+                self.running[name] = problem
+        found = self.running[name]
+        return found if isinstance(found, Running) else without(name, found)
+
+
+class OwnServers(PrivateServers):
+    """Servers of one test's own. When they cannot be had, it is skipped or fails as with the shared ones."""
+
+    def up(self, *kinds: str, brokers: int = 1) -> Running:
+        try:
+            return super().up(*kinds, brokers=brokers)
+        except HeadwaterError as problem:
+            without(", ".join(kinds), problem)
+
+
+def without(name: str, problem: HeadwaterError) -> NoReturn:
+    """A test has to do without a server. Only what lies outside of us is a reason to skip."""
+    if isinstance(problem, Unreachable | Unsupported) and not os.environ.get("CI"):
+        pytest.skip(f"{name} cannot be had here: {problem}")
+    pytest.fail(f"{name} does not start: {problem}", pytrace=False)
+
+
+SERVERS = pytest.StashKey[Servers]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if sys.platform.startswith("linux"):
+        told = getattr(config, "workerinput", {}).get("headwater_user")
+        config.stash[SERVERS] = Servers(msgspec.json.decode(told, type=Process) if told else current())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: object) -> None:
+    """xdist is about to start a worker: tell it whose servers it uses, so that they stay until the last worker has ended."""
+    config: pytest.Config = node.config  # type: ignore[attr-defined]
+    if SERVERS in config.stash:
+        node.workerinput["headwater_user"] = msgspec.json.encode(config.stash[SERVERS].user).decode()  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for fixture, server in FIXTURES.items():
+            if fixture in getattr(item, "fixturenames", ()) and server not in needed(item):
+                item.add_marker(pytest.mark.service(server))
+        if "private_servers" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.service())
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for name in needed(item):
+        _servers(item.config).want(name)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if SERVERS in config.stash and not hasattr(config, "workerinput"):
+        release(config.stash[SERVERS].user)
+
+
+def needed(item: pytest.Item) -> list[str]:
+    return [name for mark in item.iter_markers("service") for name in mark.args]
+
+
+def _servers(config: pytest.Config) -> Servers:
+    if SERVERS not in config.stash:
+        without("a server", Unsupported("Servers are started on Linux only."))
+    return config.stash[SERVERS]
+
+
+@pytest.fixture(scope="session")
+def kafka(pytestconfig: pytest.Config) -> str:
+    """Bootstrap servers of a Kafka with one broker. Others use it too: choose topic names of your own, and do not stop it."""
+    return _servers(pytestconfig).want("kafka").kafka
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster(pytestconfig: pytest.Config) -> str:
+    """Bootstrap servers of a Kafka with three brokers, shared as well."""
+    return _servers(pytestconfig).want("kafka-3").kafka
+
+
+@pytest.fixture(scope="session")
+def cassandra(pytestconfig: pytest.Config) -> tuple[str, int]:
+    """Contact point and port of a Cassandra, shared: choose keyspace names of your own."""
+    return _servers(pytestconfig).want("cassandra").cassandra
+
+
+@pytest.fixture(scope="session")
+def spark_master(pytestconfig: pytest.Config) -> str:
+    """The URL of a Spark cluster with two workers of one core and 1 GiB each, shared."""
+    return _servers(pytestconfig).want("spark").spark_master
+
+
+@pytest.fixture
+def private_servers(pytestconfig: pytest.Config) -> Iterator[OwnServers]:
+    """Servers of the test's own, to be killed and restarted; stopped and removed when it ends."""
+    _servers(pytestconfig)
+    sweep()
+    servers = OwnServers()
+    try:
+        yield servers
+    finally:
+        servers.close()
