@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import typer
 
 from headwater.cli import config, demo, doctor, log, version
+from headwater.cli.serve import serve
 
 HELP = "One log at the source; event journals, documents, work queues and data pipelines downstream, all rebuilt from it."
 
@@ -21,10 +20,7 @@ def app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     tree.callback()(_nothing_shared)
-    if find_spec("headwater.cli.serve") is not None:
-        from headwater.cli.serve import serve
-
-        tree.command("serve")(serve)
+    tree.command("serve")(serve)
     tree.add_typer(demo.group(), name="demo")
     tree.add_typer(log.group(), name="log")
     tree.command("config")(config.show_config)

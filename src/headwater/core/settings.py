@@ -70,10 +70,13 @@ class Cassandra(msgspec.Struct, frozen=True, kw_only=True):
 
 class Spark(msgspec.Struct, frozen=True, kw_only=True):
     master: Annotated[str, About("Where Spark runs.", '"spark://host:7077"')] = "local[*]"
-    remote: Annotated[str | None, About("The address of a Spark Connect server; `master` is then not used.", '"sc://host:15002"')] = None
-    start: Annotated[
-        Literal["lazy", "eager", "never"], About("When the server starts Spark: at first use, at once, or not at all.", '"lazy"')
-    ] = "lazy"
+    remote: Annotated[
+        str | None,
+        About(
+            "A Spark Connect server. Sessions over Connect are not offered: setting it is refused when Spark starts.", '"sc://host:15002"'
+        ),
+    ] = None
+    start: Annotated[Literal["lazy", "never"], About("Whether Spark may be started: at first use, or not at all.", '"lazy"')] = "lazy"
     driver_memory: Annotated[Size, About("Memory of the Java process that drives Spark.", '"1GiB"', 256 << 20)] = Size(1 << 30)
     conf: Annotated[Passed, About("Settings of Spark, passed on as they are.", '"spark.sql.shuffle.partitions" = "8"')] = msgspec.field(
         default_factory=Passed
