@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import weakref
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _IDLE_TURN = 0.05  # seconds: a tail gives an empty list at least twice as often as it must
 _TAIL = 10_000
+_LOOK = 1.0  # seconds without a record after which a tail makes sure that its topic is still there
 
 
 class KafkaLog(Log):
@@ -115,7 +117,7 @@ class KafkaLog(Log):
     def claim(self, topic: str, partition: int) -> KafkaWriter:
         self._check_writable()
         self._topics.place(topic, partition)
-        return claim(_Place(self, topic, partition), self._follower)
+        return claim(Place(self, topic, partition), self._follower)
 
     def send(self, topic: str, partition: int, records: Sequence[Record], mark: Header | None) -> Sequence[int]:
         """Check, send, wait. `mark`: a header of the log's own for each record."""
@@ -200,6 +202,7 @@ class KafkaLog(Log):
             reader.begin(topic, partition, start)
             waiting: list[Message] = []
             for messages in reader.until(end, batch):
+                self._check_open()
                 waiting += messages
                 while len(waiting) >= batch:
                     yield columns(waiting[:batch])
@@ -209,17 +212,28 @@ class KafkaLog(Log):
 
     def tail(self, topic: str, partition: int, start: int, *, stopped: Callable[[], bool]) -> Iterator[list[Record]]:
         self._check_open()
-        self._topics.place(topic, partition)
+        place = self._topics.place(topic, partition)
         with self._readers.lent() as reader:
             self._checked(reader, topic, partition, start, None)
-        return self._tailed(topic, partition, start, stopped)
+        return self._tailed(place, partition, start, stopped)
 
-    def _tailed(self, topic: str, partition: int, start: int, stopped: Callable[[], bool]) -> Iterator[list[Record]]:
+    def _tailed(self, topic: Topic, partition: int, start: int, stopped: Callable[[], bool]) -> Iterator[list[Record]]:
         with self._tails.lent() as reader:
-            reader.begin(topic, partition, start)
+            reader.begin(topic.name, partition, start)
+            look = self._clock.monotonic() + _LOOK
             while not stopped():
                 self._check_open()
-                yield [incoming(message) for message in reader.take(_TAIL, _IDLE_TURN)]
+                messages = reader.take(_TAIL, _IDLE_TURN)
+                now = self._clock.monotonic()
+                if messages:
+                    look = now + _LOOK
+                elif now > look:  # the client waits for a deleted topic to come back, and says nothing
+                    look = now + _LOOK
+                    if self._topics.get(topic.name).generation != topic.generation:
+                        raise UnknownTopic(
+                            f"The topic {topic.name} was deleted and created again.", hint="Read the new one from its start."
+                        )
+                yield [incoming(message) for message in messages]
 
     def offset_at(self, topic: str, partition: int, timestamp: int) -> int:
         self._check_open()
@@ -291,8 +305,13 @@ class KafkaLog(Log):
         return bounds.end if end is None else end
 
     def _leave_to_parent(self) -> None:
-        """In a forked child: begin anew. The parent's clients are kept, unused: to free them would wait for threads that are not here."""
-        self._parents = (self._brokers, self._topics, self._deliveries, self._readers, self._tails, self._follower)
+        """In a forked child: begin anew.
+
+        The parent's clients are never freed here, not even when the child ends: that would wait for threads that only the parent has,
+        or crash.
+        """
+        parents = (self._brokers, self._topics, self._deliveries, self._readers, self._tails, self._follower)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(parents))
         self._connect()
 
     def _look_again(self, topic: str, partition: int) -> None:
@@ -306,7 +325,7 @@ def _forked(log: KafkaLog | None) -> None:
         log._leave_to_parent()
 
 
-class _Place:
+class Place:
     """One partition, as `claim` wants it."""
 
     def __init__(self, log: KafkaLog, topic: str, partition: int) -> None:
