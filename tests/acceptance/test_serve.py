@@ -147,6 +147,30 @@ def test_streams_end_whole_when_the_server_stops(tmp_path: Path) -> None:
         assert server.wait() == 0
 
 
+def test_a_stop_while_it_is_still_opening_is_clean(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "headwater.cli", "serve", "--data", str(tmp_path), "--port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            while not _healthy(port):
+                assert process.poll() is None
+            process.terminate()
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert (process.returncode, errors) == (0, "")
+    assert not (tmp_path / "server.json").exists()
+
+
+def _healthy(port: int) -> bool:
+    try:
+        return httpx2.get(f"http://127.0.0.1:{port}/healthz", trust_env=False, timeout=30).status_code == 200
+    except httpx2.ConnectError:
+        return False
+
+
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     with SpawnedServer(tmp_path) as server:
         address = httpx2.URL(server.url)

@@ -75,9 +75,11 @@ class Headwater:
             data = config.settings.data if self._where is None else Path(self._where)
             server = serving(data)
             if server is None:
-                from headwater.client.local import open_local
+                from headwater.client.local import local_log
 
-                return await open_local(config.settings, data, self._clock)
+                log = local_log(config.settings, data, self._clock)
+                await log.open()
+                return log
             self.address = server.url
         from headwater.client.remote import RemoteLog
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from headwater.client.log import AsyncLog, check_place, check_read
 from headwater.client.watch import Watch
@@ -14,9 +14,11 @@ from headwater.core.errors import Closed, UnknownTopic
 from headwater.core.metrics import LogMetrics
 from headwater.core.settings import Settings
 from headwater.log import Engine, Log
-from headwater.log.group_commit import Appender
 from headwater.log.opening import LogAddress, open_log
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
+
+if TYPE_CHECKING:
+    from headwater.log.group_commit import Appender
 
 T = TypeVar("T")
 Place = tuple[str, int]
@@ -30,19 +32,28 @@ _PAUSE = {"embedded": 0.002, "kafka": 0.05}  # seconds between two looks at the 
 class LocalLog(AsyncLog):
     """A `Log` for asyncio: appends share syncs, small reads happen at once, what may take long happens in a thread.
 
-    `settings` are those of topics that are created without any.
+    `opening` gives the log; it may take long, and fail. `settings` are those of topics that are created without any.
     """
 
-    def __init__(self, log: Log, *, settings: TopicSettings | None = None) -> None:
-        self._log, self._settings = log, settings
+    def __init__(self, opening: Callable[[], Log], *, settings: TopicSettings | None = None) -> None:
+        self._opening, self._settings = opening, settings
+        self._log: Log | None = None
+        self._being_opened: asyncio.Task[Log] | None = None
         self._warm: set[Place] = set()
         self._appenders: dict[Place, Appender] = {}
         self._watches: dict[Place, Watch] = {}
         self._closed = False
 
-    @property
-    def engine(self) -> Engine:
-        return self._log.engine
+    async def open(self) -> Log:
+        """Open it in a thread, once; every other call waits for that. Errors: those of `open_log`."""
+        if self._log is None:
+            if self._being_opened is None:
+                self._being_opened = asyncio.create_task(asyncio.to_thread(self._opening))
+            self._log = await asyncio.shield(self._being_opened)
+        return self._log
+
+    async def engine(self) -> Engine:
+        return (await self.open()).engine
 
     # -- topics -----------------------------------------------------------------------------------------------
 
@@ -57,49 +68,53 @@ class LocalLog(AsyncLog):
         except UnknownTopic:
             new = True
         usual = self._settings if new else None
-        return await self._thread(lambda: self._log.create_topic(name, partitions=partitions, settings=settings or usual)), new
+        return await self._thread(lambda log: log.create_topic(name, partitions=partitions, settings=settings or usual)), new
 
     async def topics(self) -> list[Topic]:
-        return await self._thread(self._log.topics)
+        return await self._thread(lambda log: log.topics())
 
     async def topic(self, name: str) -> Topic:
-        return await self._thread(lambda: self._log.topic(name))
+        return await self._thread(lambda log: log.topic(name))
 
     async def delete_topic(self, name: str) -> None:
-        await self._thread(lambda: self._log.delete_topic(name))
+        await self._thread(lambda log: log.delete_topic(name))
         self._warm = {place for place in self._warm if place[0] != name}
 
     # -- writing ----------------------------------------------------------------------------------------------
 
     async def append(self, topic: str, partition: int, records: Sequence[Record]) -> Sequence[int]:
-        self._open()
-        place = (topic, partition)
-        appender = self._appenders.get(place)
+        log = await self._opened()
+        appender = self._appenders.get((topic, partition))
         if appender is None:
             # Looked up first: a thread for every name that somebody mistypes would stay until the end.
             await self.bounds(topic, partition)
-            self._open()
-            appender = self._appenders.get(place)
-            if appender is None:
-                appender = Appender(lambda batch: self._log.append(topic, partition, batch), name=f"{topic}-{partition}")
-                self._appenders[place] = appender
+            await self._opened()
+            appender = self._appender(log, topic, partition)
         return await appender.append(records)
+
+    def _appender(self, log: Log, topic: str, partition: int) -> Appender:
+        place = (topic, partition)
+        if place not in self._appenders:
+            from headwater.log.group_commit import Appender
+
+            self._appenders[place] = Appender(lambda batch: log.append(topic, partition, batch), name=f"{topic}-{partition}")
+        return self._appenders[place]
 
     # -- reading ----------------------------------------------------------------------------------------------
 
     async def bounds(self, topic: str, partition: int) -> Bounds:
-        return await self._quick(topic, partition, lambda: self._log.bounds(topic, partition))
+        return await self._quick(topic, partition, lambda log: log.bounds(topic, partition))
 
     async def all_bounds(self, topic: Topic) -> list[Bounds]:
         """The bounds of every partition of a topic."""
-        return await self._thread(lambda: [self._log.bounds(topic.name, number) for number in range(topic.partitions)])
+        return await self._thread(lambda log: [log.bounds(topic.name, number) for number in range(topic.partitions)])
 
     async def read(self, topic: str, partition: int, start: int, *, limit: int = 1000) -> list[Record]:
         check_place(topic, partition)
         check_read(start, limit)
         if limit <= _SMALL:
-            return await self._quick(topic, partition, lambda: self._log.read(topic, partition, start, limit=limit, max_bytes=_SMALL_BYTES))
-        return await self._thread(lambda: self._log.read(topic, partition, start, limit=limit, max_bytes=_PAGE_BYTES))
+            return await self._quick(topic, partition, lambda log: log.read(topic, partition, start, limit=limit, max_bytes=_SMALL_BYTES))
+        return await self._thread(lambda log: log.read(topic, partition, start, limit=limit, max_bytes=_PAGE_BYTES))
 
     async def tail(self, topic: str, partition: int, start: int | None = None) -> AsyncGenerator[Record]:
         if start is None:
@@ -118,18 +133,18 @@ class LocalLog(AsyncLog):
                 start = (records[-1].offset or 0) + 1
             else:
                 start = max(start, end)  # what lies between holds no records: brokers' own, or compacted away
-                await self._watch(topic, partition).beyond(start)
+                await (await self._watch(topic, partition)).beyond(start)
 
     async def offset_at(self, topic: str, partition: int, timestamp: int) -> int:
-        return await self._thread(lambda: self._log.offset_at(topic, partition, timestamp))
+        return await self._thread(lambda log: log.offset_at(topic, partition, timestamp))
 
     # -- housekeeping -----------------------------------------------------------------------------------------
 
     async def delete_before(self, topic: str, partition: int, offset: int) -> int:
-        return await self._thread(lambda: self._log.delete_before(topic, partition, offset))
+        return await self._thread(lambda log: log.delete_before(topic, partition, offset))
 
     async def compact(self, topic: str, partition: int, before: int | None = None) -> Compacted:
-        return await self._thread(lambda: self._log.compact(topic, partition, before))
+        return await self._thread(lambda log: log.compact(topic, partition, before))
 
     async def aclose(self) -> None:
         if self._closed:
@@ -138,38 +153,42 @@ class LocalLog(AsyncLog):
         for watch in self._watches.values():
             watch.stop(_closed())
         await asyncio.gather(*(appender.aclose() for appender in self._appenders.values()))
-        await asyncio.to_thread(self._log.close)
+        if self._being_opened is not None:
+            (log,) = await asyncio.gather(self._being_opened, return_exceptions=True)
+            if not isinstance(log, BaseException):
+                await asyncio.to_thread(log.close)
 
     # -- where it runs ----------------------------------------------------------------------------------------
 
-    async def _thread(self, call: Callable[[], T]) -> T:
-        self._open()
-        return await asyncio.to_thread(call)
+    async def _thread(self, call: Callable[[Log], T]) -> T:
+        return await asyncio.to_thread(call, await self._opened())
 
-    async def _quick(self, topic: str, partition: int, call: Callable[[], T]) -> T:
+    async def _quick(self, topic: str, partition: int, call: Callable[[Log], T]) -> T:
         """At once where that is a look into memory. The first look at a partition opens it, which may take long; Kafka always may."""
-        self._open()
+        log = await self._opened()
         check_place(topic, partition)
         if (topic, partition) in self._warm:
-            return call()
-        result = await asyncio.to_thread(call)
-        if self._log.engine == "embedded":
+            return call(log)
+        result = await asyncio.to_thread(call, log)
+        if log.engine == "embedded":
             self._warm.add((topic, partition))
         return result
 
-    def _watch(self, topic: str, partition: int) -> Watch:
+    async def _watch(self, topic: str, partition: int) -> Watch:
+        log = await self._opened()
         place = (topic, partition)
         if place not in self._watches:
 
             async def end() -> int:
                 return (await self.bounds(topic, partition)).end
 
-            self._watches[place] = Watch(end, pause=_PAUSE[self._log.engine])
+            self._watches[place] = Watch(end, pause=_PAUSE[log.engine])
         return self._watches[place]
 
-    def _open(self) -> None:
+    async def _opened(self) -> Log:
         if self._closed:
             raise _closed()
+        return self._log or await self.open()
 
 
 def _closed() -> Closed:
@@ -187,7 +206,10 @@ def address_of(settings: Settings, data: Path) -> LogAddress:
     )
 
 
-async def open_local(settings: Settings, data: Path, clock: Clock, metrics: LogMetrics | None = None) -> LocalLog:
-    """The log that the settings describe, with its files below `data`. Errors: those of `open_log`."""
-    log = await asyncio.to_thread(lambda: open_log(address_of(settings, data), clock=clock, metrics=metrics))
-    return LocalLog(log, settings=TopicSettings(segment=int(settings.log.segment), max_record=int(settings.log.max_record)))
+def local_log(settings: Settings, data: Path, clock: Clock, metrics: LogMetrics | None = None) -> LocalLog:
+    """The log that the settings describe, with its files below `data`; it is opened by `open`, or by the first call."""
+    address = address_of(settings, data)
+    return LocalLog(
+        lambda: open_log(address, clock=clock, metrics=metrics),
+        settings=TopicSettings(segment=int(settings.log.segment), max_record=int(settings.log.max_record)),
+    )

@@ -15,7 +15,7 @@ from importlib import metadata
 import uvicorn
 import uvloop
 
-from headwater.client.local import LocalLog, open_local
+from headwater.client.local import LocalLog, local_log
 from headwater.client.presence import Presence
 from headwater.client.wire import show_time
 from headwater.core.clock import Clock
@@ -38,7 +38,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Server:
     """Serves one directory until a signal: the first stops cleanly within the grace, the second at once (exit 130).
 
-    `ready` is called with the address once requests are answered. A `companion` is started after it and ended before the server.
+    Requests are answered before the log is open; those that need it wait. `ready` is called with the address, from a thread, once it is
+    open. A `companion` is started after that and ended before the log is closed.
     """
 
     def __init__(
@@ -71,17 +72,23 @@ class Server:
             self._presence.leave()
 
     async def _serve(self, sock: socket.socket, tokens: Tokens | None) -> None:
-        metrics, stop = Metrics(), asyncio.Event()
-        log = await open_local(self._settings, self._settings.data, self._clock, metrics.log)
-        http = _Http(
-            self._app(log, metrics, stop, tokens), grace=self._settings.server.stop_grace.seconds, started=lambda: self._started(sock)
-        )
+        metrics, stop, url = Metrics(), asyncio.Event(), url_of(sock)
+        log = local_log(self._settings, self._settings.data, self._clock, metrics.log)
+        http = _Http(self._app(log, metrics, stop, tokens), grace=self._settings.server.stop_grace.seconds)
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._signalled, stop, http)
+        serving = asyncio.create_task(http.serve([sock]))
         try:
-            await http.serve([sock])
+            # Answering comes first: opening a log means recovering it, and is waited for by the requests that need it.
+            await http.listening.wait()
+            await log.open()
+            if not stop.is_set():
+                await self._started(url)
+            await serving
         finally:
+            self._stop(stop, http)
+            await asyncio.gather(serving, return_exceptions=True)
             # Appends under way have been answered or given up by now: what is queued still goes to disk before the files are let go.
             if self._companion is not None:
                 await self._companion.end()
@@ -105,11 +112,10 @@ class Server:
             max_body=server.max_body,
         )
 
-    def _started(self, sock: socket.socket) -> None:
-        url = url_of(sock)
+    async def _started(self, url: str) -> None:
         self._presence.announce(url, pid=os.getpid(), started=str(show_time(self._clock.now_ms())))
-        self._ready(url)
-        if self._companion is not None:
+        await asyncio.to_thread(self._ready, url)
+        if self._companion is not None and not self._signals:
             self._companion.start(url)
 
     def _signalled(self, stop: asyncio.Event, http: _Http) -> None:
@@ -119,6 +125,9 @@ class Server:
                 self._companion.kill()
             self._presence.leave()
             os._exit(130)  # at once: nothing acknowledged depends on a clean end
+        self._stop(stop, http)
+
+    def _stop(self, stop: asyncio.Event, http: _Http) -> None:
         stop.set()  # streams end whole, so that their connections close
         http.should_exit = True
 
@@ -126,7 +135,7 @@ class Server:
 class _Http(uvicorn.Server):
     """uvicorn, with our own handling of signals: its own would raise them again after the stop, and end with their status."""
 
-    def __init__(self, app: App, *, grace: float, started: Callable[[], None]) -> None:
+    def __init__(self, app: App, *, grace: float) -> None:
         config = uvicorn.Config(
             app,
             loop="none",
@@ -142,11 +151,11 @@ class _Http(uvicorn.Server):
             timeout_graceful_shutdown=max(0, int(grace - _CLOSING)),
         )
         super().__init__(config)
-        self._when_started = started
+        self.listening = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
-        self._when_started()
+        self.listening.set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

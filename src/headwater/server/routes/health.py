@@ -72,7 +72,7 @@ class HealthRoutes:
         if self._stop.is_set():
             raise Unavailable("The server is stopping.", hint="Wait until it has started again.")
         await self._log.topics()
-        return json_answer({"status": "ready", "log": self._log.engine})
+        return json_answer({"status": "ready", "log": await self._log.engine()})
 
     async def metrics(self, call: Call) -> ASGIApp:
         return Response(await asyncio.to_thread(self._metrics.render), headers={"Content-Type": CONTENT_TYPE})

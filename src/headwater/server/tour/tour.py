@@ -13,7 +13,7 @@ from typing import TextIO
 import uvloop
 
 from headwater.client.door import Headwater
-from headwater.client.local import address_of, open_local
+from headwater.client.local import address_of, local_log
 from headwater.client.presence import serving
 from headwater.client.remote import RemoteLog
 from headwater.core.clock import Clock
@@ -51,9 +51,9 @@ def tour(settings: Settings, out: TextIO, clock: Clock) -> list[str]:
 
 async def _under_load(settings: Settings, told: Told, clock: Clock) -> None:
     # The log is opened here even where a server serves it: what is measured is the log, not a client of HTTP.
-    log = await open_local(settings, settings.data, clock)
+    log = local_log(settings, settings.data, clock)
     try:
-        await appends(log, settings.data if log.engine == "embedded" else None, told)
+        await appends(log, settings.data if await log.engine() == "embedded" else None, told)
     finally:
         await log.aclose()
     await killed(settings.data, told, clock)
