@@ -141,7 +141,8 @@ class Log(ABC):
 class Writer(ABC):
     """The right to be a partition's only writer, until somebody else claims it.
 
-    `append` raises `Fenced` once a newer claim exists; nothing appended after that claim is ever acknowledged to this Writer.
+    `append` raises `Fenced` once a newer claim exists, or `OutcomeUnknown` when the claim came while the records were under way. Nothing is
+    acknowledged to this Writer after a newer claim.
     On Kafka a stale Writer's records may still lie in the partition: folds of claimed partitions leave them out with
     `headwater.log.epochs.Epochs`, which on the embedded engine lets everything pass.
     """

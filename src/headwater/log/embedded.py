@@ -85,8 +85,7 @@ class EmbeddedLog(Log):
     def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
         self._writable()
         try:
-            mark_engine(self.data, self._files, "embedded")
-            return self._topics.create(name, partitions, settings)
+            return self._topics.create(name, partitions, settings, prepare=lambda: mark_engine(self.data, self._files, "embedded"))
         except OSError as error:
             raise explained(error, self.data) from error
 
@@ -165,6 +164,7 @@ class EmbeddedLog(Log):
 
     def tail(self, topic: str, partition: int, start: int, *, stopped: Callable[[], bool]) -> Iterator[list[Record]]:
         reader = self._reader(topic, partition)
+        reader.expect(start)
         quiet_since = time.monotonic()
         while not stopped():
             if reader.durable_offset() > start and (records := reader.read(start, limit=1000, max_bytes=16 << 20)):

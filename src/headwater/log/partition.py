@@ -163,7 +163,10 @@ class Partition:
             if ticket.tail.offset > page.durable_offset:
                 page.durable = ticket.tail
             if ticket.epoch is not None and page.epoch != ticket.epoch:
-                raise self._fenced()
+                raise OutcomeUnknown(
+                    f"{self.name} was claimed by another writer while these records were written; they lie before its claim.",
+                    hint="Claim it anew and read its end before appending them again.",
+                )
             if self.clock.monotonic() - page.tick / 1e9 > _MANIFEST_SECONDS or self._far():
                 self._settle()
 
@@ -339,7 +342,7 @@ class Partition:
                 file.pins += 1
         except OSError as error:
             raise explained(error, self.folder) from error
-        ticket = Ticket(file, tail.offset, tail, failures, epoch)
+        ticket = Ticket(file, tail.offset, tail, failures, None)
         try:
             self.sync(ticket)
             self.publish(ticket)

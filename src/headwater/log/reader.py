@@ -163,11 +163,7 @@ class PartitionReader:
 
     def _find(self, manifest: Manifest | None, start: int, end: int | None, count: int) -> tuple[Slice | None, int]:
         durable, place = self._end(manifest) if manifest else (0, Place(0, 0, 0))
-        low = manifest.start if manifest else 0
-        if start < low:
-            raise OffsetGone(f"{self.name} starts at offset {low}; {start} has been deleted.", hint=f"Read from offset {low} on.")
-        if start > durable:
-            raise BadBounds(f"{self.name} ends at offset {durable}; {start} lies beyond.", hint=f"Ask for offsets from {low} to {durable}.")
+        self._within(start, Bounds(manifest.start if manifest else 0, durable))
         end = durable if end is None else min(end, durable)
         for segment in manifest.segments if manifest else ():
             high, limit = self._extent(segment, durable, place)
@@ -180,6 +176,21 @@ class PartitionReader:
                 return found, int(U64.unpack_from(found.data, int(found.starts[-1]))[0]) + 1
             start = min(high, end)
         return None, end
+
+    def expect(self, start: int) -> None:
+        """Errors: `OffsetGone` below the start, `BadBounds` beyond the end."""
+        self._within(start, self.bounds())
+
+    def _within(self, start: int, bounds: Bounds) -> None:
+        if start < bounds.start:
+            raise OffsetGone(
+                f"{self.name} starts at offset {bounds.start}; {start} is not there.", hint=f"Read from offset {bounds.start} on."
+            )
+        if start > bounds.end:
+            raise BadBounds(
+                f"{self.name} ends at offset {bounds.end}; {start} lies beyond.",
+                hint=f"Ask for offsets from {bounds.start} to {bounds.end}.",
+            )
 
     @staticmethod
     def _extent(segment: Segment, durable: int, place: Place) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,11 +29,13 @@ class Topics:
     def __init__(self, folder: Path, *, files: Files, ids: Ids) -> None:
         self.folder, self._files, self._ids = folder, files, ids
 
-    def create(self, name: str, partitions: int, settings: TopicSettings | None) -> Topic:
+    def create(self, name: str, partitions: int, settings: TopicSettings | None, *, prepare: Callable[[], None]) -> Topic:
+        """As `Log.create_topic`; `prepare` is called first, under the lock."""
         check_topic_name(name)
         check_partitions(partitions)
         make_dirs(self._files, self.folder)
         with self._locked():
+            prepare()
             self._sweep()
             found = self._load(name)
             if found is not None:
@@ -78,7 +80,7 @@ class Topics:
         with self._locked():
             self._sweep()
             self.get(name)
-            gone = self.folder / f".deleted-{name}-{self._ids()}"
+            gone = self.folder / f".deleted-{self._ids()}"
             self._files.rename(self.folder / name, gone)
             self._files.sync_dir(self.folder)
             self._remove(gone)
