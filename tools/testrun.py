@@ -1,0 +1,68 @@
+"""Runs the suites one after the other, the quick ones first, and says at the end what ran.
+
+python -m tools.testrun           every suite with short counts
+python -m tools.testrun --soak    the long counts: kill rounds, power cuts, model seeds
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Suite(msgspec.Struct, frozen=True):
+    """A call of pytest. `workers`: how many processes; suites that start servers or Spark keep to one, which they share."""
+
+    name: str
+    arguments: list[str]
+    workers: int = 0
+
+
+SUITES = [
+    Suite("unit", ["tests/unit", "-m", "not soak and not spark"], 2),
+    Suite("contract", ["tests/contract", "-m", "not soak and not service"], 2),
+    Suite("faults", ["tests/faults"], 2),
+    Suite("acceptance", ["tests/acceptance", "-m", "not soak and not spark and not service"], 2),
+    Suite("spark", ["tests/unit", "tests/acceptance", "tests/services", "-m", "spark and not service and not soak"]),
+    Suite("services", ["tests/contract", "tests/acceptance", "tests/services", "-m", "service and not soak"]),
+]
+
+SOAK = [
+    Suite("soak", ["tests", "-m", "soak"]),
+    Suite("faults", ["tests/faults"], 2),
+]
+LONG = {"HEADWATER_KILL_ROUNDS": "200", "HEADWATER_POWER_ROUNDS": "3000"}
+
+
+def run(suite: Suite, environment: dict[str, str]) -> tuple[int, float]:
+    command = [sys.executable, "-m", "pytest", "-q", *suite.arguments]
+    if suite.workers:
+        command += ["-n", str(suite.workers)]
+    print(f"\n== {suite.name}: {' '.join(suite.arguments)}", flush=True)
+    started = time.monotonic()
+    return subprocess.run(command, cwd=ROOT, env=environment).returncode, time.monotonic() - started
+
+
+def main(arguments: list[str]) -> int:
+    soak = "--soak" in arguments
+    names = [name for name in arguments if not name.startswith("-")]
+    suites = [suite for suite in (SOAK if soak else SUITES) if not names or suite.name in names]
+    environment = {**os.environ, **(LONG if soak else {})}
+    done = {suite.name: run(suite, environment) for suite in suites}
+    print()
+    for name, (code, seconds) in done.items():
+        print(f"{name:12} {'passed' if code == 0 else f'FAILED ({code})':12} {seconds:6.0f} s")
+    bad = [name for name, (code, _) in done.items() if code]
+    print(f"{len(done) - len(bad)} passed, {len(bad)} failed")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
