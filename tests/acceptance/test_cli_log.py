@@ -265,6 +265,9 @@ def test_check_repair_and_go_on(headwater: Program) -> None:
     shown = headwater("log", "show", "bank", "4", "--json")
     assert (shown.code, shown.out) == (7, "")
     assert headwater("log", "show", "bank", "0..3", "--json").code == 0
+    people = headwater("log", "show", "bank")
+    assert people.code == 7
+    assert [line.split()[1] for line in people.out.splitlines()[1:]] == ["0", "1", "2", "3"]
 
     before = files(headwater.data / "log" / "bank")
     tried = headwater("log", "repair", "bank", "0", "--cut", "--dry-run", "--json")
@@ -286,6 +289,22 @@ def test_check_repair_and_go_on(headwater: Program) -> None:
     fill(headwater.data, "bank", [Record(key=None, value=b"on")])
     assert headwater("log", "show", "bank", "9", "--json").lines[0]["value"] == "on"
     assert "not damaged" in headwater("log", "repair", "bank", "0", "--cut", "--yes").out
+
+
+def test_a_broken_manifest_is_told_and_the_others_are_checked(headwater: Program) -> None:
+    fill(headwater.data, "bank", [Record(key=b"k", value=b"v")], partitions=2)
+    fill(headwater.data, "bank", [Record(key=b"k", value=b"v")], partition=1)
+    (headwater.data / "log" / "bank" / "0" / "manifest").write_bytes(b"no manifest at all")
+    checked = headwater("log", "check", "--json")
+    assert (checked.code, checked.problem["code"]) == (7, "damaged")
+    assert "manifest" in checked.problem["detail"]
+    assert "copy" in checked.problem["hint"]
+    assert [(one["records"], bool(one["damage"])) for one in checked.json] == [(0, True), (1, False)]
+    first, second = headwater("log", "stats", "--json").json
+    assert "manifest" in first["damage"]
+    assert second["damage"] == ""
+    assert headwater("log", "delete-topic", "bank", "--yes").code == 0
+    assert headwater("log", "topics", "--json").json == []
 
 
 def test_repair_waits_for_nobody(headwater: Program) -> None:

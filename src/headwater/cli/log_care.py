@@ -40,10 +40,9 @@ def check(
     for one in found:
         if one["damage"]:
             name = f"{one['topic']} {one['partition']}"
-            raise Damaged(
-                f"{name} is damaged: {_damage_text(one['damage'][0])}.",
-                hint=f"`headwater log repair {name} --cut --dry-run` shows what a repair would keep and what is lost.",
-            )
+            first = one["damage"][0]
+            repair_it = f"`headwater log repair {name} --cut --dry-run` shows what a repair would keep and what is lost."
+            raise Damaged(f"{name} is damaged: {_damage_text(first)}.", hint=first.get("hint", repair_it))
 
 
 def repair(
@@ -181,7 +180,7 @@ def _checked(log: EmbeddedLog, topic: str, partition: int) -> dict[str, Any]:
         seen = msgspec.to_builtins(checked(log.reader(topic, partition)))
         return {"topic": topic, **seen, "partition": partition}
     except Damaged as error:  # not even a manifest to go by: the others are still checked
-        damage = [{"file": "", "position": -1, "offset": -1, "what": error.message.rstrip(".")}]
+        damage = [{"file": "", "position": -1, "offset": -1, "what": error.message.rstrip("."), "hint": error.hint}]
         return {"topic": topic, "partition": partition, "segments": 0, "records": 0, "bytes": 0, "damage": damage}
 
 

@@ -27,6 +27,7 @@ NOTHING_FOUND = 10
 MOST_TAILED = 64  # partitions followed at once: each takes a thread
 Decode = Literal["text", "json", "hex"]
 Decoder = Annotated[Decode, typer.Option("--decode", help="How keys and values are shown. Bytes that are no text appear as base64.")]
+COLUMNS = (Column("partition", True), Column("offset", True), Column("time"), Column("key"), Column("value"), Column("more"))
 Found = tuple[int, Record]  # partition, record
 
 
@@ -49,23 +50,22 @@ def show(
 ) -> None:
     """Print records. With `--json` one object a line, as they are read."""
     first, last = read_range(offsets) if offsets else (None, None)
-    with opened(data, config) as (log, _):
-        found = select(log, topic, partition, first, last, key)
-        shown, more = 0, False
-        rows: list[tuple[str, ...]] = []
-        for number, record in found:
-            if shown == limit:
-                more = True
-                break
-            shown += 1
-            if json:
-                print_json_line({"partition": number, **show_record(record, decode)})
-            else:
-                rows.append(row_of(number, record, decode))
-    if not json and rows:
-        print_table(
-            [Column("partition", True), Column("offset", True), Column("time"), Column("key"), Column("value"), Column("more")], rows
-        )
+    shown, more = 0, False
+    rows: list[tuple[str, ...]] = []
+    try:
+        with opened(data, config) as (log, _):
+            for number, record in select(log, topic, partition, first, last, key):
+                if shown == limit:
+                    more = True
+                    break
+                shown += 1
+                if json:
+                    print_json_line({"partition": number, **show_record(record, decode)})
+                else:
+                    rows.append(row_of(number, record, decode))
+    finally:  # what lies before damage is shown, too
+        if rows:
+            print_table(COLUMNS, rows)
     if not json:
         end = "There are more; --limit N shows them." if more else ""
         sys.stderr.write(f"{count(shown)} record{'' if shown == 1 else 's'}. {end}".rstrip() + "\n")
