@@ -1,4 +1,4 @@
-"""Batches of the log made fit for Java: cut to a size, filtered, and cast to the types that Spark has."""
+"""Batches of the log made fit for Java: cut to a size, and cast to the types that Spark has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.spark.filters import FOREVER, Span
 from headwater.spark.tables import Table
 
 BYTES = 64 << 20  # of one batch: Java holds it whole, and `binary` columns end at 2 GiB
@@ -25,20 +24,6 @@ def pieces(batch: pa.RecordBatch, limit: int = BYTES) -> Iterator[pa.RecordBatch
         stop = max(start + 1, int(np.searchsorted(ends, before + limit, side="right")))
         yield batch.slice(start, stop - start)
         start = stop
-
-
-def masked(batch: pa.RecordBatch, timestamps: Span) -> pa.RecordBatch:
-    """The records whose timestamp lies in the span."""
-    if timestamps == Span():
-        return batch
-    times = batch.column("timestamp")
-    mask = pc.greater_equal(times, timestamps.low)
-    if timestamps.high < FOREVER:
-        mask = pc.and_(mask, pc.less(times, timestamps.high))
-    if mask.false_count == 0:
-        return batch
-    plain = [c.cast(pa.binary()) if c.type == pa.binary_view() else c for c in batch.columns]  # Arrow cannot filter views
-    return pa.RecordBatch.from_arrays(plain, names=batch.schema.names).filter(mask)
 
 
 def rows(table: Table, partition: int, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

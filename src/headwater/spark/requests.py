@@ -13,9 +13,9 @@ import msgspec
 
 from headwater.core.errors import BadInput
 from headwater.log.address import LogAddress
-from headwater.spark.filters import Span, Wanted
 
 T = TypeVar("T")
+FOREVER = (1 << 63) - 1
 SPLIT = 500_000
 OPTIONS = {
     "path": "what to load; given to load()",
@@ -31,12 +31,22 @@ OPTIONS = {
 }
 
 
+class Span(msgspec.Struct, frozen=True):
+    """Offsets [low, high)."""
+
+    low: int = 0
+    high: int = FOREVER
+
+    def __and__(self, other: Span) -> Span:
+        return Span(max(self.low, other.low), min(self.high, other.high))
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Where to read, what, and from where to where. It travels to tasks."""
 
     address: LogAddress
     target: str
-    wanted: Wanted = Wanted()
+    partitions: frozenset[int] | None = None  # None: all
     start: dict[int, int] | int | None = None  # by partition, or for all; None: the earliest
     end: dict[int, int] | int | None = None
     latest: bool = False  # begin after what is there now
@@ -59,7 +69,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     def span(self, partition: int) -> Span:
         """The offsets that the options leave of a partition."""
-        return Span(_of(self.start, partition, Span().low), _of(self.end, partition, Span().high))
+        return Span(_of(self.start, partition, 0), _of(self.end, partition, FOREVER))
+
+    def has(self, partition: int) -> bool:
+        return self.partitions is None or partition in self.partitions
 
 
 def read_options(options: Mapping[str, str]) -> Request:
@@ -81,11 +94,11 @@ def read_options(options: Mapping[str, str]) -> Request:
     latest = given.get("startoffset") == "latest"
     if given.get("startoffset") in ("earliest", "latest"):
         del given["startoffset"]
-    numbers = value("partition", lambda text: frozenset(_count(part) for part in text.split(",")), None)
+    partitions = value("partition", lambda text: frozenset(_count(part) for part in text.split(",")), None)
     return Request(
         address=_address(given, client),
         target=given.get("path", ""),
-        wanted=Wanted(partitions=numbers),
+        partitions=partitions,
         start=value("startOffset", _offsets, None),
         end=value("endOffset", _offsets, None),
         latest=latest,

@@ -1,31 +1,28 @@
 """`spark.read.format("headwater")`: topics, and what the parts register, as tables. No jars: a data source in Python.
 
-Spark finds it through `pyspark_headwater`, in every session. Where Spark's setting for filter push-down is on (`headwater.spark.attach`
-turns it on), filters choose the records that are read; where it is off, Spark filters what it is sent.
+Spark finds it through `pyspark_headwater`, in every session. What is read is narrowed by options, not by filters: Spark 4.3 keeps the
+filters that it pushed down with the DataFrame instead of with the query, so that a DataFrame used with two filters, or with one and
+without, gives wrong answers. So no reader here takes filters, and Spark applies them itself.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-import msgspec
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from headwater.core.errors import BadInput
 from headwater.log import Log
 from headwater.log.opening import open_log
-from headwater.spark.batches import masked, pieces, rows
-from headwater.spark.filters import Span, push
+from headwater.spark.batches import pieces, rows
 from headwater.spark.ranges import Range
-from headwater.spark.requests import Request, read_options
+from headwater.spark.requests import Request, Span, read_options
 from headwater.spark.tables import Table, find_table
 
 NAME = "headwater"
-PLANNER = "pyspark.sql.worker.data_source_pushdown_filters"
 SCAN = 16_384  # records of one batch
 
 
@@ -44,8 +41,7 @@ class Source(DataSource):
         return from_arrow_schema(table.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        kind = PushdownReader if planning_with_filters() else Reader
-        return kind(read_options(self.options).check_batch(), find_table(self.options["path"], self.options), schema)
+        return Reader(read_options(self.options).check_batch(), find_table(self.options["path"], self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         from headwater.spark.stream import StreamReader
@@ -76,36 +72,16 @@ class Reader(DataSourceReader):
         return read(self.request, self.table, self.schema, partition.value)
 
 
-class PushdownReader(Reader):
-    """Takes filters. Spark refuses to run a reader that does in a session whose setting for push-down is off."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        wanted, left = push(self.request.wanted, filters)
-        self.request = msgspec.structs.replace(self.request, wanted=wanted)
-        return left
-
-
-def planning_with_filters() -> bool:
-    """Whether this process is the one in which Spark plans reads with push-down.
-
-    Registering a second source that takes filters would do as well, but costs every session two seconds at its start. Should Spark
-    rename its program, reads stay right, only that Spark filters them itself; a test would tell.
-    """
-    main = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return PLANNER in sys.modules or (main is not None and main.name == PLANNER)
-
-
 def planned(log: Log, request: Request, topic: str) -> list[Range]:
     """The ranges that hold what was asked for, one for each partition that has some."""
     found = []
     for partition in range(log.topic(topic).partitions):
-        if not request.wanted.has(partition):
+        if not request.has(partition):
             continue
         bounds = log.bounds(topic, partition)
-        span = Span(bounds.start, bounds.end) & request.span(partition) & request.wanted.offsets
-        starts = [time for time in (request.start_time, request.wanted.timestamps.low) if time]
-        if starts:  # records before are earlier; a filter's upper time cuts nothing, for a later record may be earlier, too
-            span &= Span(low=log.offset_at(topic, partition, max(starts)))
+        span = Span(bounds.start, bounds.end) & request.span(partition)
+        if request.start_time is not None:
+            span &= Span(low=log.offset_at(topic, partition, request.start_time))
         if request.end_time is not None:
             span &= Span(high=log.offset_at(topic, partition, request.end_time))
         if span.low < span.high:
@@ -121,7 +97,7 @@ def read(request: Request, table: Table, schema: pa.Schema, range: Range) -> Ite
     """The rows of a range, inside a task."""
     with open_log(request.address, read_only=True) as log:
         for batch in log.scan(range.topic, range.partition, range.start, range.end, batch=SCAN):
-            for piece in pieces(masked(batch, request.wanted.timestamps)):
+            for piece in pieces(batch):
                 yield rows(table, range.partition, piece, schema)
 
 

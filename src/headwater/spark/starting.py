@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 ATTEMPTS = 4  # `local[n]` alone never runs a range again whose Python worker was killed
 LOG_LIMIT = 8 << 20
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 PYTHON = "spark.pyspark.python"
 
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
@@ -82,11 +81,13 @@ def stop(session: SparkSession, *, metrics: SparkMetrics | None = None) -> None:
 
 
 def attach(session: SparkSession) -> None:
-    """Make `format("headwater")` in any session push filters on partition, offset and timestamp down to the log.
+    """Make `format("headwater")` known to a session that has already looked for its data sources, before headwater was installed.
 
-    The format works without it as well, only that Spark then filters what it was sent. Our own sessions have it on.
+    Every other session finds the format by itself: Spark looks for `pyspark_headwater` at the first use of a data source in Python.
     """
-    session.conf.set(PUSHDOWN, "true")
+    from pyspark_headwater import DefaultSource
+
+    session.dataSource.register(DefaultSource)
 
 
 def conf(settings: Spark, *, name: str, archive: Archive | None = None, log: Path | None = None) -> dict[str, str]:
@@ -108,7 +109,6 @@ def conf(settings: Spark, *, name: str, archive: Archive | None = None, log: Pat
         "spark.scheduler.mode": "FAIR",
         "spark.python.task.killTimeout": "200ms",  # by default a cancelled task's worker goes on for two seconds
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-        PUSHDOWN: "true",
     }
     if local:
         chosen |= {

@@ -82,7 +82,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._log
 
     def _partitions(self) -> list[int]:
-        return [p for p in range(self._opened().topic(self.table.topic).partitions) if self.request.wanted.has(p)]
+        return [p for p in range(self._opened().topic(self.table.topic).partitions) if self.request.has(p)]
 
     def _ends(self) -> Ends:
         return {p: self._opened().bounds(self.table.topic, p).end for p in self._partitions()}

@@ -21,11 +21,7 @@ HEADERS = pa.list_(pa.struct([pa.field("name", pa.string(), nullable=False), pa.
 
 
 class Table(ABC):
-    """Rows made of the records of one topic, batch by batch.
-
-    Columns named `partition`, `offset` and `timestamp`, where a table has them, must have the log's meaning: filters on them
-    choose the records that are read.
-    """
+    """Rows made of the records of one topic, batch by batch."""
 
     topic: str
     schema: pa.Schema  # every column, in types that Spark has: no views, no unsigned numbers, times as timestamp("us", "UTC")

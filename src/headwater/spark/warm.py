@@ -105,7 +105,7 @@ def make(archive: Archive) -> bool:
             return archive.usable
         if archive.usable:
             return True
-        _sweep(folder, time.time())
+        sweep(folder, time.time())
         new = folder / f"new-{archive.path.name}"
         said = _train([sys.executable, "-m", "headwater.spark.training", "--record", *archive.recording(new)])
         if not new.exists():
@@ -145,7 +145,8 @@ def _train(command: Sequence[str]) -> str:
     return f"It ended with {done.returncode}.\n{done.stdout}"
 
 
-def _sweep(folder: Path, now: float) -> None:
+def sweep(folder: Path, now: float) -> None:
+    """Remove archives that nothing has used for long, and what a process that died left half made."""
     for file in folder.iterdir():
         if file.name.startswith("new-") or (file.suffix in (".aot", ".jsa") and now - file.stat().st_mtime > KEPT_DAYS * 86_400):
             file.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.core.errors import BadBounds, Cancelled, TaskFailed, Unavailable
@@ -29,6 +29,7 @@ HALVES = [Range("orders", 0, 0, 500), Range("orders", 0, 500, 1000), Range("orde
 GIVE_UP = 60
 
 
+@settings(deadline=None)
 @given(start=st.integers(0, 10**12), length=st.integers(0, 10**6), count=st.integers(1, 50))
 def test_slices_are_the_range_cut_in_pieces_of_nearly_one_length(start: int, length: int, count: int) -> None:
     whole = Range("t", 3, start, start + length)

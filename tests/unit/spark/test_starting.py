@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headwater.core.errors import Unsupported
+from headwater.core.metrics import Metrics
+from headwater.core.settings import Passed, Spark
+from headwater.spark import session, stop
+from headwater.spark.starting import JAVA_OPTIONS, conf, log_file
+from headwater.spark.warm import Archive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.parametrize(
+    ("master", "used"),
+    [
+        ("local[*]", "local[*,4]"),
+        ("local", "local[1,4]"),
+        ("local[3]", "local[3,4]"),
+        ("local[3, 1]", "local[3,4]"),
+        ("spark://host:7077", "spark://host:7077"),
+        ("yarn", "yarn"),
+    ],
+)
+def test_a_local_master_runs_a_range_again(master: str, used: str) -> None:
+    assert conf(Spark(master=master), name="x")["spark.master"] == used
+
+
+def test_workers_run_this_python_and_nothing_is_shown() -> None:
+    chosen = conf(Spark(), name="orders")
+    assert chosen["spark.pyspark.python"] == sys.executable
+    assert chosen["spark.app.name"] == "orders"
+    assert chosen["spark.ui.enabled"] == "false"
+    assert chosen["spark.driver.memory"] == "1024m"
+
+
+def test_what_is_set_by_hand_weighs_more() -> None:
+    chosen = conf(Spark(conf=Passed({"spark.ui.enabled": "true", JAVA_OPTIONS: "-Dmine=1"})), name="x")
+    assert chosen["spark.ui.enabled"] == "true"
+    assert chosen[JAVA_OPTIONS].endswith(" -Dmine=1"), "the last of two options counts"
+    assert "-XX:+UseSerialGC" in chosen[JAVA_OPTIONS]
+
+
+def test_the_drivers_address_is_left_alone_on_a_cluster() -> None:
+    assert conf(Spark(), name="x")["spark.driver.host"] == "127.0.0.1"
+    assert "spark.driver.host" not in conf(Spark(master="spark://host:7077"), name="x")
+
+
+def test_java_writes_to_the_log_and_uses_the_archive(tmp_path: Path) -> None:
+    file = tmp_path / "a.aot"
+    file.touch()
+    options = conf(Spark(), name="x", archive=Archive(file, aot=True), log=tmp_path / "spark.log")[JAVA_OPTIONS].split()
+    assert f"-XX:AOTCache={file}" in options
+    assert f"-Dheadwater.spark.log={tmp_path / 'spark.log'}" in options
+    (named,) = [option for option in options if option.startswith("-Dlog4j2.configurationFile=file://")]
+    assert Path(named.removeprefix("-Dlog4j2.configurationFile=file://")).exists()
+
+
+def test_connect_is_refused_before_anything_starts() -> None:
+    with pytest.raises(Unsupported, match="Spark Connect"):
+        session(Spark(remote="sc://host:15002"))
+
+
+def test_the_log_is_kept_with_what_can_be_made_again(tmp_path: Path) -> None:
+    assert log_file({"HEADWATER_CACHE": str(tmp_path)}) == tmp_path / "spark.log"
+
+
+@pytest.mark.spark
+class TestSession:
+    def test_this_process_has_one(self, spark: SparkSession) -> None:
+        assert session(Spark(master="local[7]")) is spark
+
+    def test_a_worker_is_this_python(self, spark: SparkSession) -> None:
+        def which(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            import sys
+
+            import pyarrow as pa
+
+            yield from (pa.record_batch({"python": [sys.executable]}) for _ in batches)
+
+        rows = spark.range(0, 1, 1, 1).mapInArrow(which, "python string").collect()
+        assert [row.python for row in rows] == [sys.executable]
+
+    def test_the_environment_is_as_it_was(self, spark: SparkSession) -> None:
+        assert "SPARK_LAUNCHER_OPTS" not in os.environ
+        assert "PYSPARK_PYTHON" not in os.environ
+
+    def test_ctrl_c_is_not_taken(self, spark: SparkSession) -> None:
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def test_it_can_be_stopped_and_started_again(self) -> None:
+        metrics = Metrics()
+        again = session(Spark(master="local[1]"), archive="use", metrics=metrics.spark)
+        assert metrics.spark.session_up
+        stop(again, metrics=metrics.spark)
+        assert b"headwater_spark_session_up 0.0" in metrics.render()
+        fresh = session(Spark(master="local[1]"), archive="use", name="second")
+        assert fresh.range(5).count() == 5
+        assert fresh.sparkContext.appName == "second"
+        fresh.stop()
