@@ -136,6 +136,7 @@ BAD: list[tuple[str, type[HeadwaterError], Callable[[headwater.Headwater], Await
     ("other count", AlreadyExists, lambda hw: hw.log.create_topic("here", partitions=2)),
     ("empty batch", BadInput, lambda hw: hw.log.append("here", 0, [])),
     ("large record", TooLarge, lambda hw: hw.log.append("here", 0, [Record(None, bytes(2000))])),
+    ("large batch", TooLarge, lambda hw: hw.log.append("wide", 0, [Record(None, bytes(15 << 20))] * 6)),
     ("mode", BadInput, lambda hw: hw.log.append("here", 0, [Record(None, b"", mode=9)])),
     ("gone", OffsetGone, lambda hw: hw.log.read("here", 0, 0)),
     ("gone tail", OffsetGone, lambda hw: anext(hw.log.tail("here", 0, 0))),
@@ -153,13 +154,15 @@ async def test_bad_input_is_the_same_error_everywhere(where: str) -> None:
         await hw.log.create_topic("here", settings=TopicSettings(max_record=1000))
         await hw.log.append("here", 0, [Record(None, b"0"), Record(None, b"1")])
         await hw.log.delete_before("here", 0, 1)
+        await hw.log.create_topic("wide")
         for name, kind, call in BAD:
             with pytest.raises(HeadwaterError) as caught:
                 await call(hw)
             assert isinstance(caught.value, kind), f"{name}: {caught.value!r}"
             assert caught.value.hint, name
         assert await hw.log.bounds("here", 0) == Bounds(1, 2)
-        assert [topic.name for topic in await hw.log.topics()] == ["here"]
+        assert [topic.name for topic in await hw.log.topics()] == ["here", "wide"]
+        assert await hw.log.bounds("wide", 0) == Bounds(0, 0)
 
 
 @pytest.mark.anyio

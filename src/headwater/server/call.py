@@ -61,7 +61,11 @@ class Call:
         raise BadType(f"A body of type {kind} is not read here{form}.", hint="Add the header Content-Type: application/json")
 
     async def body(self) -> bytes:
-        """The whole body. Errors: `TooLarge` as soon as it is known, without reading on."""
+        """The whole body. Errors: `TooLarge` as soon as it is known.
+
+        The connection stays open then, and the rest is read and dropped: closing it while the client still sends would reset it, and the
+        client would never see the answer.
+        """
         announced = self.header(b"content-length")
         if announced is not None and announced.isdigit() and int(announced) > self._max_body:
             raise self._too_large()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from headwater.client.problems import MEDIA_TYPE, encoded, problem_of
-from headwater.core.errors import Denied, Forbidden, HeadwaterError, TooLarge
+from headwater.core.errors import Denied, Forbidden, HeadwaterError
 
 
 def problem_answer(error: HeadwaterError, error_id: str, headers: dict[str, str] | None = None) -> Response:
@@ -13,6 +13,4 @@ def problem_answer(error: HeadwaterError, error_id: str, headers: dict[str, str]
     more = dict(headers or {})
     if isinstance(error, Denied) and not isinstance(error, Forbidden):
         more["WWW-Authenticate"] = "Bearer"
-    if isinstance(error, TooLarge):
-        more["Connection"] = "close"  # otherwise the client goes on sending what will not be read
     return Response(encoded(problem_of(error, error_id)), error.status, more, MEDIA_TYPE)
