@@ -1,7 +1,7 @@
 """Makes .venv from the pins, or leaves it alone when nothing changed. Standard library only: it runs before anything is installed.
 
-    python tools/venv.py run    what the product needs
-    python tools/venv.py dev    that, the optional servers' clients, and the tools for developing
+python tools/venv.py run    what the product needs
+python tools/venv.py dev    that, the optional servers' clients, and the tools for developing
 """
 
 import hashlib
@@ -18,7 +18,10 @@ VENV = ROOT / ".venv"
 BUILD_SPACE = 3 << 30  # pyspark comes as a source archive: unpacking and building it takes 2.3 GB
 WANTS = {
     "run": (["-e", "."], "headwater and its pinned packages: about 40, 0.9 GB on disk"),
-    "dev": (["-e", ".[kafka,cassandra]", "--group", "dev"], "headwater, the clients of Kafka and Cassandra, and the tools for developing: about 70, 1.2 GB on disk"),
+    "dev": (
+        ["-e", ".[kafka,cassandra]", "--group", "dev"],
+        "headwater, the clients of Kafka and Cassandra, and the tools for developing: about 70 packages, 1.2 GB on disk",
+    ),
 }
 
 
@@ -38,14 +41,18 @@ def temporary() -> Path:
     own.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(own).free
     if free < BUILD_SPACE:
-        sys.exit(f"headwater: {system} and {VENV} have less than 3 GB free ({free >> 20} MiB here), which installing pyspark needs. Free some, or set TMPDIR.")
+        sys.exit(f"headwater: installing pyspark needs 3 GB, and neither {system} nor {VENV} ({free >> 20} MiB free) has them. Set TMPDIR.")
     print(f"headwater: {system} is small, building in {own}", flush=True)
     return own
 
 
+def pip(python: Path) -> list[str]:
+    return [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+
+
 def make(want: str) -> None:
     packages, said = WANTS[want]
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 - this very check is for people with an older one
         sys.exit(f"headwater: Python 3.11 or newer is needed, this is {sys.version.split()[0]}. Try: make PYTHON=python3.12 run")
     python = VENV / "bin" / "python"
     stamp, now = VENV / f"stamp-{want}", pins()
@@ -54,12 +61,12 @@ def make(want: str) -> None:
     start = time.monotonic()
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "-c", "constraints.txt", "pip"], check=True, cwd=ROOT)
+        subprocess.run([*pip(python), "-c", "constraints.txt", "pip"], check=True, cwd=ROOT)
     print(f"headwater: installing into .venv: {said}. The first time this takes one to three minutes.", flush=True)
     env = {**os.environ, "TMPDIR": str(temporary()), "PIP_CONSTRAINT": str(ROOT / "constraints.txt")}
-    done = subprocess.run([str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages], env=env, cwd=ROOT)
+    done = subprocess.run([*pip(python), *packages], env=env, cwd=ROOT)
     if done.returncode:
-        sys.exit(f"headwater: pip ended with {done.returncode}; what it said is above. Nothing is half installed that a second `make` would not mend.")
+        sys.exit(f"headwater: pip ended with {done.returncode}; what it said is above. Run make again once that is mended.")
     shutil.rmtree(VENV / "tmp", ignore_errors=True)
     if want == "dev":
         (VENV / "stamp-run").write_text(now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
+from random import Random
 
 import pyarrow as pa
 import pytest
@@ -201,6 +202,7 @@ class Claiming(Ground):
         until = time.monotonic() + 2.0
 
         def contend(own: Log, who: bytes) -> None:
+            pause = Random(who)
             for turn in range(1000):
                 try:
                     writer = own.claim(topic, 0)
@@ -217,6 +219,9 @@ class Claiming(Ground):
                         break
                 if time.monotonic() > until:
                     return
+                time.sleep(
+                    pause.random() / 50
+                )  # whoever claims the moment it is fenced fences everybody else, too: nobody would get to append
 
         together(lambda: contend(log, b"a"), lambda: contend(another(), b"b"), lambda: contend(log, b"c"))
         raw, epochs = everything(log, topic), Epochs()
