@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import headwater
+from headwater.core.config import load
 from headwater.core.errors import (
     AlreadyExists,
     BadBounds,
@@ -26,7 +27,9 @@ from headwater.core.errors import (
     UnknownPartition,
     UnknownTopic,
     Unreachable,
+    Unsupported,
 )
+from headwater.core.ids import random_id
 from headwater.log.record import Bounds, Mode, Record, TopicSettings
 from headwater.server.spawned import SpawnedServer
 
@@ -284,6 +287,31 @@ async def test_a_tail_goes_on_after_its_server_was_killed_and_came_back(tmp_path
                 again.kill()
     finally:
         server.kill()
+
+
+@pytest.mark.anyio
+async def test_the_same_over_kafka(kafka: str, tmp_path: Path) -> None:
+    environ = {"HEADWATER_LOG__ENGINE": "kafka", "HEADWATER_KAFKA__BOOTSTRAP": kafka}
+    name = f"door-{random_id()}"
+    async with headwater.open(tmp_path, config=load(environ=environ, cwd=tmp_path)) as hw, asyncio.timeout(120):
+        await hw.log.create_topic(name)
+        try:
+            answers = await asyncio.gather(*(hw.log.append(name, 0, [Record(None, b"%d" % n)]) for n in range(50)))
+            assert sorted(offset for answer in answers for offset in answer) == list(range(50))
+            assert await hw.log.bounds(name, 0) == Bounds(0, 50)
+            assert len(await hw.log.read(name, 0, 0)) == 50
+            tail = hw.log.tail(name, 0, 49)
+            assert (await anext(tail)).offset == 49
+            upcoming = asyncio.ensure_future(anext(tail))
+            await hw.log.append(name, 0, [Record(b"k", b"new")])
+            assert (await upcoming).value == b"new"
+            await tail.aclose()  # type: ignore[attr-defined]
+            with pytest.raises(Unsupported):
+                await hw.log.compact(name, 0)
+            with pytest.raises(UnknownTopic):
+                await hw.log.append("door-none", 0, [Record(None, b"")])
+        finally:
+            await hw.log.delete_topic(name)
 
 
 def test_opening_the_door_loads_nothing_heavy() -> None:
