@@ -1,0 +1,114 @@
+"""Group commit: what waited while the disk was busy goes out together, and everybody gets their own offsets."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from headwater.core.errors import Closed, DiskFull, TooLarge
+from headwater.log.embedded import EmbeddedLog
+from headwater.log.group_commit import Appender
+from headwater.log.record import Record, TopicSettings
+
+pytestmark = pytest.mark.anyio
+
+
+def record(text: str) -> Record:
+    return Record(b"k", text.encode())
+
+
+class Slow:
+    """An append that waits for the test, and remembers its batches."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[bytes | None]] = []
+        self.entered = threading.Semaphore(0)
+        self.go = threading.Semaphore(0)
+        self.error: Exception | None = None
+
+    def __call__(self, records: Sequence[Record]) -> Sequence[int]:
+        self.entered.release()
+        assert self.go.acquire(timeout=30)
+        if self.error:
+            raise self.error
+        first = sum(map(len, self.batches))
+        self.batches.append([one.value for one in records])
+        return range(first, first + len(records))
+
+
+async def test_what_waited_goes_out_together() -> None:
+    slow = Slow()
+    appender = Appender(slow)
+    first = appender.append([record("a")])
+    await asyncio.to_thread(slow.entered.acquire)
+    rest = [appender.append([record(text), record(text)]) for text in "bcd"]
+    slow.go.release(2)
+    assert list(await first) == [0]
+    assert [list(await one) for one in rest] == [[1, 2], [3, 4], [5, 6]]
+    assert slow.batches == [[b"a"], [b"b", b"b", b"c", b"c", b"d", b"d"]]
+    await appender.aclose()
+
+
+async def test_an_error_reaches_everybody_in_the_batch() -> None:
+    slow = Slow()
+    slow.error = DiskFull("full")
+    appender = Appender(slow)
+    waiting = [appender.append([record(text)]) for text in "ab"]
+    slow.go.release(2)
+    for one in waiting:
+        with pytest.raises(DiskFull):
+            await one
+    await appender.aclose()
+
+
+async def test_one_callers_bad_input_is_not_the_others_fault(tmp_path: Path) -> None:
+    with EmbeddedLog(tmp_path) as log:
+        log.create_topic("t", settings=TopicSettings(max_record=10))
+        held = threading.Event()
+
+        def append(records: Sequence[Record]) -> Sequence[int]:
+            held.wait(30)
+            return log.append("t", 0, records)
+
+        appender = Appender(append)
+        waiting = [appender.append([record(text)]) for text in ("a", "b", "far too long for this topic", "c")]
+        held.set()
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert isinstance(outcomes[2], TooLarge)
+        assert [one.value for one in log.read("t", 0, 0)] == [b"a", b"b", b"c"]
+        await appender.aclose()
+
+
+async def test_a_caller_that_gives_up_disturbs_nobody() -> None:
+    slow = Slow()
+    appender = Appender(slow)
+    given_up, kept = appender.append([record("a")]), appender.append([record("b")])
+    given_up.cancel()
+    slow.go.release(2)
+    await kept
+    await appender.aclose()
+
+
+async def test_closing_waits_for_what_is_queued_and_takes_no_more() -> None:
+    slow = Slow()
+    appender = Appender(slow)
+    waiting = [appender.append([record(text)]) for text in "abc"]
+    slow.go.release(3)
+    await appender.aclose()
+    await asyncio.gather(*waiting)
+    with pytest.raises(Closed):
+        await appender.append([record("late")])
+
+
+async def test_a_thousand_callers_are_all_answered_with_their_own_offset(tmp_path: Path) -> None:
+    with EmbeddedLog(tmp_path) as log:
+        log.create_topic("t")
+        appender = Appender(lambda records: log.append("t", 0, records))
+        offsets = await asyncio.gather(*(appender.append([record(str(i))]) for i in range(1000)))
+        stored = {one.offset: one.value for one in log.read("t", 0, 0)}
+        assert {offset[0]: str(i).encode() for i, offset in enumerate(offsets)} == stored
+        await appender.aclose()
