@@ -17,6 +17,7 @@ from headwater.core.config import load
 from headwater.core.errors import (
     AlreadyExists,
     BadBounds,
+    BadConfig,
     BadInput,
     Closed,
     Denied,
@@ -216,6 +217,17 @@ def test_plain_code_may_use_threads(where: str) -> None:
 async def test_waiting_inside_a_loop_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"headwater\.open\("):
         headwater.open_blocking(tmp_path).__enter__()
+
+
+def test_without_a_place_the_configured_one_is_opened(tmp_path: Path) -> None:
+    file = tmp_path / "headwater.toml"
+    file.write_text('data = "here"\n[log]\nsegment = "2MiB"\n')
+    with headwater.open_blocking(config=file) as hw:
+        assert hw.log.create_topic("t").settings.segment == 2 << 20
+    assert (tmp_path / "here" / "log" / "t" / "topic.json").exists()
+    file.write_text("[server]\nprot = 1\n")
+    with pytest.raises(BadConfig, match=r"server\.port"):
+        headwater.open_blocking(config=file).__enter__()
 
 
 @pytest.mark.anyio

@@ -79,6 +79,8 @@ class LocalLog(AsyncLog):
     async def delete_topic(self, name: str) -> None:
         await self._thread(lambda log: log.delete_topic(name))
         self._warm = {place for place in self._warm if place[0] != name}
+        ended = [self._appenders.pop(place) for place in list(self._appenders) if place[0] == name]
+        await asyncio.gather(*(appender.aclose() for appender in ended))
 
     # -- writing ----------------------------------------------------------------------------------------------
 
