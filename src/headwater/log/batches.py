@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from google_crc32c import value as crc32c
 
-from headwater.log.columns import Column, gather
+from headwater.log.columns import Column, gather, heads
 from headwater.log.layout import BEFORE_MESSAGE, HEAD, LAST, NULL, SMALLEST, TRAILER, U32
 
 _SMALLEST_BATCH = SMALLEST + TRAILER.size
@@ -51,14 +51,17 @@ def prove(data: mmap.mmap, rows: Column, at: int, size: int, offset: int, *, den
 
     A sidecar is never believed: after a power cut it may hold zeros. What this returns equals what `walk` would find.
     """
-    rows = rows.astype(np.int64)
+    rows = rows.astype(np.int64, copy=False)
     if not len(rows) or rows[0] != at:
         return rows[:0], at
     inside = (rows >= at) & (rows + SMALLEST <= size)
     rows = rows[: len(rows) if inside.all() else int(np.argmin(inside))]
-    offsets = gather(data, size, ">u8", rows).astype(np.int64)
-    message = gather(data, size, ">u4", rows + 8).astype(np.int64)
-    key_length = gather(data, size, ">u4", rows + 21).astype(np.int64)
+    if not len(rows):
+        return rows, at
+    head = heads(data, size, rows)
+    offsets = head["offset"].astype(np.int64)
+    message = head["message"].astype(np.int64)
+    key_length = head["key"].astype(np.int64)
     key_length[key_length == NULL] = 0
     ends = rows + BEFORE_MESSAGE + message
     data_at = np.minimum(rows + 25 + key_length, size - 4)
