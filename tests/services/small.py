@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -48,7 +49,9 @@ class Small(Server):
         return Command([sys.executable, "-c", SCRIPT, str(node.ports["clients"]), self._trouble])
 
     def ready(self, node: Node, nodes: Sequence[Node]) -> bool:
-        return answer(node.ports["clients"]) == b"ready"
+        with suppress(OSError):
+            return answer(node.ports["clients"]) == b"ready"
+        return False
 
     def address(self, nodes: Sequence[Node]) -> str:
         return ",".join(f"127.0.0.1:{node.ports['clients']}" for node in nodes)

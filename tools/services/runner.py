@@ -199,8 +199,8 @@ class Runner:
                 time.sleep(POLL)
 
     def _serves(self, server: Server, node: Node, nodes: Sequence[Node]) -> bool:
-        # All its ports are its own first: otherwise a stranger that took one meanwhile could answer the probe.
-        return node.process is not None and all(map(node.process.listens, node.ports.values())) and server.ready(node, nodes)
+        # The probe alone is not enough: a stranger that took the port meanwhile could answer it.
+        return server.ready(node, nodes) and node.process is not None and all(map(node.process.listens, node.ports.values()))
 
     def _record(self, server: Server, known: State, folder: Path) -> State:
         known = msgspec.structs.replace(known, address=server.address(known.nodes), settings=server.settings(known.nodes))
