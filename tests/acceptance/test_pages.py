@@ -1,0 +1,91 @@
+"""The README's and the tutorial's commands are typed as written, and print what is written. `…` stands for anything, and columns may be
+wider than written."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def steps(page: Path) -> Iterator[tuple[str, str]]:
+    """Each command of the page's console blocks with the output written below it."""
+    for block in re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL):
+        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            lines = step.splitlines(keepends=True)
+            command = [lines.pop(0)]
+            while lines and lines[0].startswith("> "):
+                command.append(lines.pop(0)[2:])
+            yield "".join(command), "".join(lines)
+
+
+def expect(command: str, written: str, folder: Path) -> None:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "120", "NO_COLOR": "1"}
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120
+    )
+    printed = done.stdout.decode()
+    pattern = ".*".join(re.escape(part) for part in _plain(written).split("…"))
+    assert re.fullmatch(pattern, _plain(printed), re.DOTALL), f"$ {command}\nprinted:\n{printed}\nwritten:\n{written}"
+
+
+def _plain(text: str) -> str:
+    return "\n".join(re.sub(" +", " ", line).strip() for line in text.strip().splitlines())
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        port: int = one.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "headwater.cli", "serve", "--port", str(port)],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5).close()
+            break
+        except OSError:
+            assert time.monotonic() < deadline, "the server does not answer"
+            time.sleep(0.05)
+    try:
+        yield port
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_the_readme(tmp_path: Path, served: int) -> None:
+    found = list(steps(ROOT / "README.md"))
+    assert len(found) > 6
+    for command, written in found:
+        expect(command.replace("8420", str(served)), written, tmp_path)
+
+
+def test_the_tutorial(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "tutorial" / "first-steps.md"
+    (program,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    (tmp_path / "visits.py").write_text(program)
+    found = list(steps(page))
+    assert len(found) > 4
+    for command, written in found:
+        expect(command, written, tmp_path)
+
+
+def test_links_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} points at {target}"
