@@ -16,6 +16,8 @@ from tools.services.trust import encoded, stores, trusted, written
 from headwater.core.errors import Damaged, Unreachable
 from headwater.spark.java import Java, find_java
 
+pytestmark = pytest.mark.service()  # no server is needed, but these belong to them
+
 BYTES = {"thing-1.0.jar": b"the thing", "thing-1.0-native.jar": b"its native part", "other-2.1.jar": b"another"}
 SETTINGS = """\
 <ivysettings>

@@ -6,6 +6,8 @@ import socket
 import pytest
 from tools.services import ports
 
+pytestmark = pytest.mark.service()  # no server is needed, but these belong to them
+
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 def test_a_port_with_a_listener_is_not_free(host: str) -> None:

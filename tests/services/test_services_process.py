@@ -17,6 +17,8 @@ from tools.services.process import Process, current, spawn
 
 from headwater.core.errors import Unavailable
 
+pytestmark = pytest.mark.service()  # no server is needed, but these belong to them
+
 
 @pytest.fixture
 def sleeper(tmp_path: Path) -> Iterator[Process]:

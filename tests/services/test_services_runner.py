@@ -20,6 +20,8 @@ from tools.services.runner import Runner
 
 from headwater.core.errors import Conflict, Damaged, NotFound, Timeout, Unavailable, Unreachable
 
+pytestmark = pytest.mark.service()  # no server is needed, but these belong to them
+
 
 @pytest.fixture
 def said() -> list[str]:

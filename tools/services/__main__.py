@@ -12,6 +12,7 @@ from headwater.core.errors import HeadwaterError
 from headwater.spark.java import find_java
 from tools.services import KINDS, Place, Runner, down, up
 from tools.services.jars import pin
+from tools.services.private import sweep
 from tools.services.state import State
 
 
@@ -65,6 +66,8 @@ def do_up(asked: argparse.Namespace) -> None:
 
 def do_down(asked: argparse.Namespace) -> None:
     stopped = down(*asked.names, run=asked.run, clear=asked.clear)
+    if not asked.names:
+        sweep(Place.usual(asked.run))  # private servers of test runs that died
     print(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
 
 

@@ -119,12 +119,17 @@ class Runner:
         found = known.ready
         known = msgspec.structs.replace(known, kept=known.kept or kept)
         state.write(folder, known)
-        for stage in sorted({node.stage for node in known.nodes}):
-            names = [node.name for node in known.nodes if node.stage == stage]
-            for node in [node for node in known.nodes if node.stage == stage and not node.alive()]:
-                self.place.say(f"{server.name}: {node.name} had ended, starting it again")
-                known = self._launch(server, node, known, folder)
-            self._wait(server, known, folder, names)
+        ended = [node for node in known.nodes if not node.alive()]
+        try:
+            for stage in sorted({node.stage for node in known.nodes}):
+                names = [node.name for node in known.nodes if node.stage == stage]
+                for node in [node for node in ended if node.stage == stage]:
+                    self.place.say(f"{server.name}: {node.name} had ended, starting it again")
+                    known = self._launch(server, node, known, folder)
+                self._wait(server, known, folder, names)
+        except BaseException:
+            self._end([node for node in known.nodes if node.name in {each.name for each in ended}])
+            raise
         return self._record(server, known, folder), found
 
     def _start(self, server: Server, folder: Path, kept: bool) -> State:
