@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from headwater.core.errors import DiskFull, HeadwaterError, ReadOnly, Unavailable
+from headwater.core.errors import DiskFull, HeadwaterError, ReadOnly, Unavailable, Unsupported
 
 Bytes = bytes | bytearray | memoryview
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -139,10 +139,11 @@ class FileLock:
 
 def boot_id() -> bytes:
     """16 bytes that differ after every start of the machine: what was in memory before another boot is gone."""
+    path = Path("/proc/sys/kernel/random/boot_id")
     try:
-        return bytes.fromhex(Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", ""))
-    except OSError:
-        return bytes(16)  # never equal to a stored one, see CommitPage: unknown boots are treated as other boots
+        return bytes.fromhex(path.read_text().strip().replace("-", ""))
+    except OSError as error:
+        raise Unsupported(f"{path} cannot be read ({error.strerror}).", hint="The embedded log needs Linux; use Kafka elsewhere.") from error
 
 
 def explained(error: OSError, path: Path | str) -> HeadwaterError:
