@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -31,6 +31,8 @@ BEFORE_MESSAGE = 21  # bytes of a record that its message length does not count
 SMALLEST = 29  # bytes of a record with neither key nor data
 NO_VALUE, HEADERS, LAST = 0x20, 0x40, 0x80
 MAX_BATCH = 64 << 20
+_OPEN = bytes(TRAILER.size)  # where a batch's trailer goes
+_SMALL = 4096  # up to this many bytes, a copy costs less than a view
 _VECTOR = 48  # from this many records on, numpy patches offsets faster than a loop
 
 
@@ -74,23 +76,31 @@ def decode_headers(block: bytes | memoryview) -> tuple[Header, ...]:
     return tuple(headers)
 
 
-def _record(record: Record, now: int, limit: int, seal: int) -> list[bytes]:
-    """One record in pieces, for the cases that the quick path does not know. `seal`: 16 where the trailer follows, else 0."""
-    key, value = record.key or b"", record.value or b""
-    block = encode_headers(record.headers) if record.headers else b""
-    if not (0 <= record.mode <= 3 and 0 <= record.op <= 7):
-        raise BadInput(f"Mode {record.mode} and op {record.op} do not fit into a record.", hint="Mode is 0 to 3, op 0 to 7.")
-    size = len(key) + len(value) + len(block)
-    if size > limit:
-        raise too_large(size, limit)
-    mode = record.mode | record.op << 2
-    mode |= (NO_VALUE if record.value is None else 0) | (HEADERS if block else 0) | (LAST if seal else 0)
-    timestamp = now if record.timestamp is None else record.timestamp
-    if not 0 <= timestamp < 1 << 63:
+def _plain(key: bytes, value: bytes, now: int, seal: int) -> bytes:
+    """A record of key and value alone. `seal`: 16 where the trailer follows, else 0."""
+    k, v = len(key), len(value) + seal
+    return b"".join((HEAD.pack(0, 8 + k + v, now, LAST if seal else 0, k), key, U32.pack(v), value))
+
+
+def _record(record: Record, now: int, limit: int, seal: int) -> bytes:
+    """Any record. `seal` as for `_plain`."""
+    key, value, headers, timestamp, mode, op, _ = msgspec.structs.astuple(record)
+    if not (key is None or value is None or headers or mode or op or timestamp is not None):
+        if len(key) + len(value) > limit:
+            raise too_large(len(key) + len(value), limit)
+        return _plain(key, value, now, seal)
+    bits = mode | op << 2 | (NO_VALUE if value is None else 0) | (HEADERS if headers else 0) | (LAST if seal else 0)
+    if not (0 <= mode <= 3 and 0 <= op <= 7):
+        raise BadInput(f"Mode {mode} and op {op} do not fit into a record.", hint="Mode is 0 to 3, op 0 to 7.")
+    if timestamp is not None and not 0 <= timestamp < 1 << 63:
         raise BadInput(f"{timestamp} is no timestamp.", hint="Give milliseconds since 1970, or None.")
-    data = len(block) + len(value) + seal
-    head = HEAD.pack(0, 8 + len(key) + data, timestamp, mode, NULL if record.key is None else len(key))
-    return [head, key, U32.pack(data), block, value]
+    block = encode_headers(headers) if headers else b""
+    k, data = len(key or b""), len(block) + len(value or b"")
+    if k + data > limit:
+        raise too_large(k + data, limit)
+    data += seal
+    head = HEAD.pack(0, 8 + k + data, now if timestamp is None else timestamp, bits, NULL if key is None else k)
+    return b"".join((head, key or b"", U32.pack(data), block, value or b""))
 
 
 def too_large(size: int, limit: int) -> TooLarge:
@@ -108,33 +118,35 @@ def encode(records: Sequence[Record], *, now: int, limit: int = 16 << 20) -> Bat
     last = len(records) - 1
     if last < 0:
         raise BadInput("An empty batch cannot be appended.", hint="Append at least one record.")
+    sealed = _record(records[last], now, limit, TRAILER.size)
+    if last == 0:
+        return Batch(bytearray().join((sealed, _OPEN)), (0,), 1)
     parts: list[bytes] = []
     lengths: list[int] = []
     add, measure, columns = parts.append, lengths.append, msgspec.structs.astuple
     key_length = value_length = message = -1
-    pack = HEAD.pack
+    pack: Callable[..., bytes] | None = None
     for record in records[:last]:
         key, value, headers, timestamp, mode, op, _ = columns(record)
         if key is None or value is None or headers or mode or op or timestamp is not None:
-            pieces = b"".join(_record(record, now, limit, 0))
-            add(pieces)
-            measure(len(pieces))
+            add(_record(record, now, limit, 0))
+            measure(len(parts[-1]))
             continue
         k, v = len(key), len(value)
-        if k != key_length or v != value_length:  # batches are mostly of one shape: make its packer once
+        if k != key_length or v != value_length:
             if k + v > limit:
                 raise too_large(k + v, limit)
-            key_length, value_length, message = k, v, 8 + k + v
-            pack = struct.Struct(f">QIQBI{k}sI{v}s").pack
-        add(pack(0, message, now, 0, k, key, v, value))
+            key_length, value_length, message, pack = k, v, 8 + k + v, None
+            add(_plain(key, value, now, 0))
+        else:
+            if pack is None:  # the quickest for many of one shape; making it takes as long as packing three, so not before the second
+                pack = struct.Struct(f">QIQBI{k}sI{v}s").pack
+            add(pack(0, message, now, 0, k, key, v, value))
         measure(message + BEFORE_MESSAGE)
-    parts += _record(records[last], now, limit, TRAILER.size)
-    parts.append(bytes(TRAILER.size))
+    parts += (sealed, _OPEN)
     buffer = bytearray().join(parts)
     if len(buffer) > MAX_BATCH:
         raise TooLarge(f"A batch of {len(buffer)} bytes is larger than 64 MiB.", hint="Append it in several batches.")
-    if last == 0:
-        return Batch(buffer, (0,), 1)
     starts = np.zeros(last + 1, np.uint32)
     np.cumsum(lengths, dtype=np.uint32, out=starts[1:])
     return Batch(buffer, starts, last + 1)
@@ -156,7 +168,8 @@ def close(buffer: bytearray, durable: int) -> None:
     """Put the trailer behind a batch whose offsets are right: the durable end, the length and the checksum."""
     end = len(buffer)
     TRAILER.pack_into(buffer, end - 16, durable, end, 0)
-    U32.pack_into(buffer, end - 4, crc32c(np.frombuffer(buffer, np.uint8, end - 4)))  # numpy: no copy, and memoryviews are refused
+    # crc32c takes neither bytearrays nor memoryviews of them: a view by numpy makes no copy.
+    U32.pack_into(buffer, end - 4, crc32c(bytes(buffer[: end - 4]) if end < _SMALL else np.frombuffer(buffer, np.uint8, end - 4)))
 
 
 def decode(data: bytes | memoryview | mmap.mmap, at: int) -> Record:
