@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from google_crc32c import value as crc32c
 
-from headwater.log.columns import Column, gather, heads
+from headwater.log.fields import Column, gather, heads
 from headwater.log.layout import BEFORE_MESSAGE, HEAD, LAST, NULL, SMALLEST, TRAILER, U32
 
 _SMALLEST_BATCH = SMALLEST + TRAILER.size

@@ -16,7 +16,8 @@ from headwater.core.errors import BadBounds, Conflict
 from headwater.core.files import FileLock, explained
 from headwater.log import manifest as manifests
 from headwater.log import opened
-from headwater.log.columns import Column, decode_columns, gather, reencode
+from headwater.log.columns import decode_columns, reencode
+from headwater.log.fields import Column, gather
 from headwater.log.manifest import Manifest, Segment
 from headwater.log.partition import Partition
 from headwater.log.record import Compacted

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from headwater.core.errors import BadBounds, Damaged, OffsetGone, UnknownTopic
 from headwater.core.files import Files
 from headwater.log import manifest as manifests
-from headwater.log.columns import decode_columns
 from headwater.log.layout import U64, decode
 from headwater.log.manifest import Manifest, Segment
 from headwater.log.page import CommitPage, Place
@@ -133,6 +132,8 @@ class PartitionReader:
 
     def scan(self, start: int, end: int | None, *, batch: int) -> Iterator[pa.RecordBatch]:
         """As `Log.scan`."""
+        from headwater.log.columns import decode_columns  # pyarrow takes long to load, and most callers never scan
+
         bounds = self.bounds()
         end = bounds.end if end is None else end
         if end > bounds.end:

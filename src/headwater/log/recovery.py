@@ -15,7 +15,7 @@ import numpy as np
 
 from headwater.core.errors import Damaged
 from headwater.log import batches
-from headwater.log.columns import Column
+from headwater.log.fields import Column
 from headwater.log.manifest import Manifest
 from headwater.log.page import Place
 

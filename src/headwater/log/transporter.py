@@ -15,8 +15,9 @@ import numpy as np
 
 from headwater.core.errors import AlreadyExists, BadInput, Damaged
 from headwater.log import batches
-from headwater.log.columns import Column, gather, reencode
+from headwater.log.columns import reencode
 from headwater.log.embedded import EmbeddedLog
+from headwater.log.fields import Column, gather
 from headwater.log.manifest import Segment
 from headwater.log.partition import Partition
 from headwater.log.record import TopicSettings

@@ -11,7 +11,7 @@ import numpy as np
 
 from headwater.core.errors import Damaged
 from headwater.log import batches
-from headwater.log.columns import Column, gather
+from headwater.log.fields import Column, gather
 from headwater.log.layout import BEFORE_MESSAGE, LAST, SMALLEST, TRAILER, U32
 from headwater.log.manifest import Segment
 
