@@ -72,12 +72,14 @@ class Appender:
 
     def _take(self) -> list[_Waiting]:
         """Everything that waits, up to half of the largest batch. Removed by count: replacing the list would lose a call made meanwhile."""
-        count, size = 0, 0
-        for records, _ in self._queue:
-            size += sum(len(record.key or b"") + len(record.value or b"") + 64 for record in records) if len(self._queue) > 1 else 0
-            if count and size > _MOST_BYTES:
+        count = size = 0
+        for records, _ in self._queue if len(self._queue) > 1 else ():
+            for record in records:
+                size += 64 + len(record.key or b"") + len(record.value or b"")
+            if size > _MOST_BYTES:
                 break
             count += 1
+        count = count or 1  # a call alone is never too large for this: the log itself says what it does not take
         waiting = self._queue[:count]
         del self._queue[:count]
         return waiting
@@ -101,8 +103,9 @@ def _shares(waiting: list[_Waiting], outcome: Sequence[int] | BaseException) -> 
     shares: list[Sequence[int] | BaseException] = []
     at = 0
     for records, _ in waiting:
-        shares.append(outcome[at : at + len(records)])
-        at += len(records)
+        end = at + len(records)
+        shares.append(outcome[at:end])
+        at = end
     return shares
 
 
