@@ -138,10 +138,18 @@ def test_a_topic_says_all_that_its_promises_need(kafka: str, log: KafkaLog) -> N
 
 
 def test_a_segment_below_kafkas_least_is_shown_as_what_it_is(log: KafkaLog) -> None:
-    name, asked = fresh("topic"), TopicSettings(segment=1000)
+    name, asked = fresh("topic"), TopicSettings(segment=1000, max_record=1000)
     topic = log.create_topic(name, settings=asked)
-    assert topic.settings == TopicSettings(segment=1 << 20)
+    assert topic.settings == TopicSettings(segment=1 << 20, max_record=1000)
     assert log.create_topic(name, settings=asked) == topic
+
+
+def test_the_largest_record_fits_into_the_smallest_segment(log: KafkaLog) -> None:
+    topic = log.create_topic(fresh("topic"), settings=TopicSettings(segment=1000, max_record=3 << 20))
+    assert topic.settings.segment >= 3 << 20
+    largest = [Record(b"", b"x" * (3 << 20), timestamp=1)] * 3
+    assert list(log.append(topic.name, 0, largest)) == [0, 1, 2]
+    assert everything(log, topic.name) == at(largest, range(3))
 
 
 def test_more_copies_than_brokers_are_refused(kafka: str) -> None:

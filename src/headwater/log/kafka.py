@@ -87,7 +87,7 @@ class KafkaLog(Log):
     # -- topics ---------------------------------------------------------------------------------------------
 
     def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
-        """As `Log.create_topic`. Kafka keeps no segment below 1 MiB: a topic asked for with less has 1 MiB, and shows it."""
+        """As `Log.create_topic`. A segment has at least 1 MiB and room for the largest record, and the topic shows it."""
         self._check_writable()
         return self._topics.create(name, partitions, settings)
 
@@ -316,8 +316,7 @@ class KafkaLog(Log):
 
     def _look_again(self, topic: str, partition: int) -> None:
         """A broker says that there is no such partition: raises if that is so."""
-        self._topics.forget(topic)
-        self._topics.place(topic, partition)
+        self._topics.confirm(topic, partition)
 
 
 def _forked(log: KafkaLog | None) -> None:

@@ -17,6 +17,7 @@ from headwater.core.errors import (
     OutcomeUnknown,
     Timeout,
     TooLarge,
+    Unavailable,
     Unreachable,
 )
 
@@ -43,20 +44,35 @@ _SILENT = frozenset({"_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_TIMED_OUT_
 _PASSING = _SILENT | {
     "BROKER_NOT_AVAILABLE",
     "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+    "ELIGIBLE_LEADERS_NOT_AVAILABLE",
     "FENCED_LEADER_EPOCH",
+    "FETCH_SESSION_ID_NOT_FOUND",
     "INCONSISTENT_TOPIC_ID",
+    "INVALID_FETCH_SESSION_EPOCH",
     "KAFKA_STORAGE_ERROR",
     "LEADER_NOT_AVAILABLE",
     "NETWORK_EXCEPTION",
     "NOT_CONTROLLER",
+    "NOT_COORDINATOR",
     "NOT_LEADER_FOR_PARTITION",
     "OFFSET_NOT_AVAILABLE",  # a new leader does not know its high watermark yet: an older answer could hide acknowledged records
+    "REBOOTSTRAP_REQUIRED",
     "REPLICA_NOT_AVAILABLE",
     "REQUEST_TIMED_OUT",
+    "STALE_BROKER_EPOCH",
+    "THROTTLING_QUOTA_EXCEEDED",
     "UNKNOWN_LEADER_EPOCH",
-    "_LEADER_NOT_AVAILABLE",
+    "_DESTROY_BROKER",
+    "_FAIL",
+    "_INTR",
+    "_IN_PROGRESS",
+    "_NODE_UPDATE",
+    "_OUTDATED",
     "_PARTIAL",
+    "_PREV_IN_PROGRESS",
     "_RETRY",
+    "_UNKNOWN_BROKER",
     "_WAIT_CACHE",
 }
 _PAUSE = 0.02  # seconds between two tries of a request
@@ -94,6 +110,8 @@ class Brokers:
             raise BadConfig("No Kafka broker is named.", hint='Set `kafka.bootstrap`, such as bootstrap = ["broker-1:9092"].')
         self.kafka = _library()
         self.timeout = timeout
+        # One try gets a part of the time only: the client may pick a broker that is down, and waits for that one to the end.
+        self.patience = min(timeout, max(1.0, timeout / 8))
         self.clock = clock
         self.closing = threading.Event()
         self._said = ""
@@ -180,10 +198,14 @@ class Brokers:
             raise closed()
         return self.clock.monotonic() >= deadline
 
-    def ask(self, what: str, request: Callable[[], T], *, gone: Callable[[], None] | None = None) -> T:
+    def ask(
+        self, what: str, request: Callable[[], T], *, gone: Callable[[], None] | None = None, renew: Callable[[], None] | None = None
+    ) -> T:
         """Make a request, again while brokers change leaders or come back, until the time is up.
 
         `gone` is called when the answer is that there is no such topic or partition: it raises, or returns to have another try.
+        `renew` is called before a try that needs another client. A client that has lost a broker may never get over it: its metadata
+        name the dead one as a leader, or its requests wait for that one, though the cluster has long gone on.
         """
         deadline = self.deadline()
         while True:
@@ -191,12 +213,15 @@ class Brokers:
                 return request()
             except self.kafka.KafkaException as raised:
                 error: KafkaError = raised.args[0]
-            if error.name() in GONE and gone is not None:
+            name = error.name()
+            if name in GONE and gone is not None:
                 gone()
             elif not passing(error):
                 raise self.problem(error, what)
             if self.late(deadline):
                 raise self.problem(error, what)
+            if renew is not None and (name in GONE or name in _SILENT or name == "_DESTROY_BROKER"):
+                renew()
             self.clock.wait(self.closing, _PAUSE)
 
     def problem(self, error: KafkaError, what: str) -> HeadwaterError:
@@ -208,11 +233,9 @@ class Brokers:
             return Denied(
                 f"Kafka refuses {what}: {text}", hint="Look at the credentials in [kafka.client] and at the brokers' access rules."
             )
-        if name == "_BAD_MSG":
-            return Damaged(
-                f"Kafka returned bytes that fail their checksum while {what}: {text}", hint="Look at the brokers' logs and disks."
-            )
-        if name == "MSG_SIZE_TOO_LARGE":
+        if name in ("_BAD_MSG", "_BAD_COMPRESSION", "_LOG_TRUNCATION"):
+            return Damaged(f"Kafka did not return what was written, at {what}: {text}", hint="Look at the brokers' logs and disks.")
+        if name in ("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"):
             return TooLarge(f"Kafka refuses {what}: {text}", hint="Raise the topic's max.message.bytes, or append smaller records.")
         if name in (
             "INVALID_RECORD",
@@ -223,6 +246,8 @@ class Brokers:
             "POLICY_VIOLATION",
         ):
             return BadInput(f"Kafka refuses {what}: {text}", hint="Look at the brokers' own limits and policies.")
+        if not passing(error) and name not in GONE:
+            return Unavailable(f"Kafka refuses {what}: {text}", hint="Look at the brokers' logs.")
         return Timeout(f"Kafka did not manage {what} within {self.timeout:g} s: {text}", hint="Look at the brokers' logs; then try again.")
 
     def unreachable(self, what: str) -> Unreachable:
@@ -233,7 +258,7 @@ class Brokers:
         )
 
     def unknown(self, what: str, why: str) -> OutcomeUnknown:
-        return OutcomeUnknown(f"Whether {what} reached Kafka is not known: {why}", hint="Read the partition's end before appending again.")
+        return OutcomeUnknown(f"What became of {what} is not known: {why}", hint="Read the partition's end before appending again.")
 
 
 def passing(error: KafkaError) -> bool:

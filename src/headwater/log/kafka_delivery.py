@@ -20,7 +20,9 @@ _REFUSED = frozenset(  # a broker that answers this has written nothing
         "INVALID_RECORD",
         "INVALID_TIMESTAMP",
         "MSG_SIZE_TOO_LARGE",
+        "RECORD_LIST_TOO_LARGE",
         "TOPIC_AUTHORIZATION_FAILED",
+        "_INVALID_DIFFERENT_RECORD",
     }
 )
 _FULL_PAUSE = 0.005
@@ -32,13 +34,14 @@ class Spent(Exception):
     """The producer has met an error after which it cannot keep the order. Nothing of this batch was sent: make another producer."""
 
 
-class _Sent:
+class Sent:
     """What became of one batch."""
 
-    __slots__ = ("_count", "_reported", "done", "error", "offsets")
+    __slots__ = ("_count", "_reported", "done", "error", "offsets", "unplaced")
 
     def __init__(self) -> None:
         self.offsets: list[int] = []
+        self.unplaced = 0  # records that are there, at offsets that nobody has told
         self.error: KafkaError | None = None  # the first one
         self.done = threading.Event()
         self._count = -1
@@ -47,7 +50,12 @@ class _Sent:
     def report(self, error: KafkaError | None, message: Message) -> None:
         """Called once for each record that was handed over, by the polling thread alone."""
         if error is None:
-            self.offsets.append(message.offset())  # type: ignore[arg-type]
+            offset = message.offset()
+            if offset is None or offset < 0:
+                # After a change of leaders a broker may answer a second try with "is there already", and no more.
+                self.unplaced += 1
+            else:
+                self.offsets.append(offset)
         elif self.error is None:
             self.error = error
         self._reported += 1
@@ -80,7 +88,7 @@ class Delivery:
 
         Errors: `OutcomeUnknown` where a leading part may be there; `UnknownTopic`, `TooLarge` and the like where nothing is; `Spent`.
         """
-        sent = _Sent()
+        sent = Sent()
         with self._handing_over:
             if self._stopping:  # its polling thread may be gone: a record handed over now would never be reported
                 raise Spent
@@ -91,14 +99,17 @@ class Delivery:
         self._handed_over.release()
         sent.done.wait()  # the client reports each record within message.timeout.ms, whatever happens
         if sent.error is not None:
-            raise self._what_became(topic, partition, sent.error, len(sent.offsets), len(batch))
+            raise self._what_became(topic, partition, sent.error, len(sent.offsets) + sent.unplaced, len(batch))
+        if sent.unplaced:
+            why = f"all {len(batch)} records are there, but Kafka has not told at which offsets."
+            raise self._brokers.unknown(f"an append to {topic}/{partition}", why)
         # The producer keeps the order of the records, but reports of different requests might overtake each other.
         sent.offsets.sort()
         return sent.offsets
 
     def look_again(self, topic: str) -> None:
         """Ask the brokers what the topic is like."""
-        self._brokers.ask(f"describing the topic {topic}", lambda: self._producer.list_topics(topic, self._brokers.timeout))
+        self._brokers.ask(f"describing the topic {topic}", lambda: self._producer.list_topics(topic, self._brokers.patience))
 
     def stop(self) -> None:
         """End once all that is under way has been reported."""
@@ -110,7 +121,7 @@ class Delivery:
         self.stop()
         self._thread.join()
 
-    def _hand_over(self, topic: str, partition: int, batch: Sequence[Outgoing], sent: _Sent) -> tuple[int, KafkaError | None]:
+    def _hand_over(self, topic: str, partition: int, batch: Sequence[Outgoing], sent: Sent) -> tuple[int, KafkaError | None]:
         """How many records the client has taken, and why it did not take the next one: after that one, none may follow."""
         produce, report = self._producer.produce, sent.report
         count = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from headwater.core.errors import OffsetGone
 from headwater.log.kafka_brokers import GONE, Brokers, closed, passing
@@ -14,6 +14,8 @@ from headwater.log.record import Bounds
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
 
+T = TypeVar("T")
+
 _PAUSE = 0.002  # seconds to wait for a record before asking for the position again
 _IDLE = 8  # consumers kept for the next reader
 
@@ -21,9 +23,10 @@ _IDLE = 8  # consumers kept for the next reader
 class Reader:
     """One consumer, reading one partition at a time. `gone` is called when the topic or partition is not there, and raises if so."""
 
-    def __init__(self, brokers: Brokers, consumer: Consumer, gone: Callable[[str, int], None]) -> None:
+    def __init__(self, brokers: Brokers, make: Callable[[], Consumer], gone: Callable[[str, int], None]) -> None:
         self._brokers = brokers
-        self._consumer = consumer
+        self._make = make
+        self._consumer = make()
         self._gone = gone
         self._place = ("", 0)
         self._next = 0
@@ -33,24 +36,31 @@ class Reader:
         place = self._brokers.kafka.TopicPartition(topic, partition)
 
         def request() -> Bounds:
-            low_high = self._consumer.get_watermark_offsets(place, timeout=self._brokers.timeout)
+            low_high = self._consumer.get_watermark_offsets(place, timeout=self._brokers.patience)
             if low_high is None:
                 raise self._brokers.kafka.KafkaException(self._brokers.kafka.KafkaError(self._brokers.kafka.KafkaError._TIMED_OUT))
             return Bounds(*low_high)
 
-        return self._brokers.ask(f"asking for the bounds of {topic}/{partition}", request, gone=lambda: self._gone(topic, partition))
+        return self._ask(f"asking for the bounds of {topic}/{partition}", request, topic, partition)
 
     def offset_at(self, topic: str, partition: int, timestamp: int) -> int | None:
         """The first offset at or after a time, None when there is none."""
         place = self._brokers.kafka.TopicPartition(topic, partition, timestamp)
 
         def request() -> int | None:
-            (found,) = self._consumer.offsets_for_times([place], timeout=self._brokers.timeout)
+            (found,) = self._consumer.offsets_for_times([place], timeout=self._brokers.patience)
             if found.error is not None:
                 raise self._brokers.kafka.KafkaException(found.error)
             return None if found.offset < 0 else int(found.offset)
 
-        return self._brokers.ask(f"searching {topic}/{partition} by time", request, gone=lambda: self._gone(topic, partition))
+        return self._ask(f"searching {topic}/{partition} by time", request, topic, partition)
+
+    def _ask(self, what: str, request: Callable[[], T], topic: str, partition: int) -> T:
+        return self._brokers.ask(what, request, gone=lambda: self._gone(topic, partition), renew=self._renew)
+
+    def _renew(self) -> None:
+        self._consumer.close()
+        self._consumer = self._make()
 
     def begin(self, topic: str, partition: int, start: int) -> None:
         """Read this partition from `start` on."""
@@ -141,7 +151,7 @@ class Readers:
                 raise closed()
             reader = self._idle.pop() if self._idle else None
         if reader is None:
-            reader = Reader(self._brokers, self._brokers.consumer(wait_ms=self._wait_ms, ahead=self._ahead), self._gone)
+            reader = Reader(self._brokers, lambda: self._brokers.consumer(wait_ms=self._wait_ms, ahead=self._ahead), self._gone)
         kept = False
         try:
             yield reader

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -15,10 +15,15 @@ from headwater.log.record import Topic, TopicSettings, check_partitions, check_t
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from confluent_kafka.admin import AdminClient
+
+T = TypeVar("T")
+
 SMALLEST_SEGMENT = 1 << 20  # Kafka 4 refuses less
 FRAMING = 1024  # bytes that a record may take on a broker beyond its own: batch head, lengths, our headers
 FOREVER = (1 << 63) - 1
 _PAUSE = 0.02
+_LOOKS = 10
 
 
 class Topics:
@@ -67,7 +72,7 @@ class Topics:
         return topic
 
     def all(self) -> list[Topic]:
-        listed = self._brokers.ask("listing topics", lambda: self._admin.list_topics(timeout=self._brokers.timeout))
+        listed = self._ask("listing topics", lambda admin: admin.list_topics(timeout=self._brokers.patience))
         names = sorted(name for name, found in listed.topics.items() if found.error is None)
         return [topic for topic in self._described(names) if topic is not None]
 
@@ -75,11 +80,15 @@ class Topics:
         """Returns when the topic is gone, not when its end was decided: a topic created at once under its name must be another one."""
         old = self.get(name)
 
-        def request() -> None:
-            (future,) = self._admin.delete_topics([name], operation_timeout=self._brokers.timeout).values()
-            future.result()
+        def request(admin: AdminClient) -> None:
+            (future,) = admin.delete_topics([name], **self._in_time()).values()
+            try:
+                future.result()
+            except self._brokers.kafka.KafkaException as raised:
+                if raised.args[0].name() not in GONE:  # gone by an earlier try whose answer was lost, or by somebody else's
+                    raise
 
-        self._brokers.ask(f"deleting the topic {name}", request, gone=lambda: self._raise_unless_there(name))
+        self._ask(f"deleting the topic {name}", request)
         self.forget(name)
         deadline = self._brokers.deadline()
         while (now := self._find(name)) is not None and now.generation == old.generation:
@@ -92,19 +101,43 @@ class Topics:
         """Let go of the records below `offset`, which the partition holds; return the new start."""
         place = self._brokers.kafka.TopicPartition(name, partition, offset)
 
-        def request() -> int:
-            (future,) = self._admin.delete_records([place], request_timeout=self._brokers.timeout).values()
+        def request(admin: AdminClient) -> int:
+            (future,) = admin.delete_records([place], request_timeout=self._brokers.patience).values()
             return int(future.result().low_watermark)
 
-        return self._brokers.ask(f"deleting records of {name}/{partition}", request, gone=lambda: self._raise_unless_there(name))
+        return self._ask(f"deleting records of {name}/{partition}", request, gone=lambda: self.confirm(name, partition))
 
     def forget(self, name: str) -> None:
         """Look again before the next use."""
         with self._lock:
             self._known.pop(name, None)
 
-    def _raise_unless_there(self, name: str) -> None:
-        self.get(name)
+    def _in_time(self) -> dict[str, float]:
+        return {"request_timeout": self._brokers.patience, "operation_timeout": self._brokers.patience}
+
+    def confirm(self, name: str, partition: int) -> None:
+        """A broker says that there is no such partition. Raises if that is so.
+
+        One broker may know of a new topic later than another: what was there a moment ago is given up when several looks do not find it.
+        """
+        looks = _LOOKS if name in self._known else 1
+        for left in reversed(range(looks)):
+            self.forget(name)
+            try:
+                self.place(name, partition)
+            except (UnknownTopic, UnknownPartition):
+                if not left:
+                    raise
+                self._brokers.clock.wait(self._brokers.closing, _PAUSE)
+            else:
+                return
+
+    def _ask(self, what: str, request: Callable[[AdminClient], T], *, gone: Callable[[], None] | None = None) -> T:
+        # The request holds its client until it is answered: one that is replaced meanwhile must not be freed under it.
+        return self._brokers.ask(what, lambda: _held(self._admin, request), gone=gone, renew=self._renew)
+
+    def _renew(self) -> None:
+        self._admin = self._brokers.admin()
 
     def _find(self, name: str) -> Topic | None:
         return self._described([name])[0] if name else None
@@ -112,16 +145,16 @@ class Topics:
     def _described(self, names: list[str]) -> list[Topic | None]:
         if not names:
             return []
-        kafka, timeout = self._brokers.kafka, self._brokers.timeout
+        kafka, patience = self._brokers.kafka, self._brokers.patience
         resource = kafka.admin.ConfigResource
 
-        def request() -> list[Topic | None]:
-            described = self._admin.describe_topics(kafka.TopicCollection(names), request_timeout=timeout)
+        def request(admin: AdminClient) -> list[Topic | None]:
+            described = admin.describe_topics(kafka.TopicCollection(names), request_timeout=patience)
             resources = {name: resource(resource.Type.TOPIC, name) for name in names}
-            configs = self._admin.describe_configs(list(resources.values()), request_timeout=timeout)
+            configs = admin.describe_configs(list(resources.values()), request_timeout=patience)
             return [self._topic(name, described[name], configs[resources[name]]) for name in names]
 
-        found = self._brokers.ask("describing topics", request)
+        found = self._ask("describing topics", request)
         with self._lock:
             for name, topic in zip(names, found, strict=True):
                 if topic is None:
@@ -148,15 +181,15 @@ class Topics:
             name, num_partitions=partitions, replication_factor=copies, config=configs_of(settings, copies)
         )
 
-        def request() -> None:
-            (future,) = self._admin.create_topics([new], operation_timeout=self._brokers.timeout).values()
+        def request(admin: AdminClient) -> None:
+            (future,) = admin.create_topics([new], **self._in_time()).values()
             try:
                 future.result()
             except self._brokers.kafka.KafkaException as raised:
                 if raised.args[0].name() != "TOPIC_ALREADY_EXISTS":  # somebody was quicker, or our first try was: compared by the caller
                     raise
 
-        self._brokers.ask(f"creating the topic {name}", request)
+        self._ask(f"creating the topic {name}", request)
 
     def _appeared(self, name: str) -> Topic:
         deadline = self._brokers.deadline()
@@ -169,13 +202,18 @@ class Topics:
     def _copies(self) -> int:
         if self._replication:
             return self._replication
-        described = self._brokers.ask("describing the cluster", lambda: self._admin.describe_cluster().result())
+        patience = self._brokers.patience
+        described = self._ask("describing the cluster", lambda admin: admin.describe_cluster(request_timeout=patience).result())
         return 3 if len(described.nodes) >= 3 else 1
 
 
+def _held(admin: AdminClient, request: Callable[[AdminClient], T]) -> T:
+    return request(admin)
+
+
 def held(settings: TopicSettings) -> TopicSettings:
-    """The settings as Kafka can keep them: a segment of at least 1 MiB. A topic shows these, not what was asked for."""
-    return msgspec.structs.replace(settings, segment=max(settings.segment, SMALLEST_SEGMENT))
+    """The settings as Kafka can keep them: a segment has at least 1 MiB, and room for the largest record. A topic shows these."""
+    return msgspec.structs.replace(settings, segment=max(settings.segment, SMALLEST_SEGMENT, settings.max_record + FRAMING))
 
 
 def configs_of(settings: TopicSettings, copies: int) -> dict[str, str]:

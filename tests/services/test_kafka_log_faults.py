@@ -1,0 +1,159 @@
+"""The Kafka engine while brokers die, hang and come back. Each test has brokers of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from tools.services.private import PrivateServers
+from tools.services.running import Running
+
+from headwater.core.errors import Fenced, OutcomeUnknown, Timeout, Unreachable
+from headwater.log import Record
+from headwater.log.kafka import KafkaLog
+from headwater.testing.log_ground import PATIENCE, at, counted, everything, fresh, numbered
+
+pytestmark = pytest.mark.service("kafka")
+
+
+class Appending:
+    """A thread that appends numbered records one batch after the other, and remembers which were acknowledged."""
+
+    def __init__(self, append: Callable[[list[Record]], object]) -> None:
+        self._append = append
+        self._stop = threading.Event()
+        self.acknowledged: dict[int, bytes] = {}  # offset to value
+        self.unsure: list[Exception] = []
+        self.failure: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        try:
+            while not self._stop.is_set():
+                records = [Record(b"k", b"%d" % (number + n), timestamp=1) for n in range(5)]
+                number += 5
+                try:
+                    offsets = self._append(records)
+                except (OutcomeUnknown, Timeout, Unreachable) as error:
+                    self.unsure.append(error)
+                    continue
+                for offset, record in zip(offsets, records, strict=True):  # type: ignore[call-overload]
+                    self.acknowledged[offset] = record.value or b""
+        except BaseException as error:
+            self.failure = error
+
+    def more(self, count: int = 50) -> None:
+        """Wait until so many more records are acknowledged."""
+        wanted = len(self.acknowledged) + count
+        wait_for(lambda: len(self.acknowledged) >= wanted or self.failure is not None)
+        assert self.failure is None, self.failure
+
+    def stop(self) -> None:
+        self._stop.set()
+        self.thread.join(PATIENCE)
+        assert not self.thread.is_alive()
+        assert self.failure is None, self.failure
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 2 * PATIENCE) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it has not happened in time"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def broker(private_servers: PrivateServers) -> Running:
+    return private_servers.up("kafka")
+
+
+@pytest.fixture
+def log(broker: Running) -> Iterator[KafkaLog]:
+    with KafkaLog(broker.kafka, timeout=8.0) as log:
+        yield log
+
+
+def test_a_killed_broker_loses_nothing_that_was_acknowledged(broker: Running, log: KafkaLog) -> None:
+    topic = log.create_topic(fresh("topic"), partitions=2).name
+    writer = log.claim(topic, 1)
+    plain, owned = Appending(lambda records: log.append(topic, 0, records)), Appending(writer.append)
+    plain.more(), owned.more()
+    broker.kill("broker-1")
+    with pytest.raises(Unreachable, match=broker.kafka) as unreachable:
+        KafkaLog(broker.kafka, timeout=1.0).topics()
+    assert "doctor" in unreachable.value.hint
+    broker.restart("broker-1")
+    plain.more(), owned.more()  # the same log and the same writer go on
+    plain.stop(), owned.stop()
+    for number, appending in enumerate((plain, owned)):
+        there = {record.offset: record.value for record in everything(log, topic, number)}
+        assert {offset: there.get(offset) for offset in appending.acknowledged} == appending.acknowledged
+        in_order = [int(appending.acknowledged[offset]) for offset in sorted(appending.acknowledged)]
+        assert in_order == sorted(in_order)
+    counts = {record.offset for record in counted(log, topic, 1)}
+    assert owned.acknowledged.keys() <= counts
+    log.claim(topic, 1)
+    with pytest.raises(Fenced):
+        writer.append(numbered(1))
+
+
+def test_what_is_left_of_an_append_that_was_given_up_is_its_beginning(broker: Running, log: KafkaLog) -> None:
+    """The broker hangs for longer than an append waits, then goes on with what it still has in its buffers."""
+    topic = log.create_topic(fresh("topic")).name
+    log.append(topic, 0, numbered(1))
+    pid = broker.pid("broker-1")
+    assert pid is not None
+    large = [Record(b"%d" % n, b"x" * 1000, timestamp=1) for n in range(20_000)]  # twenty requests
+    outcomes: list[Exception] = []
+
+    def append() -> None:
+        try:
+            log.append(topic, 0, large)
+        except OutcomeUnknown as error:
+            outcomes.append(error)
+
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        appending = threading.Thread(target=append)
+        appending.start()
+        appending.join(PATIENCE)
+        assert not appending.is_alive()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert len(outcomes) == 1, "the append can have been neither acknowledged nor refused"
+    last = log.append(topic, 0, [Record(b"last", b"", timestamp=1)])[0]  # the same log goes on
+    records = everything(log, topic)
+    assert records[-1].offset == last
+    assert [record.key for record in records[1:-1]] == [record.key for record in large[: len(records) - 2]]
+
+
+def test_three_brokers_keep_three_copies_and_go_on_with_two(private_servers: PrivateServers) -> None:
+    cluster = private_servers.up("kafka", brokers=3)
+    with KafkaLog(cluster.kafka, timeout=20.0) as log:
+        topic = log.create_topic(fresh("topic"), partitions=3).name
+        admin = AdminClient({"bootstrap.servers": cluster.kafka})
+        found = admin.list_topics(topic, PATIENCE).topics[topic]
+        assert [len(partition.replicas) for partition in found.partitions.values()] == [3, 3, 3]
+        writer = log.claim(topic, 2)
+        ways = [lambda records, n=n: log.append(topic, n, records) for n in (0, 1)]
+        all_of_them = [*(Appending(way) for way in ways), Appending(writer.append)]
+        for appending in all_of_them:
+            appending.more()
+        cluster.kill("broker-2")
+        for appending in all_of_them:
+            appending.more(200)
+            appending.stop()
+        for number, appending in enumerate(all_of_them):
+            there = {record.offset: record.value for record in everything(log, topic, number)}
+            assert {offset: there.get(offset) for offset in appending.acknowledged} == appending.acknowledged
+        again = log.claim(topic, 2)
+        assert again.epoch > writer.epoch
+        offsets = again.append(numbered(2))
+        assert counted(log, topic, 2)[-2:] == at(numbered(2), offsets)
