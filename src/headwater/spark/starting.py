@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from headwater.core.errors import HeadwaterError, Unavailable, Unsupported
+from headwater.core.errors import Conflict, HeadwaterError, Unavailable, Unsupported
 from headwater.core.settings import Spark
 from headwater.spark.java import Java, cache_folder, find_java
 from headwater.spark.warm import QUICK, Archive, archive_for, make_at_exit
@@ -39,21 +39,24 @@ def session(
     metrics: SparkMetrics | None = None,
     env: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Start Spark, or return this process's session if there is one. Takes seconds: never call it inside a request.
+    """Start Spark, or return this process's session: a process can have only one. Takes seconds: never call it inside a request.
 
     `quiet` sends what Java, Spark and the code inside local tasks print to `log_file()`. `archive`: with "auto" an archive of Spark's
     classes is used if there is one and made after this process has ended if not; "use" never makes one, "none" does not look. Ctrl-C
     stays with whoever handled it before.
 
-    Errors: `Unavailable` when there is no Java, or when Spark does not start; the hint names the log file.
+    Errors: `Unavailable` when there is no Java, or when Spark does not start; the hint names the log file. `Conflict` when this process
+    has a session on another master than the settings name.
     """
     from pyspark.sql import SparkSession
 
-    settings = settings or Spark()
+    given, settings = settings is not None, settings or Spark()
     env = os.environ if env is None else env
     if settings.remote:
         raise Unsupported("Sessions over Spark Connect are not offered.", hint="Remove the setting spark.remote, and set spark.master.")
     running = SparkSession.getActiveSession()
+    if running is not None and given and running.sparkContext.master != _master(settings):
+        raise Conflict(f"This process has a Spark session on {running.sparkContext.master}.", hint="Stop it before starting another one.")
     if running is None:
         java = find_java(env)
         log = log_file(env) if quiet else None
@@ -64,8 +67,8 @@ def session(
         except Unavailable as problem:
             if used is None:
                 raise
-            used.reject(str(problem))  # an archive may cost its gain, never the session
             running = _start(java, conf(settings, name=name, log=log), log)
+            used.reject(str(problem))  # it started without: an archive may cost its gain, never the session
         if warm and archive == "auto" and warm.wanted:
             make_at_exit()
     if metrics is not None:
@@ -92,7 +95,7 @@ def attach(session: SparkSession) -> None:
 
 def conf(settings: Spark, *, name: str, archive: Archive | None = None, log: Path | None = None) -> dict[str, str]:
     """Spark's settings for a session: ours, then those of `[spark.conf]` over them; Java options are joined, the user's last."""
-    local = _LOCAL.fullmatch(settings.master)
+    master = _master(settings)
     options = list(QUICK)
     if archive is not None:
         archive.touch()
@@ -101,7 +104,7 @@ def conf(settings: Spark, *, name: str, archive: Archive | None = None, log: Pat
         options += [f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}", f"-Dheadwater.spark.log={log}"]
     chosen = {
         "spark.app.name": name,
-        "spark.master": f"local[{local[1] or 1},{ATTEMPTS}]" if local else settings.master,
+        "spark.master": master,
         "spark.driver.memory": f"{settings.driver_memory >> 20}m",
         "spark.pyspark.python": sys.executable,
         "spark.ui.enabled": "false",
@@ -110,14 +113,14 @@ def conf(settings: Spark, *, name: str, archive: Archive | None = None, log: Pat
         "spark.python.task.killTimeout": "200ms",  # by default a cancelled task's worker goes on for two seconds
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     }
-    if local:
+    if master.startswith("local["):
         chosen |= {
             "spark.driver.host": "127.0.0.1",  # the machine's name may not resolve, or may move with its network
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(max(4, 2 * (os.cpu_count() or 1))),
         }
-    given = dict(settings.conf)
-    options += [given.pop(JAVA_OPTIONS)] if JAVA_OPTIONS in given else []
+    given = {key: value for key, value in settings.conf.items() if key not in ("spark.master", JAVA_OPTIONS)}
+    options += [settings.conf[JAVA_OPTIONS]] if JAVA_OPTIONS in settings.conf else []
     return chosen | given | {JAVA_OPTIONS: " ".join(options)}
 
 
@@ -139,6 +142,12 @@ def _start(java: Java, chosen: Mapping[str, str], log: Path | None) -> SparkSess
             said = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
             hint = f"See {log}, and run `headwater doctor`." if log else "Run `headwater doctor`."
             raise Unavailable(f"Spark did not start: {said}", hint=hint) from problem
+
+
+def _master(settings: Spark) -> str:
+    asked = settings.conf.get("spark.master", settings.master)
+    local = _LOCAL.fullmatch(asked)
+    return f"local[{local[1] or 1},{ATTEMPTS}]" if local else asked
 
 
 def log_file(env: Mapping[str, str] | None = None) -> Path:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headwater.core.errors import Unsupported
+from headwater.core.errors import Conflict, Unsupported
 from headwater.core.metrics import Metrics
 from headwater.core.settings import Passed, Spark
 from headwater.spark import session, stop
@@ -79,7 +79,9 @@ def test_the_log_is_kept_with_what_can_be_made_again(tmp_path: Path) -> None:
 @pytest.mark.spark
 class TestSession:
     def test_this_process_has_one(self, spark: SparkSession) -> None:
-        assert session(Spark(master="local[7]")) is spark
+        assert session() is session(Spark(master="local[2]")) is spark
+        with pytest.raises(Conflict, match=r"session on local\[2,4\]"):
+            session(Spark(master="local[7]"))
 
     def test_a_worker_is_this_python(self, spark: SparkSession) -> None:
         def which(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -99,9 +101,9 @@ class TestSession:
     def test_ctrl_c_is_not_taken(self, spark: SparkSession) -> None:
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
-    def test_it_can_be_stopped_and_started_again(self) -> None:
+    def test_it_can_be_stopped_and_started_again(self, spark: SparkSession) -> None:
         metrics = Metrics()
-        again = session(Spark(master="local[1]"), archive="use", metrics=metrics.spark)
+        again = session(metrics=metrics.spark)
         assert metrics.spark.session_up
         stop(again, metrics=metrics.spark)
         assert b"headwater_spark_session_up 0.0" in metrics.render()
