@@ -19,6 +19,8 @@ import pyarrow as pa
 from pyspark import BarrierTaskContext
 from pyspark.sql import SparkSession
 
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 def work(batches):
     BarrierTaskContext.get().barrier()
     for batch in batches:
@@ -27,6 +29,8 @@ def work(batches):
 spark = (
     SparkSession.builder.master(sys.argv[1])
     .config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
+    .config("spark.scheduler.barrier.maxConcurrentTasksCheck.interval", "1s")  # 15 s by default, if a worker was a moment late
+    .config("spark.driver.extraJavaOptions", QUICK).config("spark.executor.extraJavaOptions", QUICK)
     .config("spark.executor.memory", "512m").config("spark.driver.memory", "512m").config("spark.driver.host", "127.0.0.1")
     .getOrCreate()
 )
