@@ -19,6 +19,7 @@ from bench.callers import callers
 from bench.case import Benchmark, Skipped
 from bench.checks import check
 from bench.compactions import compaction
+from bench.kafka import kafka
 from bench.place import Place
 from bench.processes import processes
 from bench.reopening import reopen
@@ -26,6 +27,7 @@ from bench.report import as_json, line, table
 from bench.rounds import Measured, measure
 from bench.scans import scan
 from bench.sizes import FULL, QUICK, Sizes
+from bench.spark import spark
 
 RESULTS = Path(__file__).with_name("results")
 BENCHMARKS: dict[str, Benchmark] = {
@@ -37,6 +39,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "check": check,
     "reopen": reopen,
     "compaction": compaction,
+    "kafka": kafka,
+    "spark": spark,
 }
 
 
@@ -47,9 +51,9 @@ def main(words: Sequence[str] | None = None, *, sizes: Sizes | None = None, out:
     asked.dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="run-", dir=asked.dir) as folder:
         place = Place(Path(folder))
-        start = machine.moment(place.folder)
+        start = machine.moment(place.folder, sizes.probes)
         found = run(asked.names or list(BENCHMARKS), place, sizes, say)
-        facts = {**machine.facts(), "start": start, "end": machine.moment(place.folder)}
+        facts = {**machine.facts(), "start": start, "end": machine.moment(place.folder, sizes.probes)}
     if asked.json == "-":
         json.dump(as_json(found, size=sizes.name, machine=facts), out, indent=1)
         out.write("\n")

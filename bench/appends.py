@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from bench import mark
 from bench.case import Case, Sample, Side, Skipped
@@ -20,14 +21,14 @@ def append(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
         batch = records(per_sync)
         # The floor's file lies in the log's folder: the same disk, the same file system.
         with place.log("append") as log, BareWrites(log.data / "bare", encoded(per_sync)) as bare:
-            yield _case(sizes, f"append {per_sync}", per_sync, lambda log=log, batch=batch: log.append(TOPIC, 0, batch), bare)
+            yield _case(sizes, f"append {per_sync}", per_sync, partial(log.append, TOPIC, 0, batch), bare)
     batch, count = records(1), sizes.appends[1] * 5
     with place.log("own", files=Unsynced()) as log, BareWrites(log.data / "bare", encoded(1), synced=False) as bare:
         yield Case(
             "append 1, unsynced",
             "append",
-            Side("log.append", lambda: appends(lambda: log.append(TOPIC, 0, batch), count)),
-            Side("os.write", lambda: bare.round(count)),
+            Side("log.append", partial(appends, partial(log.append, TOPIC, 0, batch), count)),
+            Side("os.write", partial(bare.round, count)),
             mark.own_time(20e-6),
             shown="time",
             rounds=sizes.turns,
@@ -38,7 +39,7 @@ def append_arrow(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
     """1000 records per sync, given as columns."""
     rows = columns(0, 1000)
     with place.log("append-arrow") as log, BareWrites(log.data / "bare", encoded(1000)) as bare:
-        yield _case(sizes, "append_arrow 1000", 1000, lambda: log.append_arrow(TOPIC, 0, rows), bare)
+        yield _case(sizes, "append_arrow 1000", 1000, partial(log.append_arrow, TOPIC, 0, rows), bare)
 
 
 def _case(sizes: Sizes, name: str, per_sync: int, call: Callable[[], object], bare: BareWrites) -> Case:
@@ -46,8 +47,8 @@ def _case(sizes: Sizes, name: str, per_sync: int, call: Callable[[], object], ba
     return Case(
         name,
         "record",
-        Side("log.append", lambda: appends(call, count, per_sync)),
-        Side("os.write + fdatasync", lambda: bare.round(count, per_sync)),
+        Side("log.append", partial(appends, call, count, per_sync)),
+        Side("os.write + fdatasync", partial(bare.round, count, per_sync)),
         _MARKS.get(per_sync),
         rounds=sizes.turns,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from bench import mark
@@ -11,6 +12,7 @@ from bench.floor import bare_read
 from bench.place import TOPIC, Place, segments
 from bench.sizes import Sizes
 from headwater.core.errors import Differs
+from headwater.log.check import Checked
 from headwater.log.check import check as check_partition
 from headwater.log.embedded import EmbeddedLog
 
@@ -22,23 +24,27 @@ def check(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
             yield Case(
                 f"check, batches of {per_batch}",
                 "byte",
-                Side("log check", timed(lambda folder=folder: _check(folder, sizes.records)[1])),
-                Side("read() + crc32c", timed(lambda folder=folder: bare_read(segments(folder), summed=True))),
+                Side("log check", timed(partial(_bytes, folder, sizes.records))),
+                Side("read() + crc32c", timed(partial(bare_read, segments(folder), summed=True))),
                 mark.rate(0.5e9, "≥ 0.5 GB/s"),
             )
     with place.filled(sizes.records, per_batch=1) as folder:
         yield Case(
             "check, batches of 1",
             "batch",
-            Side("log check", timed(lambda: _check(folder, sizes.records)[0])),
+            Side("log check", timed(lambda: _check(folder, sizes.records).records)),
             Side("read() + crc32c", timed(lambda: bare_read(segments(folder), summed=True) and sizes.records)),
             mark.rate(1e6, "≥ 1 M batches/s"),
         )
 
 
-def _check(folder: Path, expected: int) -> tuple[int, int]:
+def _bytes(folder: Path, expected: int) -> int:
+    return _check(folder, expected).bytes
+
+
+def _check(folder: Path, expected: int) -> Checked:
     with EmbeddedLog(folder, read_only=True) as log:
         found = check_partition(log.reader(TOPIC, 0))
     if found.damage or found.records != expected:
         raise Differs(f"{found.records} records of {expected} are right.", hint=f"Look at {found.damage}.")
-    return found.records, found.bytes
+    return found

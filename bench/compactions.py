@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from bench.case import Case, Sample, Side, Skipped
@@ -25,8 +26,8 @@ def compaction(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
             yield Case(
                 f"compact, each key {times} ×" if times > 1 else "compact, nothing to remove",
                 "record",
-                Side("log.compact", lambda folder=folder: _compact(place, folder)),
-                Side("copy + fsync", lambda folder=folder: _copy(place, folder, sizes.records)),
+                Side("log.compact", partial(_compact, place, folder)),
+                Side("copy + fsync", partial(_copy, place, folder, sizes.records)),
                 rounds=sizes.few,
             )
 

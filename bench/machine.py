@@ -24,12 +24,12 @@ def facts() -> dict[str, object]:
     }
 
 
-def moment(folder: Path) -> dict[str, object]:
+def moment(folder: Path, probes: int) -> dict[str, object]:
     """What does: taken at the start and at the end."""
-    return {"load_average": list(os.getloadavg()), "sync_p50_us": round(sync_p50(folder) * 1e6, 1)}
+    return {"load_average": list(os.getloadavg()), "sync_p50_us": round(sync_p50(folder, probes) * 1e6, 1)}
 
 
-def sync_p50(folder: Path, count: int = 200) -> float:
+def sync_p50(folder: Path, count: int) -> float:
     """Seconds that writing and syncing 4 KiB at the end of a file takes, in the middle."""
     path = folder / "sync-probe"
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -6,6 +6,7 @@ import multiprocessing
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Literal
@@ -27,8 +28,8 @@ def processes(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
             case = Case(
                 f"processes {count}",
                 "record",
-                Side("log.append 100", lambda team=team: team.round("ours", sizes.batches)),
-                Side("os.write + fdatasync", lambda team=team: team.round("floor", sizes.batches)),
+                Side("log.append 100", partial(team.round, "ours", sizes.batches)),
+                Side("os.write + fdatasync", partial(team.round, "floor", sizes.batches)),
             )
             yield case
             case.notes["slowest to fastest process"] = team.fairness

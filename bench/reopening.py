@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -23,20 +24,20 @@ def reopen(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
     """From opening to the first acknowledged append, with a small and with a large log, against opening it after a clean close."""
     for name, count in (("small", sizes.load), ("large", sizes.large)):
         with place.filled(count, per_batch=50_000) as folder:
-            notes: dict[str, object] = {"records before": count, "unclean opens": (opens := list[str]())}
+            kills: list[int] = []
             yield Case(
                 f"reopen after kill -9, {name} log",
                 "open",
-                Side("after kill -9", lambda folder=folder, opens=opens: _after_kill(folder, sizes.load, opens.append)),
-                Side("after a clean close", lambda folder=folder: _open(folder, 0)),
+                Side("after kill -9", partial(_after_kill, folder, sizes.load, kills)),
+                Side("after a clean close", partial(_open, folder, 0)),
                 _MARK,
                 shown="time",
                 rounds=sizes.few,
-                notes=notes,
+                notes={"records at first": count, "acknowledged before each kill": kills},
             )
 
 
-def _after_kill(folder: Path, load: int, say: Callable[[str], None]) -> Sample:
+def _after_kill(folder: Path, load: int, kills: list[int]) -> Sample:
     """Let a process append as fast as it can, kill it, and time the next opening. What it had been promised must be there."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -56,7 +57,7 @@ def _after_kill(folder: Path, load: int, say: Callable[[str], None]) -> Sample:
             acknowledged = ours.recv()
     except EOFError:
         pass
-    say(f"{acknowledged} acknowledged")
+    kills.append(acknowledged)
     return _open(folder, acknowledged)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from bench import mark
@@ -21,10 +22,10 @@ def scan(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
     for per_batch in (1000, 1):
         with place.filled(sizes.records, per_batch=per_batch) as folder:
             files, suffix = segments(folder), "" if per_batch > 1 else ", batches of 1"
-            floor = Side("read()", timed(lambda files=files: _floor(files, sizes.records)))
-            arrow = Side("log.scan", timed(lambda folder=folder: scan_arrow(folder, sizes.records)))
+            floor = Side("read()", timed(partial(_floor, files, sizes.records)))
+            arrow = Side("log.scan", timed(partial(scan_arrow, folder, sizes.records)))
             yield Case(f"scan to Arrow{suffix}", "record", arrow, floor, _MARK if per_batch > 1 else None)
-            plain = Side("log.read, 1000 at a time", timed(lambda folder=folder: read_records(folder, sizes.records)))
+            plain = Side("log.read, 1000 at a time", timed(partial(read_records, folder, sizes.records)))
             yield Case(f"read records{suffix}", "record", plain, floor, rounds=sizes.few)
 
 

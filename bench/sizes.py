@@ -10,6 +10,7 @@ class Sizes:
     """Counts of one run. `full` is what marks are judged by; `quick` shows the order of magnitude; tests use smaller ones yet."""
 
     name: str
+    probes: int  # syncs that tell how fast the disk is
     rounds: int
     turns: int  # rounds of short work on the disk: many short ones see the same moods of the disk on both sides
     appends: dict[int, int]  # records per sync → syncs per round
@@ -24,11 +25,12 @@ class Sizes:
     @property
     def few(self) -> int:
         """Rounds of what takes long."""
-        return max(2, self.rounds // 2)
+        return max(1, self.rounds // 2)
 
 
 FULL = Sizes(
     name="full",
+    probes=200,
     rounds=15,
     turns=50,
     appends={1: 100, 10: 80, 100: 60, 1000: 20},
@@ -42,6 +44,7 @@ FULL = Sizes(
 )
 QUICK = Sizes(
     name="quick",
+    probes=100,
     rounds=5,
     turns=11,
     appends={1: 100, 10: 80, 100: 60, 1000: 20},
@@ -55,7 +58,8 @@ QUICK = Sizes(
 )
 TINY = Sizes(
     name="tiny",
-    rounds=2,
+    probes=5,
+    rounds=1,
     turns=2,
     appends={1: 3, 10: 2, 100: 2, 1000: 1},
     callers=40,

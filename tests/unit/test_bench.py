@@ -1,0 +1,123 @@
+"""Every benchmark that needs no server runs, gives a ratio and writes valid JSON. How fast anything was is never asserted."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench.__main__ import BENCHMARKS, main
+from bench.case import Case, Sample, Side
+from bench.floor import BareWrites, bare_read
+from bench.mark import Mark, own_time, rate, ratio, ratio_on_slow_disks, time
+from bench.report import shown
+from bench.rounds import Measured, Spread, measure
+from bench.sizes import TINY
+
+SERVERLESS = sorted(set(BENCHMARKS) - {"kafka", "spark"})
+
+
+def run(folder: Path, *words: str) -> tuple[dict[str, Any], str]:
+    """What a tiny run writes: the JSON, and what it says."""
+    out, said = io.StringIO(), io.StringIO()
+    assert main([*words, "--json", "-", "--dir", str(folder)], sizes=TINY, out=out, say=said) == 0
+    return json.loads(out.getvalue()), said.getvalue()
+
+
+@pytest.mark.parametrize("name", SERVERLESS)
+def test_it_runs_and_gives_ratios_and_json(name: str, tmp_path: Path) -> None:
+    found, said = run(tmp_path, name)
+    assert found["cases"]
+    assert not found["skipped"]
+    for case in found["cases"]:
+        samples = zip(case["ours"]["samples"], case["floor"]["samples"], strict=True)
+        ratios = sorted(a["amount"] / a["seconds"] / (b["amount"] / b["seconds"]) for a, b in samples)
+        assert case["ratio"]["low"] == pytest.approx(ratios[0])
+        assert case["ratio"]["high"] == pytest.approx(ratios[-1])
+        assert ratios[0] > 0
+        assert case["name"] in said
+    assert re.search(r"\d\.\d\d \[\d+\.\d\d\.\.\d+\.\d\d\]", said)
+    assert {"cores", "python", "start", "end"} <= set(found["machine"])
+    for moment in ("start", "end"):
+        assert found["machine"][moment]["sync_p50_us"] > 0
+        assert len(found["machine"][moment]["load_average"]) == 3
+    assert not list(tmp_path.iterdir()), "a run leaves nothing but what it was asked to write"
+
+
+def test_without_json_a_file_is_written_and_the_table_printed(tmp_path: Path) -> None:
+    out = io.StringIO()
+    main(["check", "--dir", str(tmp_path)], sizes=TINY, out=out, say=io.StringIO())
+    (written,) = tmp_path.glob("*.json")
+    names = [case["name"] for case in json.loads(written.read_text())["cases"]]
+    assert names
+    assert all(name in out.getvalue() for name in names)
+
+
+def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["apend"])
+    assert stopped.value.code == 2
+    assert "append" in capsys.readouterr().err
+
+
+def test_sides_take_turns_and_the_first_changes() -> None:
+    order: list[str] = []
+
+    def side(name: str) -> Side:
+        def run() -> Sample:
+            order.append(name)
+            return Sample(len(order), 1.0)
+
+        return Side(name, run)
+
+    found = measure(Case("turns", "turn", side("ours"), side("floor")), 3)
+    assert order == ["ours", "floor", "floor", "ours", "ours", "floor", "floor", "ours"]
+    assert [sample.amount for sample in found.ours] == [4, 5, 8], "the warming round is not among the samples"
+    assert [sample.amount for sample in found.floor] == [3, 6, 7]
+
+
+def measured(ours: list[float], floor: list[float], mark: Mark | None = None) -> Measured:
+    nothing = Side("", lambda: Sample(1, 1))
+    case = Case("case", "record", nothing, nothing, mark)
+    return Measured(case, [Sample(one, 1.0) for one in ours], [Sample(one, 1.0) for one in floor], 0.0)
+
+
+def test_a_ratio_is_taken_pair_by_pair() -> None:
+    assert measured([10, 200, 30], [20, 400, 30]).ratio == Spread(0.5, 0.5, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("mark", "ours", "floor", "met"),
+    [
+        (ratio(0.3), 30, 100, True),
+        (ratio(0.3), 29, 100, False),
+        (ratio_on_slow_disks(0.8, 0.0002), 3200, 4000, True),
+        (ratio_on_slow_disks(0.8, 0.0002), 3100, 4000, False),
+        (ratio_on_slow_disks(0.8, 0.0002), 3100, 6000, None),
+        (rate(100, ""), 100, 1, True),
+        (rate(100, ""), 99, 1, False),
+        (time(1.0, ""), 1.1, 9, True),
+        (time(1.0, ""), 0.9, 9, False),
+        (own_time(20e-6), 40_000, 200_000, True),
+        (own_time(20e-6), 39_000, 200_000, False),
+        (None, 1, 1, None),
+    ],
+)
+def test_marks(mark: Mark | None, ours: float, floor: float, met: bool | None) -> None:
+    assert measured([ours] * 3, [floor] * 3, mark).met is met
+
+
+def test_figures_read_well() -> None:
+    nothing = Side("", lambda: Sample(1, 1))
+    assert shown(Case("", "record", nothing, nothing), Spread(2_500_000, 900, 3e9)) == "2.5 M records/s [900..3 G]"
+    assert shown(Case("", "open", nothing, nothing, shown="time"), Spread(50, 2, 40_000)) == "20 ms [25 µs..500 ms]"
+
+
+def test_the_floor_writes_and_reads_every_byte(tmp_path: Path) -> None:
+    with BareWrites(tmp_path / "bare", 100) as bare:
+        assert bare.round(7, 3).amount == 21
+    assert (tmp_path / "bare").stat().st_size == 700
+    assert bare_read([tmp_path / "bare"], chunk=64) == bare_read([tmp_path / "bare"], summed=True) == 700
