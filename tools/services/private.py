@@ -28,7 +28,7 @@ class PrivateServers:
         return up(*kinds, brokers=brokers, run=self.run, kept=False, say=self._say)
 
     def close(self) -> None:
-        down(run=self.run, say=self._say)
+        down(run=self.run, clear=True, say=self._say)
         shutil.rmtree(self.run, ignore_errors=True)
 
 
@@ -41,7 +41,7 @@ def sweep(place: Place | None = None, say: Say = say_on_stderr) -> int:
         except (FileNotFoundError, msgspec.DecodeError):
             continue  # just coming, or just going
         if not alive:
-            down(run=owner.parent, say=say)
+            down(run=owner.parent, clear=True, say=say)
             shutil.rmtree(owner.parent, ignore_errors=True)
             gone += 1
     return gone

@@ -51,12 +51,12 @@ class Runner:
             return self._start(server, folder, kept), False
 
     def down(self, name: str, *, clear: bool = False) -> bool:
-        """Stop a server; `clear` removes its data and logs too. False when it did not run."""
+        """Stop a server; `clear` removes its data and logs too, so that it need not be asked but is killed. False when it did not run."""
         with self._hold(name) as folder:
             known = state.read(folder)
             ran = known is not None and any(node.alive() for node in known.nodes)
             if known is not None:
-                self._stop(name, known, folder)
+                self._stop(name, known, folder, signal.SIGKILL if clear else signal.SIGTERM)
             if clear:
                 shutil.rmtree(folder, ignore_errors=True)
             return ran
@@ -212,28 +212,28 @@ class Runner:
         state.write(folder, known)
         return known
 
-    def _stop(self, name: str, known: State, folder: Path) -> None:
+    def _stop(self, name: str, known: State, folder: Path, number: signal.Signals = signal.SIGTERM) -> None:
         started = time.monotonic()
         running = [node for node in known.nodes if node.alive()]
         for stage in sorted({node.stage for node in running}, reverse=True):
-            self._end([node for node in running if node.stage == stage])
+            self._end([node for node in running if node.stage == stage], number)
         state.forget(folder)
         if running:
             self.place.say(f"{name} has stopped, in {time.monotonic() - started:.1f} s")
 
-    def _end(self, nodes: Sequence[Node]) -> None:
+    def _end(self, nodes: Sequence[Node], number: signal.Signals = signal.SIGTERM) -> None:
         """Ask all to stop, wait, kill what stays; then whatever they started and left behind."""
         processes = [node.process for node in nodes if node.process is not None and node.process.alive()]
         members = [member for process in processes for member in process.session()]
         for process in processes:
-            process.send(signal.SIGTERM)
+            process.send(number)
         deadline = time.monotonic() + GRACE
         for process in processes:
             if not process.wait_gone(max(0.0, deadline - time.monotonic())):
                 process.send(signal.SIGKILL)
                 process.wait_gone(GRACE)
         for member in members:
-            if not member.wait_gone(2.0):
+            if number == signal.SIGKILL or not member.wait_gone(2.0):
                 member.send(signal.SIGKILL)
 
 
