@@ -17,8 +17,7 @@ from headwater.log import Log
 from headwater.log.opening import LogAddress, open_log
 from headwater.spark.ranges import Range, Worker
 
-ROW = "number int, result binary, error binary"
-_ROW = pa.schema([("number", pa.int32()), ("result", pa.binary()), ("error", pa.binary())])
+Row = tuple[int, bytes, "Failure | None"]  # the number of a range, its result, or its failure
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -86,19 +85,18 @@ class Work(msgspec.Struct, frozen=True):
     reports: Any  # Accumulator
 
 
-def task(work: Work) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for `mapInArrow`: each row that comes in is the number of a range."""
+def task(work: Work) -> Callable[[Iterable[int]], Iterator[Row]]:
+    """The function that Spark calls: it is given the numbers of ranges."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield _row(work, number)
+    def run(numbers: Iterable[int]) -> Iterator[Row]:
+        for number in numbers:
+            yield _row(work, number)
 
     return run
 
 
-def _row(work: Work, number: int) -> pa.RecordBatch:
-    result, failure = None, None
+def _row(work: Work, number: int) -> Row:
+    result, failure = b"", None
     try:
         result = _result(work, work.ranges[number])
     except Exception as problem:  # an error is a result: raising would run the range again, and hide the error in Java's
@@ -107,8 +105,7 @@ def _row(work: Work, number: int) -> pa.RecordBatch:
             raise  # a broker or a disk that does not answer now may answer the next attempt
         failure = failure_of(problem)
     work.reports.add((Report(work.job, number, failure),))
-    error = None if failure is None else msgspec.msgpack.encode(failure)
-    return pa.RecordBatch.from_arrays([[number], [result], [error]], schema=_ROW)
+    return number, result, failure
 
 
 def _result(work: Work, range: Range) -> bytes:

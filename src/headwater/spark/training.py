@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from tempfile import TemporaryDirectory
 
 from headwater.core.errors import HeadwaterError
 from headwater.core.settings import Passed, Spark
+from headwater.log import Record
+from headwater.log.embedded import EmbeddedLog
 from headwater.spark.java import cache_folder, find_java
 from headwater.spark.starting import JAVA_OPTIONS, session
 from headwater.spark.warm import SECONDS, archive_for, make
@@ -19,8 +22,13 @@ def record(options: Sequence[str]) -> None:
 
     settings = Spark(master="local[2]", conf=Passed({JAVA_OPTIONS: " ".join(options)}))
     spark = session(settings, archive="none")
+    spark.sparkContext.parallelize(range(2), 2).mapPartitions(lambda numbers: numbers).collect()
     spark.range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id long").toArrow()
     spark.range(10).selectExpr("id", "cast(id as string) as text").where("id > 3").groupBy("id").count().collect()
+    with TemporaryDirectory() as folder, EmbeddedLog(folder) as log:
+        log.create_topic("training")
+        log.append("training", 0, [Record(b"key", b"value")])
+        spark.read.format("headwater").option("data", folder).load("topic:training").orderBy("offset").collect()
     gateway = SparkContext._gateway
     spark.stop()
     gateway.proc.stdin.close()  # type: ignore[union-attr]  # Java ends when its standard input does, and writes the archive then

@@ -79,6 +79,7 @@ def archive_for(java: Java, cache: Path) -> Archive:
     jars = Path(spec.origin or "").parent / "jars" if spec else Path()
     marks = [str(java.program.resolve()), str(java.version), version("pyspark"), str(jars), *QUICK]
     marks.append(release.read_text() if release.exists() else "")
+    marks.append(Path(__file__).with_name("training.py").read_text())  # what was loaded when it was made
     marks += sorted(f"{jar.name} {jar.stat().st_size}" for jar in jars.glob("*.jar"))
     digest = hashlib.sha256("\n".join(marks).encode()).hexdigest()[:16]
     aot = java.version >= AOT_SINCE
