@@ -8,14 +8,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from google_crc32c import value as crc32c
 
 from headwater.core.errors import Damaged
 from headwater.log import batches
 from headwater.log.fields import Column, gather
-from headwater.log.layout import BEFORE_MESSAGE, LAST, SMALLEST, TRAILER, U32
+from headwater.log.layout import BEFORE_MESSAGE, HEAD, LAST, SMALLEST, TRAILER, U32
 from headwater.log.manifest import Segment
 
 _CHUNK = 4096
+_FEW = 16  # up to this many records, plain steps cost less than arrays
+_AHEAD = 256  # and this many behind them are passed on the way to the end of their batch
+_FEW_BYTES = 1 << 20
 
 
 class Slice(NamedTuple):
@@ -64,6 +68,8 @@ class SegmentView:
         if self.segment.dense:
             first = max(start, self.segment.base) - self.segment.base
             count = min(count, end - self.segment.base - first)
+            if 0 < count <= _FEW and (few := self._few(data, limit, first, count)) is not None:
+                return Slice(data, limit, few)
             starts, stop = self._rows(data, limit, first, count)
             if count > 0 and not len(starts):
                 raise self._damaged(self._walked_to, "no record begins there")
@@ -82,6 +88,36 @@ class SegmentView:
         starts = self._rows(data, limit, 0, max(0, end - self.segment.base))[0] if self.segment.dense else self._all(data, limit)[0]
         return gather(data, limit, ">u8", starts).astype(np.int64), gather(data, limit, ">u8", starts + 12).astype(np.int64)
 
+    def _few(self, data: mmap.mmap, limit: int, first: int, count: int) -> Column | None:
+        """`slice` for a few records, a fifth of its cost: one by one, without arrays. None wherever anything is not plain and right."""
+        row = self._sidecar_row(first)
+        if row < 0 or row + SMALLEST > limit:
+            return None
+        starts, at, offset, batch_begin = [], row, self.segment.base + first, -1
+        for number in range(count + _AHEAD):
+            if at + SMALLEST > limit:
+                return None
+            found, message, _, mode, _ = HEAD.unpack_from(data, at)
+            end = at + BEFORE_MESSAGE + message
+            if found != offset + number or end > limit:
+                return None
+            if number < count:
+                starts.append(at)
+            at = end
+            if number + 1 >= count and row >= self._checked[0] and end <= self._checked[1]:
+                return np.array(starts, np.int64)
+            if mode & LAST:
+                _, length, crc = TRAILER.unpack_from(data, end - TRAILER.size)
+                begin = end - length
+                if begin != batch_begin if batch_begin >= 0 else not 0 <= begin <= row:
+                    return None
+                if length > _FEW_BYTES or crc32c(data[begin : end - 4]) != crc:
+                    return None
+                if number + 1 >= count:
+                    return np.array(starts, np.int64)
+                batch_begin = end
+        return None
+
     # -- where records begin --------------------------------------------------------------------------------
 
     def _map(self, limit: int) -> mmap.mmap:
@@ -92,13 +128,21 @@ class SegmentView:
             self._data, self._mapped = mmap.mmap(self._fd, size, prot=mmap.PROT_READ), size
         return self._data
 
-    def _sidecar_rows(self, first: int, count: int) -> Column:
+    def _sidecar_bytes(self, first: int, count: int) -> bytes:
         if self._pos_fd < 0:
             try:
                 self._pos_fd = os.open(self._sidecar, os.O_RDONLY | os.O_CLOEXEC)
             except OSError:
-                return np.empty(0, np.int64)
-        raw = os.pread(self._pos_fd, count * 4, first * 4)
+                return b""
+        return os.pread(self._pos_fd, count * 4, first * 4)
+
+    def _sidecar_row(self, number: int) -> int:
+        """Where the sidecar says that one record begins; -1 when it does not."""
+        raw = self._sidecar_bytes(number, 1)
+        return int.from_bytes(raw, "little") if len(raw) == 4 else -1
+
+    def _sidecar_rows(self, first: int, count: int) -> Column:
+        raw = self._sidecar_bytes(first, count)
         return np.frombuffer(raw[: len(raw) // 4 * 4], "<u4").astype(np.int64)
 
     def _rows(self, data: mmap.mmap, limit: int, first: int, count: int) -> tuple[Column, int]:
