@@ -172,23 +172,24 @@ def close(buffer: bytearray, durable: int) -> None:
     U32.pack_into(buffer, end - 4, crc32c(bytes(buffer[: end - 4]) if end < _SMALL else np.frombuffer(buffer, np.uint8, end - 4)))
 
 
-def decode(data: bytes | memoryview | mmap.mmap, at: int) -> Record:
+def decode(data: bytes | mmap.mmap, at: int) -> Record:
     """The record that begins at `at`. The bytes must have been checked."""
     offset, message, timestamp, bits, key_length = HEAD.unpack_from(data, at)
     at += HEAD.size
     end = at + message - 4
-    key = None
-    if key_length != NULL:
-        key = bytes(data[at : at + key_length])
-        at += key_length
-    at += 4
-    if not bits & 0xE0:
-        return Record(key, bytes(data[at:end]), (), timestamp, bits & 3, bits >> 2 & 7, offset)
     if bits & LAST:
         end -= TRAILER.size
+    if not bits & (NO_VALUE | HEADERS) and key_length != NULL:  # most records: nothing but key and value
+        middle = at + key_length
+        return Record(data[at:middle], data[middle + 4 : end], (), timestamp, bits & 3, bits >> 2 & 7, offset)
+    key = None
+    if key_length != NULL:
+        key = data[at : at + key_length]
+        at += key_length
+    at += 4
     headers: tuple[Header, ...] = ()
     if bits & HEADERS:
         stop = at + 4 + U32.unpack_from(data, at)[0]
         headers = decode_headers(data[at:stop])
         at = stop
-    return Record(key, None if bits & NO_VALUE else bytes(data[at:end]), headers, timestamp, bits & 3, bits >> 2 & 7, offset)
+    return Record(key, None if bits & NO_VALUE else data[at:end], headers, timestamp, bits & 3, bits >> 2 & 7, offset)
