@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from headwater.core.errors import BadBounds, Conflict
 from headwater.core.files import FileLock, explained
-from headwater.log import manifest as manifests
 from headwater.log import opened
 from headwater.log.columns import decode_columns, reencode
 from headwater.log.fields import Column, gather
+from headwater.log.housekeeping import next_generation, swap
 from headwater.log.manifest import Manifest, Segment
 from headwater.log.partition import Partition
 from headwater.log.record import Compacted
@@ -54,9 +54,8 @@ def compact(partition: Partition, *, before: int | None) -> Compacted:
 
 
 def _compact(partition: Partition, before: int) -> Compacted:
-    generation = partition.next_generation()
-    now = manifests.load(partition.folder)
-    assert now is not None
+    generation = next_generation(partition)
+    now = partition.stored()
     closed = [segment for segment in now.segments[:-1] if segment.base < before]
     plans = _plans(partition, now, closed, before)
     kept = bytes_after = 0
@@ -68,9 +67,8 @@ def _compact(partition: Partition, before: int) -> Compacted:
             continue
         old = [plan.segment for plan in group]
         new = _rewrite(partition, group, generation) if survivors else []
-        if not partition.swap(
-            old, new
-        ):  # when it raises, the manifest may name the new files all the same: they stay until the next opening
+        # When this raises, the manifest may name the new files all the same: they stay until the next opening.
+        if not swap(partition, old, new):
             opened.unlink(partition.files, partition.folder, new)
             raise Conflict(f"Segments of {partition.name} were deleted while they were compacted.", hint="Compact again.")
         bytes_after += sum(segment.length for segment in new)

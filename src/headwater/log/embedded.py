@@ -19,6 +19,7 @@ from headwater.core.ids import Ids, random_id
 from headwater.core.metrics import LogMetrics
 from headwater.log import Log, Writer
 from headwater.log.address import LogAddress
+from headwater.log.housekeeping import delete_before
 from headwater.log.keeper import Keeper, settle
 from headwater.log.layout import Batch, encode
 from headwater.log.partition import Partition
@@ -183,7 +184,7 @@ class EmbeddedLog(Log):
     # -- housekeeping ---------------------------------------------------------------------------------------
 
     def delete_before(self, topic: str, partition: int, offset: int) -> int:
-        return self._again(topic, partition, lambda found: found.delete_before(offset))
+        return self._again(topic, partition, lambda found: delete_before(found, offset))
 
     def compact(self, topic: str, partition: int, before: int | None = None) -> Compacted:
         from headwater.log.compaction import compact

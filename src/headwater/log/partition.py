@@ -6,8 +6,6 @@ Several processes may do this at once. What they agree on is in the commit page,
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +13,7 @@ import msgspec
 import numpy as np
 
 from headwater.core.clock import Clock
-from headwater.core.errors import AlreadyExists, BadBounds, Closed, Damaged, Fenced, OutcomeUnknown, Unavailable, UnknownTopic
+from headwater.core.errors import Closed, Damaged, Fenced, OutcomeUnknown, Unavailable, UnknownTopic
 from headwater.core.files import FileLock, Files, explained
 from headwater.core.metrics import PartitionMetrics
 from headwater.log import manifest as manifests
@@ -40,6 +38,27 @@ class Ticket(NamedTuple):
     epoch: int | None
 
 
+class Exclusive:
+    """Held, nobody else in this process or another changes the partition. A class of its own, because every append takes it twice."""
+
+    def __init__(self, lock: FileLock, name: str) -> None:
+        self.mutex, self._lock, self._name = threading.Lock(), lock, name
+
+    def __enter__(self) -> None:
+        self.mutex.acquire()
+        try:
+            if self._lock.fd < 0:
+                raise Closed(f"{self._name} has been closed.", hint="Open the log again.")
+            self._lock.exclusive()
+        except BaseException:
+            self.mutex.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        self.mutex.release()
+
+
 class Partition:
     """A partition opened for writing by this process. Safe for several threads.
 
@@ -61,16 +80,16 @@ class Partition:
         self.folder, self.name, self.settings = folder, name, settings
         self.files, self.clock, self.boot = files, clock, boot
         self._metrics = metrics
-        self._mutex = threading.Lock()
         self._files_open: dict[str, OpenSegment] = {}
         self._closed = False
         self._manifest: Manifest
         self._unsettled = False
         self._lock = FileLock(files, folder / "lock")
+        self.exclusive = Exclusive(self._lock, name)
         self._live = FileLock(files, folder / "live")
         self.page: CommitPage
         try:
-            with self._locked():
+            with self.exclusive:
                 # 0. Alone: recover, whatever the page says. Not alone: the page is true, because somebody has kept it so.
                 self.page = CommitPage(files, folder / "commit", writable=True)
                 if self._live.try_exclusive():
@@ -94,7 +113,7 @@ class Partition:
             self.sync(ticket)
             self.publish(ticket)
         finally:
-            with self._mutex:
+            with self.exclusive.mutex:
                 ticket.file.unpin()
         if self._metrics is not None:
             self._metrics.appended(batch.records, self.clock.monotonic() - begun, ticket.tail.offset)
@@ -102,7 +121,7 @@ class Partition:
 
     def write(self, batch: Batch, epoch: int | None = None) -> Ticket:
         """Steps 1 and 2: the bytes are in the file, and the tail is behind them."""
-        with self._mutex, self._locked():
+        with self.exclusive:
             page = self.page
             file = self._ready(epoch)
             base, position, offset = page.tail
@@ -143,7 +162,7 @@ class Partition:
             if self._metrics is not None:
                 self._metrics.synced(self.clock.monotonic() - begun)
         except OSError as error:
-            with self._mutex, self._locked():
+            with self.exclusive:
                 if page.failures == ticket.failures:
                     self._heal()  # 5.
             raise OutcomeUnknown(
@@ -153,7 +172,7 @@ class Partition:
 
     def publish(self, ticket: Ticket) -> None:
         """Step 4: readers may see it, the caller may be told. The end of the own batch counts: a fresh tail may lie in a later segment."""
-        with self._mutex, self._locked():
+        with self.exclusive:
             page = self.page
             if page.failures != ticket.failures:
                 raise OutcomeUnknown(
@@ -227,12 +246,13 @@ class Partition:
             for segment in reversed(self._manifest.segments):
                 if segment.base == base and (last_try or self._manifest.generation >= self.page.generation):
                     return segment
-            self._manifest = self._load()
+            self._manifest = self.stored()
         raise Damaged(
             f"The manifest of {self.name} does not name its active segment.", hint=f"Look at it with `headwater log check {self.name}`."
         )
 
-    def _load(self) -> Manifest:
+    def stored(self) -> Manifest:
+        """The manifest as it is on disk. Whoever changes it begins here: a process may have died between the file and the page."""
         found = manifests.load(self.folder)
         if found is None:
             raise Damaged(f"{self.folder / manifests.NAME} is missing.", hint="Restore it from a copy.")
@@ -240,7 +260,7 @@ class Partition:
 
     def _roll(self, file: OpenSegment) -> OpenSegment:
         """Step 6: close the active segment and open the next; the next process finishes what a dead roller began."""
-        page, now = self.page, self._load()
+        page, now = self.page, self.stored()
         base, position, offset = page.tail
         if now.active.base != base:  # it died after the manifest was renamed, before the page knew
             self.files.sync_dir(self.folder)  # perhaps before the name was durable: a power cut would bring the old manifest back
@@ -259,7 +279,7 @@ class Partition:
             following = Segment(offset, created=self.clock.now_ms())
             create(self.files, self.folder, following)
             sealed = msgspec.structs.replace(now.active, length=position, end=offset)
-            self._replace(now, segments=[*now.segments[:-1], sealed, following], durable=Place(offset, 0, offset))
+            self.replace(now, segments=[*now.segments[:-1], sealed, following], durable=Place(offset, 0, offset))
         begin = self._manifest.active.base
         page.tail = Place(begin, 0, begin)
         page.durable = Place(begin, 0, begin)
@@ -276,7 +296,7 @@ class Partition:
         page = self.page
         page.failures += 1
         try:
-            now = self._load()
+            now = self.stored()
             durable, base = page.durable, page.tail.base
             begin = durable if durable.base == base else Place(base, 0, base)
             file = self._open(base)
@@ -286,7 +306,7 @@ class Partition:
             create(self.files, self.folder, following)
             sealed = [msgspec.structs.replace(now.active, length=begin.position, end=begin.offset)] if begin.position else []
             fresh = Place(begin.offset, 0, begin.offset)
-            self._replace(now, segments=[*now.segments[:-1], *sealed, following], durable=fresh)
+            self.replace(now, segments=[*now.segments[:-1], *sealed, following], durable=fresh)
             page.tail, page.durable, page.dirty = fresh, fresh, False
             self._files_open.pop(file.segment.stem).retire()
             page.failures += 1
@@ -295,7 +315,7 @@ class Partition:
 
     # -- the manifest ---------------------------------------------------------------------------------------
 
-    def _replace(self, now: Manifest, **changes: object) -> None:
+    def replace(self, now: Manifest, **changes: object) -> None:
         """Replace the manifest that is on disk (`now`), then let the others know. Under the lock."""
         changed = msgspec.structs.replace(now, generation=now.generation + 1, **changes)
         manifests.save(self.files, self.folder, changed)
@@ -312,9 +332,9 @@ class Partition:
         try:
             durable = self.page.durable
             self._open(durable.base).sync_sidecar()  # the sidecar is true up to what the manifest says
-            now = self._load()
+            now = self.stored()
             if now.durable != durable and now.active.base == durable.base:
-                self._replace(now, durable=durable)
+                self.replace(now, durable=durable)
             self._unsettled = self.page.durable != self.page.tail
         except OSError:
             self.page.tick = int(self.clock.monotonic() * 1e9)
@@ -322,21 +342,21 @@ class Partition:
     def settle(self) -> None:
         """Called within a second after the last append, and at close."""
         if self._unsettled and not self._closed:
-            with self._mutex, self._locked():
+            with self.exclusive:
                 if not self.page.failures & 1 and not self.page.deleted:
                     self._settle()
 
-    # -- claims, deletion -----------------------------------------------------------------------------------
+    # -- claims -------------------------------------------------------------------------------------------
 
     def claim(self) -> int:
         """Take the partition over: a higher epoch, durable before it counts; everything written so far is durable when this returns."""
         try:
-            with self._mutex, self._locked():
+            with self.exclusive:
                 if self.page.failures & 1 or self.page.deleted:
                     self._ready(self.page.epoch)
-                now = self._load()
+                now = self.stored()
                 epoch = max(now.epoch, self.page.epoch) + 1
-                self._replace(now, epoch=epoch)
+                self.replace(now, epoch=epoch)
                 self.page.epoch = epoch
                 file, tail, failures = self._open(self.page.tail.base), self.page.tail, self.page.failures
                 file.pins += 1
@@ -347,76 +367,16 @@ class Partition:
             self.sync(ticket)
             self.publish(ticket)
         finally:
-            with self._mutex:
+            with self.exclusive.mutex:
                 file.unpin()
         return epoch
 
-    def delete_before(self, offset: int) -> int:
-        """Raise the start, then unlink what lies wholly below it."""
-        with self._mutex, self._locked():
-            if offset > self.page.durable_offset:
-                end = self.page.durable_offset
-                raise BadBounds(f"{self.name} ends at offset {end}; {offset} lies beyond.", hint=f"Give an offset up to {end}.")
-            now = self._load()
-            if offset <= now.start:
-                return now.start
-            gone = [one for one in now.segments[:-1] if one.end <= offset]
-            try:
-                self._replace(now, start=offset, segments=now.segments[len(gone) :])
-            except OSError as error:
-                raise explained(error, self.folder) from error
-            opened.unlink(self.files, self.folder, gone)
-            return offset
-
-    def swap(self, old: list[Segment], new: list[Segment]) -> bool:
-        """Put compacted segments in the place of closed ones, if those are all still there; then unlink the old files."""
-        with self._mutex, self._locked():
-            now = self._load()
-            stems = [one.stem for one in now.segments]
-            at = stems.index(old[0].stem) if old[0].stem in stems else -1
-            if at < 0 or now.segments[at : at + len(old)] != old:
-                return False
-            self._replace(now, segments=[*now.segments[:at], *new, *now.segments[at + len(old) :]])
-            opened.unlink(self.files, self.folder, old)
-            return True
-
-    def adopt(self, segments: list[Segment], end: int) -> None:
-        """Put finished segments in front of an empty partition, which then goes on at offset `end`."""
-        with self._mutex, self._locked():
-            now = self._load()
-            if self.page.tail.offset or len(now.segments) > 1:
-                raise AlreadyExists(f"{self.name} holds records already.", hint="Import into a new topic.")
-            following = Segment(end, generation=now.generation + 1, created=self.clock.now_ms())
-            create(self.files, self.folder, following)
-            place = Place(end, 0, end)
-            self._replace(now, segments=[*segments, following], durable=place, start=segments[0].base)
-            self.page.tail = place
-            self.page.durable = place
-            opened.unlink(self.files, self.folder, [now.active])
-
-    def next_generation(self) -> int:
-        """A number for the names of files that are to replace others; never given twice while a manifest holds it."""
-        with self._mutex, self._locked():
-            now = self._load()
-            self._replace(now)
-            return self._manifest.generation
-
     def mark_deleted(self) -> None:
         """Make every process that has this partition open refuse it."""
-        with self._mutex, self._locked():
+        with self.exclusive:
             self.page.deleted = True
 
     # -- life -----------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        if self._closed:
-            raise Closed(f"{self.name} has been closed.", hint="Open the log again.")
-        self._lock.exclusive()
-        try:
-            yield
-        finally:
-            self._lock.release()
 
     def close(self) -> None:
         """Settle and let go. Appends under way have ended when the log calls this."""
@@ -426,7 +386,7 @@ class Partition:
 
     def discard(self) -> None:
         """Let go without settling: the topic is gone."""
-        with self._mutex:
+        with self.exclusive.mutex:
             self.forget()
             del self.page  # unmapped with its last reference: a thread may still be looking at it
 

@@ -18,6 +18,7 @@ from headwater.log import batches
 from headwater.log.columns import reencode
 from headwater.log.embedded import EmbeddedLog
 from headwater.log.fields import Column, gather
+from headwater.log.housekeeping import adopt, next_generation
 from headwater.log.manifest import Segment
 from headwater.log.partition import Partition
 from headwater.log.record import TopicSettings
@@ -48,7 +49,7 @@ def import_transporter(log: EmbeddedLog, directory: Path, topic: str) -> Importe
         raise AlreadyExists(f"Topic {topic} holds records already.", hint="Import into a new topic.")
     log.create_topic(topic, settings=settings)
     partition = log.partition(topic, 0)
-    generation = partition.next_generation()
+    generation = next_generation(partition)
     made: list[Segment] = []
     records = torn = 0
     offset = 0
@@ -63,7 +64,7 @@ def import_transporter(log: EmbeddedLog, directory: Path, topic: str) -> Importe
             made.append(_segment(partition, Segment(base, generation, dense=False), data, size, starts, offset))
             records += len(starts)
         if made:
-            partition.adopt(made, offset)
+            adopt(partition, made, offset)
     except BaseException:
         for segment in made:
             for one in (segment.log(partition.folder), segment.pos(partition.folder)):
