@@ -121,3 +121,8 @@ def test_the_floor_writes_and_reads_every_byte(tmp_path: Path) -> None:
         assert bare.round(7, 3).amount == 21
     assert (tmp_path / "bare").stat().st_size == 700
     assert bare_read([tmp_path / "bare"], chunk=64) == bare_read([tmp_path / "bare"], summed=True) == 700
+
+
+def test_every_benchmark_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/benchmarks.md").read_text()
+    assert all(f"| `{name}` |" in page for name in BENCHMARKS)
