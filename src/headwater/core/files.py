@@ -143,7 +143,9 @@ def boot_id() -> bytes:
     try:
         return bytes.fromhex(path.read_text().strip().replace("-", ""))
     except OSError as error:
-        raise Unsupported(f"{path} cannot be read ({error.strerror}).", hint="The embedded log needs Linux; use Kafka elsewhere.") from error
+        raise Unsupported(
+            f"{path} cannot be read ({error.strerror}).", hint="The embedded log needs Linux; use Kafka elsewhere."
+        ) from error
 
 
 def explained(error: OSError, path: Path | str) -> HeadwaterError:
