@@ -11,19 +11,8 @@ from headwater.cli.options import settings_from
 from headwater.core.errors import BadInput, NotFound
 from headwater.core.settings import Settings
 from headwater.log import Log
-from headwater.log.opening import LogAddress, open_log
+from headwater.log.opening import address_of, open_log
 from headwater.log.record import Topic
-
-
-def address_of(settings: Settings) -> LogAddress:
-    """Where the configured log is."""
-    return LogAddress(
-        engine=settings.log.engine,
-        path=str(settings.data),
-        servers=",".join(settings.kafka.bootstrap),
-        replication=settings.kafka.replication or 0,
-        client=dict(settings.kafka.client),
-    )
 
 
 @contextmanager

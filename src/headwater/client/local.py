@@ -14,7 +14,7 @@ from headwater.core.errors import Closed, UnknownTopic
 from headwater.core.metrics import LogMetrics
 from headwater.core.settings import Settings
 from headwater.log import Engine, Log
-from headwater.log.opening import LogAddress, open_log
+from headwater.log.opening import address_of, open_log
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
 
 if TYPE_CHECKING:
@@ -195,17 +195,6 @@ class LocalLog(AsyncLog):
 
 def _closed() -> Closed:
     return Closed("This log is closed.", hint="Open it again.")
-
-
-def address_of(settings: Settings, data: Path) -> LogAddress:
-    """Where the log is that the settings describe."""
-    return LogAddress(
-        engine=settings.log.engine,
-        path=str(data),
-        servers=",".join(settings.kafka.bootstrap),
-        replication=settings.kafka.replication or 0,
-        client=dict(settings.kafka.client),
-    )
 
 
 def local_log(settings: Settings, data: Path, clock: Clock, metrics: LogMetrics | None = None) -> LocalLog:

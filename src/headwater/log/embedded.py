@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import msgspec
-
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import BadBounds, BadInput, Closed, Damaged, NewerFormat, ReadOnly, UnknownPartition, UnknownTopic, WrongEngine
-from headwater.core.files import Files, boot_id, explained, make_dirs, replace
+from headwater.core.errors import BadBounds, Closed, Damaged, ReadOnly, UnknownPartition, UnknownTopic
+from headwater.core.files import Files, boot_id, explained
 from headwater.core.ids import Ids, random_id
 from headwater.core.metrics import LogMetrics
 from headwater.log import Log, Writer
@@ -22,6 +20,7 @@ from headwater.log.address import LogAddress
 from headwater.log.housekeeping import delete_before
 from headwater.log.keeper import Keeper, settle
 from headwater.log.layout import Batch, encode
+from headwater.log.marker import check_engine, mark_engine
 from headwater.log.partition import Partition
 from headwater.log.reader import PartitionReader
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
@@ -31,14 +30,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-FORMAT = 1
 _POLL = 0.0005
 _IDLE = 0.1
-
-
-class _Marker(msgspec.Struct, frozen=True):
-    engine: str
-    format: int
 
 
 class EmbeddedLog(Log):
@@ -302,34 +295,3 @@ class _EmbeddedWriter(Writer):
 
     def append_arrow(self, batch: pa.RecordBatch) -> range:
         return self._log._append(self.topic, self.partition, self._log._columns(batch), self.epoch)
-
-
-def check_engine(data: Path, engine: str = "embedded") -> None:
-    """Errors: `WrongEngine` where the other engine has made `data`, `NewerFormat`, and `BadInput` for what is no data directory."""
-    path = data / "log" / "engine.json"
-    if data.exists() and not data.is_dir():
-        raise BadInput(f"{data} is not a directory.", hint="Name the data directory, which `headwater serve` creates.")
-    try:
-        marker = msgspec.json.decode(path.read_bytes(), type=_Marker)
-    except FileNotFoundError:
-        if data.is_dir() and any(len(one.stem) == 20 and one.stem.isdigit() for one in data.glob("*.log")):
-            raise WrongEngine(f"{data} holds another program's log.", hint=f"Import it with `headwater log import {data} TOPIC`.") from None
-        return
-    except msgspec.MsgspecError as error:
-        raise Damaged(f"{path} cannot be read: {error}.", hint="Restore it from a copy.") from error
-    if marker.format > FORMAT:
-        raise NewerFormat(f"{data} has format {marker.format}; this headwater knows up to {FORMAT}.", hint="Use a newer headwater.")
-    if marker.engine != engine:
-        raise WrongEngine(
-            f"{data} belongs to the {marker.engine} engine, not to {engine}.",
-            hint=f'Set log.engine = "{marker.engine}", or name another data directory.',
-        )
-
-
-def mark_engine(data: Path, files: Files, engine: str) -> None:
-    """Say in the directory which engine keeps its log; made once, with the first topic."""
-    check_engine(data, engine)
-    path = data / "log" / "engine.json"
-    if not path.exists():
-        make_dirs(files, path.parent)
-        replace(files, path, msgspec.json.encode(_Marker(engine, FORMAT)) + b"\n")

@@ -8,12 +8,25 @@ from typing import TYPE_CHECKING
 from headwater.core.errors import BadConfig
 from headwater.log import Log
 from headwater.log.address import LogAddress
+from headwater.log.marker import check_engine
 
 if TYPE_CHECKING:
     from headwater.core.clock import Clock
     from headwater.core.metrics import LogMetrics
+    from headwater.core.settings import Settings
 
-__all__ = ["LogAddress", "open_log"]
+__all__ = ["LogAddress", "address_of", "open_log"]
+
+
+def address_of(settings: Settings, data: Path | None = None) -> LogAddress:
+    """Where the configured log is; `data` is the data directory, when it is another than the configured one."""
+    return LogAddress(
+        engine=settings.log.engine,
+        path=str(data or settings.data),
+        servers=",".join(settings.kafka.bootstrap),
+        replication=settings.kafka.replication or 0,
+        client=dict(settings.kafka.client),
+    )
 
 
 def open_log(address: LogAddress, *, read_only: bool = False, clock: Clock | None = None, metrics: LogMetrics | None = None) -> Log:
@@ -29,6 +42,8 @@ def open_log(address: LogAddress, *, read_only: bool = False, clock: Clock | Non
         return EmbeddedLog(Path(address.path), read_only=read_only, clock=clock, metrics=metrics)
     if not address.servers:
         raise BadConfig("The kafka engine needs its bootstrap servers.", hint='Set kafka.bootstrap = "host:9092".')
+    if address.path:
+        check_engine(Path(address.path), "kafka")
     from headwater.log.kafka import KafkaLog
 
     return KafkaLog(

@@ -13,14 +13,14 @@ from typing import TextIO
 import uvloop
 
 from headwater.client.door import Headwater
-from headwater.client.local import address_of, local_log
+from headwater.client.local import local_log
 from headwater.client.presence import serving
 from headwater.client.remote import RemoteLog
 from headwater.core.clock import Clock
 from headwater.core.config import Config
 from headwater.core.errors import Denied
 from headwater.core.settings import Settings
-from headwater.log.opening import open_log
+from headwater.log.opening import address_of, open_log
 from headwater.server.tour import volume
 from headwater.server.tour.appends import TOPIC, appends
 from headwater.server.tour.killed import FOLDER, killed
