@@ -105,12 +105,15 @@ def test_a_killed_broker_loses_nothing_that_was_acknowledged(broker: Running, lo
 
 
 def test_what_is_left_of_an_append_that_was_given_up_is_its_beginning(broker: Running, log: KafkaLog) -> None:
-    """The broker hangs for longer than an append waits, then goes on with what it still has in its buffers."""
+    """The broker hangs for longer than an append waits, then goes on with what it still has in its buffers.
+
+    The batch is longer than the client's queue: its front is given up before its rest has been handed over, which must not be sent then.
+    """
     topic = log.create_topic(fresh("topic")).name
     log.append(topic, 0, numbered(1))
     pid = broker.pid("broker-1")
     assert pid is not None
-    large = [Record(b"%d" % n, b"x" * 1000, timestamp=1) for n in range(20_000)]  # twenty requests
+    large = [Record(b"%d" % n, b"x" * 100, timestamp=1) for n in range(120_000)]
     outcomes: list[Exception] = []
 
     def append() -> None:
@@ -123,10 +126,11 @@ def test_what_is_left_of_an_append_that_was_given_up_is_its_beginning(broker: Ru
     try:
         appending = threading.Thread(target=append)
         appending.start()
-        appending.join(PATIENCE)
-        assert not appending.is_alive()
+        appending.join(11.0)  # 8 s, and some for the client to notice
     finally:
         os.kill(pid, signal.SIGCONT)
+    appending.join(PATIENCE)
+    assert not appending.is_alive()
     assert len(outcomes) == 1, "the append can have been neither acknowledged nor refused"
     last = log.append(topic, 0, [Record(b"last", b"", timestamp=1)])[0]  # the same log goes on
     records = everything(log, topic)

@@ -130,14 +130,15 @@ class Brokers:
         settings = {
             "enable.idempotence": True,
             "acks": "all",
-            # Without it the front of a batch may time out and its rest still be written: an append must leave a leading part or nothing.
+            # Without it a broker may refuse the front of a batch and still write its rest: an append must leave a leading part or nothing.
             "enable.gapless.guarantee": True,
             # Held back until the sender has handed over its whole batch and says so by flushing: sent at once (0), a batch of a
             # thousand leaves in a dozen requests and takes twice as long.
             "linger.ms": 5,
             "batch.size": batch,
             "message.max.bytes": LARGEST_MESSAGE,
-            "message.timeout.ms": int(self.timeout * 1000),
+            # The sender gives up earlier, and purges what is left: by this one the front of a batch would time out before its rest.
+            "message.timeout.ms": int(self.timeout * 3000) + 10_000,
             "queue.buffering.max.kbytes": 256 << 10,
             "retry.backoff.ms": 50,
             "topic.metadata.propagation.max.ms": 2000,  # a topic that is gone is reported after this long; the log looked before it sent

@@ -28,6 +28,7 @@ _REFUSED = frozenset(  # a broker that answers this has written nothing
 _FULL_PAUSE = 0.005
 _IDLE = 0.2  # seconds between two looks at a producer that has nothing to send
 _FLUSH = 1.0
+_PURGE = 5.0
 
 
 class Spent(Exception):
@@ -79,7 +80,8 @@ class Delivery:
         self._producer: Producer = brokers.producer(batch)
         self._handing_over = threading.Lock()
         self._handed_over = threading.Semaphore(0)
-        self._stopping = False
+        self._stopping = False  # hand nothing over any more
+        self._ending = False  # and nobody is handing over: the polling thread may end when all is reported
         self._thread = threading.Thread(target=self._poll, name="headwater-kafka-delivery", daemon=True)
         self._thread.start()
 
@@ -88,16 +90,18 @@ class Delivery:
 
         Errors: `OutcomeUnknown` where a leading part may be there; `UnknownTopic`, `TooLarge` and the like where nothing is; `Spent`.
         """
-        sent = Sent()
+        sent, clock = Sent(), self._brokers.clock
+        deadline = self._brokers.deadline()
         with self._handing_over:
-            if self._stopping:  # its polling thread may be gone: a record handed over now would never be reported
-                raise Spent
-            count, refused = self._hand_over(topic, partition, batch, sent)
-        if not count and refused is not None and refused.fatal():
+            count, refused = self._hand_over(topic, partition, batch, sent, deadline)
+        if not count and (self._stopping or (refused is not None and refused.fatal())):
             raise Spent
         sent.handed_over(count, refused)
         self._handed_over.release()
-        sent.done.wait()  # the client reports each record within message.timeout.ms, whatever happens
+        if not clock.wait(sent.done, deadline - clock.monotonic()):
+            self._give_up()
+            if not clock.wait(sent.done, _PURGE):  # purged records are reported at once
+                sent.error = sent.error or self._error("_MSG_TIMED_OUT")
         if sent.error is not None:
             raise self._what_became(topic, partition, sent.error, len(sent.offsets) + sent.unplaced, len(batch))
         if sent.unplaced:
@@ -113,23 +117,37 @@ class Delivery:
 
     def stop(self) -> None:
         """End once all that is under way has been reported."""
+        self._stopping = True
         with self._handing_over:
-            self._stopping = True
+            self._ending = True
 
     def close(self) -> None:
         """`stop`, and wait for it."""
         self.stop()
         self._thread.join()
 
-    def _hand_over(self, topic: str, partition: int, batch: Sequence[Outgoing], sent: Sent) -> tuple[int, KafkaError | None]:
+    def _give_up(self) -> None:
+        """Send nothing more. All that waits goes at once: record by record, the front of a batch would go, and its rest be sent."""
+        self._stopping = True
+        with self._handing_over:  # whoever hands over has stopped
+            self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+            self._ending = True
+
+    def _hand_over(
+        self, topic: str, partition: int, batch: Sequence[Outgoing], sent: Sent, deadline: float
+    ) -> tuple[int, KafkaError | None]:
         """How many records the client has taken, and why it did not take the next one: after that one, none may follow."""
         produce, report = self._producer.produce, sent.report
         count = 0
         while count < len(batch):
+            if self._stopping:  # soon nobody polls: a record handed over then would never be reported
+                return count, self._error("_PURGE_QUEUE")
             key, value, headers, timestamp = batch[count]
             try:
                 produce(topic, value, key, partition, report, timestamp=timestamp, headers=headers or None)  # type: ignore[arg-type]
             except BufferError:  # the client's queue is full: the polling thread empties it
+                if self._brokers.clock.monotonic() >= deadline:
+                    return count, self._error("_MSG_TIMED_OUT")
                 self._handed_over.release()
                 self._brokers.clock.wait(sent.done, _FULL_PAUSE)
             except self._brokers.kafka.KafkaException as raised:
@@ -138,14 +156,25 @@ class Delivery:
                 count += 1
         return count, None
 
+    def _error(self, name: str) -> KafkaError:
+        kind = self._brokers.kafka.KafkaError
+        error: KafkaError = kind(getattr(kind, name))
+        return error
+
     def _poll(self) -> None:
         producer = self._producer
         while True:
             if len(producer) == 0:
-                if self._stopping:
+                if self._ending:
                     return
                 self._handed_over.acquire(timeout=_IDLE)
-            producer.flush(_FLUSH)  # sends what was handed over without waiting for more, and calls `report`; returns once all is reported
+            try:
+                producer.flush(_FLUSH)  # sends what was handed over without waiting for more, and calls `report` until all is reported
+            except Exception:
+                # Fatal: the client raises it here, as itself or as a SystemError from within a callback. It can send no more, but
+                # what it still holds is reported, and must be heard.
+                self._stopping = True
+                self._brokers.clock.wait(self._brokers.closing, _FULL_PAUSE)
 
     def _what_became(self, topic: str, partition: int, error: KafkaError, there: int, count: int) -> HeadwaterError:
         if not there and error.name() in GONE:
