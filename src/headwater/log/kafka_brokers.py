@@ -75,6 +75,7 @@ _PASSING = _SILENT | {
     "_UNKNOWN_BROKER",
     "_WAIT_CACHE",
 }
+_FIRST = 10.0  # seconds to reach a broker at all
 _PAUSE = 0.02  # seconds between two tries of a request
 
 # What a caller's own client settings may not change: each of them carries a promise.
@@ -115,6 +116,7 @@ class Brokers:
         self.clock = clock
         self.closing = threading.Event()
         self._said = ""
+        self._met = False
         self._client = dict(client or {})
         for name in sorted(_OURS & self._client.keys()):
             raise BadConfig(f"The Kafka client's setting {name} is headwater's own.", hint=f"Remove it from [kafka.client]: {name}.")
@@ -208,10 +210,13 @@ class Brokers:
         `renew` is called before a try that needs another client. A client that has lost a broker may never get over it: its metadata
         name the dead one as a leader, or its requests wait for that one, though the cluster has long gone on.
         """
-        deadline = self.deadline()
+        # Brokers that were never met are more likely misspelt than down: that is told sooner.
+        deadline = self.deadline() if self._met else self.clock.monotonic() + min(self.timeout, _FIRST)
         while True:
             try:
-                return request()
+                answer = request()
+                self._met = True
+                return answer
             except self.kafka.KafkaException as raised:
                 error: KafkaError = raised.args[0]
             name = error.name()
