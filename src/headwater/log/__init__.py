@@ -47,7 +47,7 @@ class Log(ABC):
 
     @abstractmethod
     def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
-        """Make a topic. A topic that is there with the same partitions and settings is returned as it is.
+        """Make a topic. A topic that is there with the same partitions and settings (any, where none are given) is returned as it is.
 
         Errors: `AlreadyExists` when it is there with other partitions or settings (a partition count never changes:
         keys would move); `BadInput` for an unfit name or count.
@@ -81,7 +81,10 @@ class Log(ABC):
 
     @abstractmethod
     def claim(self, topic: str, partition: int) -> Writer:
-        """Become the only writer of a partition. Every earlier Writer of it gets `Fenced` from now on, in any process."""
+        """Become the only writer of a partition. Every earlier Writer of it gets `Fenced` from now on, in any process.
+
+        An append without a Writer gets `Fenced`, too (embedded), or is taken and does not count (kafka: `headwater.log.epochs`).
+        """
 
     # -- reading --------------------------------------------------------------------------------------------
 
@@ -107,7 +110,7 @@ class Log(ABC):
     def tail(self, topic: str, partition: int, start: int, *, stopped: Callable[[], bool]) -> Iterator[list[Record]]:
         """Batches of records from `start` on as they become durable; an empty list at least each 100 ms when there are none.
 
-        Ends when `stopped()` is true.
+        Ends when `stopped()` is true. Errors as `read`.
         """
 
     @abstractmethod
