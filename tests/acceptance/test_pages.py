@@ -34,7 +34,7 @@ def expect(command: str, written: str, folder: Path) -> None:
     done = subprocess.run(
         ["bash", "-c", command], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120
     )
-    printed = done.stdout.decode()
+    printed = (done.stdout + done.stderr).decode()  # into pipes, the two come in any order
     pattern = ".*".join(re.escape(part) for part in _plain(written).split("…"))
     assert re.fullmatch(pattern, _plain(printed), re.DOTALL), f"$ {command}\nprinted:\n{printed}\nwritten:\n{written}"
 
