@@ -16,10 +16,11 @@ Shown = Literal["rate", "time"]
 
 
 class Sample(NamedTuple):
-    """One round of one side: how many pieces, in how many seconds."""
+    """One round of one side: how many pieces, in how many seconds, and how many of them this process had a processor (0: not known)."""
 
     amount: float
     seconds: float
+    cpu: float = 0.0
 
     @property
     def rate(self) -> float:
@@ -63,8 +64,8 @@ def timed(work: Callable[[], float]) -> Callable[[], Sample]:
     """A round that is timed as a whole; `work` returns how many pieces it did."""
 
     def run() -> Sample:
-        begun = time.perf_counter()
+        cpu, begun = time.process_time(), time.perf_counter()
         amount = work()
-        return Sample(amount, time.perf_counter() - begun)
+        return Sample(amount, time.perf_counter() - begun, time.process_time() - cpu)
 
     return run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from google_crc32c import value as crc32c
@@ -21,10 +21,10 @@ class BareWrites:
         self._block = os.urandom(size)
         self._synced = synced
 
-    def round(self, count: int, pieces: int = 1) -> Sample:
+    def round(self, count: int, pieces: int = 1, clock: Callable[[], float] = time.perf_counter) -> Sample:
         """Write `count` times; one write counts as so many pieces."""
         fd, block, write, sync = self._fd, self._block, os.write, os.fdatasync
-        begun = time.perf_counter()
+        begun = clock()
         if self._synced:
             for _ in range(count):
                 write(fd, block)
@@ -32,7 +32,7 @@ class BareWrites:
         else:
             for _ in range(count):
                 write(fd, block)
-        return Sample(count * pieces, time.perf_counter() - begun)
+        return Sample(count * pieces, clock() - begun)
 
     def close(self) -> None:
         os.close(self._fd)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from statistics import median
 from typing import Any
 
 from rich.console import Console
@@ -30,7 +31,7 @@ def line(one: Measured | Skipped) -> tuple[str, str, str, str, str, str]:
     case = one.case
     return (
         case.name,
-        shown(case, one.our_rate),
+        shown(case, one.our_rate) + _busy(one.ours),
         f"{shown(case, one.floor_rate)}  {case.floor.label}",
         f"{one.ratio.median:.2f} [{one.ratio.low:.2f}..{one.ratio.high:.2f}]",
         case.mark.text if case.mark else "",
@@ -43,7 +44,14 @@ def shown(case: Case, rate: Spread) -> str:
     if case.shown == "time":
         low, middle, high = (1 / figure if figure else 0.0 for figure in (rate.high, rate.median, rate.low))
         return f"{seconds(middle)} [{seconds(low)}..{seconds(high)}]"
-    return f"{_short(rate.median, case.unit)}s/s [{_short(rate.low)}..{_short(rate.high)}]"
+    pieces = case.unit + ("es" if case.unit.endswith("ch") else "s")
+    return f"{_short(rate.median, pieces)}/s [{_short(rate.low)}..{_short(rate.high)}]"
+
+
+def _busy(samples: Sequence[Sample]) -> str:
+    """What the rate was while this process had a processor, where others took it away for more than a tenth of the time."""
+    rates = [sample.amount / sample.cpu for sample in samples if sample.cpu and sample.cpu < 0.9 * sample.seconds]
+    return f", {_short(median(rates))}/s of CPU time" if len(rates) > len(samples) // 2 else ""
 
 
 def seconds(time: float) -> str:
