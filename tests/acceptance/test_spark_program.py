@@ -26,7 +26,13 @@ def program(text: str, home: Path, **env: str) -> subprocess.Popen[str]:
     file = home / "program.py"
     file.write_text(text.replace("headwater.spark.session()", 'headwater.spark.session(archive="use")'))  # leaves nothing running
     return subprocess.Popen(
-        [sys.executable, str(file)], cwd=home, env=os.environ | env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, str(file)],
+        cwd=home,
+        env=os.environ | env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it, and so would this
     )
 
 

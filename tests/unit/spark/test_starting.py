@@ -99,7 +99,8 @@ class TestSession:
         assert "PYSPARK_PYTHON" not in os.environ
 
     def test_ctrl_c_is_not_taken(self, spark: SparkSession) -> None:
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        found = signal.getsignal(signal.SIGINT)
+        assert found in (signal.default_int_handler, signal.SIG_IGN)  # ignored: the tests run in the background of a shell
 
     def test_it_can_be_stopped_and_started_again(self, spark: SparkSession) -> None:
         metrics = Metrics()
