@@ -27,7 +27,8 @@ from headwater.spark.java import Java
 AOT_SINCE = 25  # the first Java that makes an AOT cache in one run
 KEPT_DAYS = 30  # an archive is 150 to 200 MB: one that nothing has used for this long is removed
 SECONDS = 300
-QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # an archive is only good for the collector that it was made with
+COLLECTOR = "-XX:+UseSerialGC"  # an archive is only good for the collector that it was made with
+SPARING = "-XX:TieredStopAtLevel=1"  # compiles quickly, and code that runs half as fast
 SILENT = "-Xlog:disable"  # Java reports classes that it cannot keep, and archives that do not fit, on standard output
 
 
@@ -77,7 +78,7 @@ def archive_for(java: Java, cache: Path) -> Archive:
     release = java.home / "release"
     spec = find_spec("pyspark")
     jars = Path(spec.origin or "").parent / "jars" if spec else Path()
-    marks = [str(java.program.resolve()), str(java.version), version("pyspark"), str(jars), *QUICK]
+    marks = [str(java.program.resolve()), str(java.version), version("pyspark"), str(jars), COLLECTOR]
     marks.append(release.read_text() if release.exists() else "")
     marks.append(Path(__file__).with_name("training.py").read_text())  # what was loaded when it was made
     marks += sorted(f"{jar.name} {jar.stat().st_size}" for jar in jars.glob("*.jar"))

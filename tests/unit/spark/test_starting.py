@@ -62,6 +62,8 @@ def test_java_writes_to_the_log_and_uses_the_archive(tmp_path: Path) -> None:
     file.touch()
     options = conf(Spark(), name="x", archive=Archive(file, aot=True), log=tmp_path / "spark.log")[JAVA_OPTIONS].split()
     assert f"-XX:AOTCache={file}" in options
+    assert "-XX:TieredStopAtLevel=1" not in options
+    assert "-XX:TieredStopAtLevel=1" in conf(Spark(), name="x")[JAVA_OPTIONS].split()
     assert f"-Dheadwater.spark.log={tmp_path / 'spark.log'}" in options
     (named,) = [option for option in options if option.startswith("-Dlog4j2.configurationFile=file://")]
     assert Path(named.removeprefix("-Dlog4j2.configurationFile=file://")).exists()
