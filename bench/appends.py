@@ -9,7 +9,7 @@ from functools import partial
 from bench import mark
 from bench.case import Case, Sample, Side, Skipped
 from bench.floor import BareWrites
-from bench.place import TOPIC, Place, Unsynced, columns, encoded, records
+from bench.place import TOPIC, Clocked, Place, Unsynced, columns, encoded, records
 from bench.sizes import Sizes
 
 _MARKS = {1: mark.ratio_on_slow_disks(0.8, 0.0002), 1000: mark.ratio(0.3)}
@@ -22,15 +22,38 @@ def append(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
         # The floor's file lies in the log's folder: the same disk, the same file system.
         with place.log("append") as log, BareWrites(log.data / "bare", encoded(per_sync)) as bare:
             yield _case(sizes, f"append {per_sync}", per_sync, partial(log.append, TOPIC, 0, batch), bare)
-    # Without the sync nothing waits, so that this thread's time on the processor is what an append costs, however busy the machine is.
-    batch, count = records(1), sizes.appends[1] * 20
+    yield from _own_time(place, sizes)
+
+
+def _own_time(place: Place, sizes: Sizes) -> Iterator[Case]:
+    """What an append of one record costs beside the sync, as callers meet it: every sync leaves the processor's caches to others."""
+    batch, expected = records(1), mark.own_time(20e-6)
+    files, count = Clocked(), sizes.appends[1]
+    with place.log("own", files=files) as log, BareWrites(log.data / "bare", encoded(1)) as bare:
+
+        def beside() -> Sample:
+            before = files.syncing
+            whole = appends(partial(log.append, TOPIC, 0, batch), count)
+            return Sample(count, whole.seconds - (files.syncing - before))
+
+        yield Case(
+            "append 1, beside the sync",
+            "append",
+            Side("log.append", beside),
+            Side("os.write", partial(bare.writing, count)),
+            expected,
+            shown="time",
+            rounds=sizes.turns,
+        )
+    # Without a sync nothing waits: this thread's time on the processor is the same however busy the machine is.
+    count *= 20
     with place.log("own", files=Unsynced()) as log, BareWrites(log.data / "bare", encoded(1), synced=False) as bare:
         yield Case(
-            "append 1, our own CPU time",
+            "append 1, CPU time in a loop without syncs",
             "append",
             Side("log.append", partial(appends, partial(log.append, TOPIC, 0, batch), count, clock=time.thread_time)),
             Side("os.write", partial(bare.round, count, clock=time.thread_time)),
-            mark.own_time(20e-6),
+            expected,
             shown="time",
         )
 

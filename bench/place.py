@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,18 @@ class Unsynced(Files):
 
     def sync(self, fd: int) -> None:
         pass
+
+
+class Clocked(Files):
+    """Files that tell how long they have been syncing."""
+
+    def __init__(self) -> None:
+        self.syncing = 0.0
+
+    def datasync(self, fd: int) -> None:
+        begun = time.perf_counter()
+        super().datasync(fd)
+        self.syncing += time.perf_counter() - begun
 
 
 class Place:
