@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
-from headwater.core.errors import BadInput, Closed, ReadOnly, UnknownTopic
+from headwater.core.errors import BadInput, Closed, OutcomeUnknown, ReadOnly, UnknownTopic
 from headwater.core.metrics import LogMetrics
 from headwater.log import Bounds, Record, TopicSettings
 from headwater.log.kafka import KafkaLog
@@ -180,6 +180,20 @@ def test_small_limits_of_others_split_our_batches(kafka: str, log: KafkaLog) -> 
     records = [Record(b"%d" % n, b"x" * 1000, timestamp=1) for n in range(200)]
     assert list(log.append(name, 0, records)) == list(range(200))
     assert everything(log, name) == at(records, range(200))
+
+
+def test_what_a_broker_refuses_is_not_there_not_even_in_part(kafka: str, log: KafkaLog) -> None:
+    """Kafka's own topics take no time that is more than an hour ahead. The refused record lies in the first of several requests."""
+    name = foreign_topic(kafka, 1, {"message.timestamp.after.max.ms": "3600000"})
+    ahead = Record(b"ahead", b"", timestamp=4_102_444_800_000)
+    log.append(name, 0, numbered(1))
+    with pytest.raises(BadInput, match="timestamp"):
+        log.append(name, 0, [ahead, *numbered(3)])
+    large = [Record(b"%d" % n, b"x" * 1000, timestamp=1) for n in range(20_000)]
+    with pytest.raises((BadInput, OutcomeUnknown)):
+        log.append(name, 0, [ahead, *large])
+    assert list(log.append(name, 0, numbered(1))) == [1]
+    assert everything(log, name) == at([*numbered(1), *numbered(1)], [0, 1])
 
 
 def test_the_brokers_own_topics_are_not_shown(kafka: str, log: KafkaLog, topic: str) -> None:

@@ -124,20 +124,20 @@ class KafkaLog(Log):
         began = self._clock.monotonic()
         settings, now = self._topics.place(topic, partition).settings, self._clock.now_ms()
         try:
-            batch = outgoing(records, now=now, limit=settings.max_record, mark=mark)
+            batch, size = outgoing(records, now=now, limit=settings.max_record, mark=mark)
         except TooLarge:  # the topic may have been created anew by others, with another limit
             settings = self._topics.get(topic).settings
-            batch = outgoing(records, now=now, limit=settings.max_record, mark=mark)
-        offsets = self._delivered(topic, partition, batch, settings.max_record + FRAMING)
+            batch, size = outgoing(records, now=now, limit=settings.max_record, mark=mark)
+        offsets = self._delivered(topic, partition, batch, size, settings.max_record + FRAMING)
         if self._metrics is not None:
             self._metrics.partition(topic, partition).appended(len(offsets), self._clock.monotonic() - began, offsets[-1] + 1)
         return offsets
 
-    def _delivered(self, topic: str, partition: int, batch: Sequence[Outgoing], largest: int) -> list[int]:
+    def _delivered(self, topic: str, partition: int, batch: Sequence[Outgoing], size: int, largest: int) -> list[int]:
         deadline = self._brokers.deadline()
         while True:
             try:
-                return self._deliveries.send(topic, partition, batch, largest=largest)
+                return self._deliveries.send(topic, partition, batch, size, largest=largest)
             except UnknownTopic:
                 self._look_again(topic, partition)
                 if self._brokers.late(deadline):

@@ -127,13 +127,15 @@ class Brokers:
         made: AdminClient = self._made(self.kafka.admin.AdminClient, {})
         return made
 
-    def producer(self, batch: int) -> Producer:
-        """Idempotent, acknowledged by all in-sync replicas, sends when flushed. `batch`: bytes of the largest batch that brokers take."""
+    def producer(self, batch: int, *, gapless: bool) -> Producer:
+        """Idempotent, acknowledged by all in-sync replicas, sends when flushed. `batch`: bytes of the largest batch that brokers take.
+
+        `gapless`: when a request is refused, nothing that was handed over after it is sent, and the producer is spent.
+        """
         settings = {
             "enable.idempotence": True,
             "acks": "all",
-            # Without it a broker may refuse the front of a batch and still write its rest: an append must leave a leading part or nothing.
-            "enable.gapless.guarantee": True,
+            "enable.gapless.guarantee": gapless,
             # Held back until the sender has handed over its whole batch and says so by flushing: sent at once (0), a batch of a
             # thousand leaves in a dozen requests and takes twice as long.
             "linger.ms": 5,

@@ -29,6 +29,8 @@ _FULL_PAUSE = 0.005
 _IDLE = 0.2  # seconds between two looks at a producer that has nothing to send
 _FLUSH = 1.0
 _PURGE = 5.0
+_FRAME = 100  # bytes that a record takes in a request beyond its own, at most
+_REQUEST_RECORDS = 10_000  # the client's default for the most records of one request
 
 
 class Spent(Exception):
@@ -75,9 +77,11 @@ class Sent:
 class Delivery:
     """One producer. Safe for several threads; a batch's records are handed over together, so that batches of this process do not mix."""
 
-    def __init__(self, brokers: Brokers, batch: int) -> None:
+    def __init__(self, brokers: Brokers, batch: int, *, gapless: bool) -> None:
         self._brokers = brokers
-        self._producer: Producer = brokers.producer(batch)
+        self._producer: Producer = brokers.producer(batch, gapless=gapless)
+        self._under_way: set[Sent] = set()
+        self._fatal: KafkaError | None = None
         self._handing_over = threading.Lock()
         self._handed_over = threading.Semaphore(0)
         self._stopping = False  # hand nothing over any more
@@ -93,8 +97,10 @@ class Delivery:
         sent, clock = Sent(), self._brokers.clock
         deadline = self._brokers.deadline()
         with self._handing_over:
+            self._under_way.add(sent)
             count, refused = self._hand_over(topic, partition, batch, sent, deadline)
         if not count and (self._stopping or (refused is not None and refused.fatal())):
+            self._under_way.discard(sent)
             raise Spent
         sent.handed_over(count, refused)
         self._handed_over.release()
@@ -102,6 +108,7 @@ class Delivery:
             self._give_up()
             if not clock.wait(sent.done, _PURGE):  # purged records are reported at once
                 sent.error = sent.error or self._error("_MSG_TIMED_OUT")
+        self._under_way.discard(sent)
         if sent.error is not None:
             raise self._what_became(topic, partition, sent.error, len(sent.offsets) + sent.unplaced, len(batch))
         if sent.unplaced:
@@ -165,16 +172,26 @@ class Delivery:
         producer = self._producer
         while True:
             if len(producer) == 0:
+                if self._fatal is not None:
+                    self._end_all(self._fatal)
                 if self._ending:
                     return
                 self._handed_over.acquire(timeout=_IDLE)
             try:
                 producer.flush(_FLUSH)  # sends what was handed over without waiting for more, and calls `report` until all is reported
-            except Exception:
-                # Fatal: the client raises it here, as itself or as a SystemError from within a callback. It can send no more, but
+            except Exception as raised:
+                # Fatal: the client raises it here, as itself or out of the callback that it then called. It can send no more, but
                 # what it still holds is reported, and must be heard.
                 self._stopping = True
+                self._fatal = self._fatal or _fatal(raised) or self._error("_FATAL")
                 self._brokers.clock.wait(self._brokers.closing, _FULL_PAUSE)
+
+    def _end_all(self, fatal: KafkaError) -> None:
+        """The producer holds nothing any more: whoever still waits has had a report that was lost when the client raised."""
+        with self._handing_over:
+            for sent in list(self._under_way):
+                sent.error = sent.error or fatal
+                sent.done.set()
 
     def _what_became(self, topic: str, partition: int, error: KafkaError, there: int, count: int) -> HeadwaterError:
         if not there and error.name() in GONE:
@@ -185,52 +202,67 @@ class Delivery:
         return self._brokers.unknown(f"an append to {topic}/{partition}", f"{error.str()}; {parts}.")
 
 
+def _fatal(raised: BaseException) -> KafkaError | None:
+    """The client's fatal error, or the one that made Python raise this one."""
+    for error in (raised, raised.__cause__):
+        if error is not None and error.args and hasattr(error.args[0], "fatal"):
+            found: KafkaError = error.args[0]
+            return found
+    return None
+
+
 class Deliveries:
-    """The producers of a log: one for all topics, and one more for each smaller limit on batches."""
+    """The producers of a log: one for most appends, one for those that take several requests, and others where a topic's limit is small."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
         self._lock = threading.Lock()
-        self._by_batch: dict[int, Delivery] = {}
+        self._deliveries: dict[tuple[int, bool], Delivery] = {}
         self._closed = False
 
     def begin(self) -> None:
         """Make the producer of most topics: it needs half a second for its first handshake, which the first append need not wait for."""
-        self._of(BATCH)
+        self._of(BATCH, False)
 
-    def send(self, topic: str, partition: int, batch: Sequence[Outgoing], *, largest: int) -> list[int]:
-        """As `Delivery.send`, never `Spent`. `largest`: bytes of the largest batch that the topic takes."""
-        size = min(BATCH, largest)
+    def send(self, topic: str, partition: int, batch: Sequence[Outgoing], size: int, *, largest: int) -> list[int]:
+        """As `Delivery.send`, never `Spent`. `size`: bytes of all records. `largest`: bytes of the largest request that the topic takes."""
+        limit = min(BATCH, largest)
+        # Of a batch that takes several requests the first may be refused and the next be written, unless the producer is gapless.
+        # That one cannot say why it refused, and stops what others send through it: what fits into one request goes another way.
+        several = len(batch) > 1 and (len(batch) > _REQUEST_RECORDS or size + len(batch) * _FRAME > limit)
         while True:
-            delivery = self._of(size)
+            delivery = self._of(limit, several)
             try:
                 return delivery.send(topic, partition, batch)
             except Spent:
-                self._drop(size, delivery)
+                self._drop(limit, several, delivery)
 
     def look_again(self, topic: str, *, largest: int) -> None:
         """Have the producer ask anew what the topic is like."""
-        self._of(min(BATCH, largest)).look_again(topic)
+        with self._lock:
+            deliveries = [delivery for (limit, _), delivery in self._deliveries.items() if limit == min(BATCH, largest)]
+        for delivery in deliveries:
+            delivery.look_again(topic)
 
-    def _of(self, size: int) -> Delivery:
+    def _of(self, limit: int, gapless: bool) -> Delivery:
         with self._lock:
             if self._closed:
                 raise closed()
-            if size not in self._by_batch:
-                self._by_batch[size] = Delivery(self._brokers, size)
-            return self._by_batch[size]
+            if (limit, gapless) not in self._deliveries:
+                self._deliveries[limit, gapless] = Delivery(self._brokers, limit, gapless=gapless)
+            return self._deliveries[limit, gapless]
 
-    def _drop(self, size: int, delivery: Delivery) -> None:
+    def _drop(self, limit: int, gapless: bool, delivery: Delivery) -> None:
         with self._lock:
-            if self._by_batch.get(size) is delivery:
-                del self._by_batch[size]
+            if self._deliveries.get((limit, gapless)) is delivery:
+                del self._deliveries[limit, gapless]
         delivery.stop()
 
     def close(self) -> None:
         """Wait for what is under way, then stop."""
         with self._lock:
             self._closed = True
-            open_ones = list(self._by_batch.values())
-            self._by_batch.clear()
+            open_ones = list(self._deliveries.values())
+            self._deliveries.clear()
         for delivery in open_ones:
             delivery.close()

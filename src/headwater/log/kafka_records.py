@@ -28,8 +28,8 @@ Outgoing = tuple[bytes | None, bytes | None, list[Header], int]
 """Key, value, headers and timestamp, as the producer takes them."""
 
 
-def outgoing(records: Sequence[Record], *, now: int, limit: int, mark: Header | None = None) -> list[Outgoing]:
-    """Check every record, then say how to send it. `mark` is a header that each of them gets.
+def outgoing(records: Sequence[Record], *, now: int, limit: int, mark: Header | None = None) -> tuple[list[Outgoing], int]:
+    """Check every record, then say how to send it, and how many bytes they are together. `mark` is a header that each of them gets.
 
     Errors: `BadInput` for no records and for what does not fit into a record, `TooLarge` above `limit` bytes.
     """
@@ -37,6 +37,7 @@ def outgoing(records: Sequence[Record], *, now: int, limit: int, mark: Header | 
         raise BadInput("An empty batch cannot be appended.", hint="Append at least one record.")
     marks = [mark] if mark is not None else []
     sent: list[Outgoing] = []
+    total = 0
     columns = msgspec.structs.astuple
     for record in records:
         key, value, headers, timestamp, mode, op, _ = columns(record)
@@ -48,12 +49,13 @@ def outgoing(records: Sequence[Record], *, now: int, limit: int, mark: Header | 
             _check_names(headers)
         if size > limit:
             raise too_large(size, limit)
+        total += size
         if mode or op:
             if not (0 <= mode <= 3 and 0 <= op <= 7):
                 raise BadInput(f"Mode {mode} and op {op} do not fit into a record.", hint="Mode is 0 to 3, op 0 to 7.")
             added = [*added, (MODE, bytes((mode | op << 2,)))]
         sent.append((key, value, added, now if timestamp is None else _timestamp(timestamp)))
-    return sent
+    return sent, total
 
 
 def _timestamp(timestamp: int) -> int:

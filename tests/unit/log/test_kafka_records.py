@@ -28,7 +28,7 @@ RECORDS = st.builds(
 
 def delivered(records: list[Record]) -> list[Message]:
     """What a consumer gets of what a producer was given."""
-    sent = outgoing(records, now=7, limit=10_000)
+    sent, _ = outgoing(records, now=7, limit=10_000)
     return [
         Message(topic="t", partition=0, offset=offset, key=key, value=value, headers=headers or None, timestamp=(1, timestamp))
         for offset, (key, value, headers, timestamp) in enumerate(sent)
@@ -49,18 +49,18 @@ def test_a_record_comes_back_as_it_was(records: list[Record]) -> None:
 
 
 def test_mode_and_op_are_one_byte_that_is_left_out_when_zero() -> None:
-    sent = outgoing([Record(b"k", b"v"), Record(b"k", b"v", mode=2, op=5), Record(b"k", b"v", (("a", b"1"),), op=1)], now=7, limit=100)
+    sent, _ = outgoing([Record(b"k", b"v"), Record(b"k", b"v", mode=2, op=5), Record(b"k", b"v", (("a", b"1"),), op=1)], now=7, limit=100)
     assert [headers for _, _, headers, _ in sent] == [[], [(MODE, b"\x16")], [("a", b"1"), (MODE, b"\x04")]]
 
 
 def test_the_time_is_now_unless_given_and_zero_is_kafkas_none() -> None:
-    sent = outgoing([Record(b"k", b"v"), Record(b"k", b"v", timestamp=5), Record(b"k", b"v", timestamp=0)], now=7, limit=100)
+    sent, _ = outgoing([Record(b"k", b"v"), Record(b"k", b"v", timestamp=5), Record(b"k", b"v", timestamp=0)], now=7, limit=100)
     assert [timestamp for _, _, _, timestamp in sent] == [7, 5, -1]
 
 
 def test_every_record_gets_the_writers_mark() -> None:
     own = (EPOCH, mark(3))
-    sent = outgoing([Record(b"k", b"v"), Record(b"k", b"v", (("a", None),), mode=1)], now=7, limit=100, mark=own)
+    sent, _ = outgoing([Record(b"k", b"v"), Record(b"k", b"v", (("a", None),), mode=1)], now=7, limit=100, mark=own)
     assert [headers for _, _, headers, _ in sent] == [[own], [("a", None), own, (MODE, b"\x01")]]
 
 
@@ -77,7 +77,7 @@ def test_a_header_of_another_clients_that_only_looks_like_ours_is_kept() -> None
 
 def test_key_value_and_headers_count_together() -> None:
     fits = Record(b"k" * 10, b"v" * 20, (("name", b"x" * 10),))  # the header block: 4 + 2 + 2 + 4 + 4 + 10
-    outgoing([fits], now=7, limit=56)
+    assert outgoing([fits, fits], now=7, limit=56)[1] == 112
     with pytest.raises(TooLarge, match="56"):
         outgoing([fits], now=7, limit=55)
 
