@@ -123,8 +123,7 @@ class Partition:
         """Steps 1 and 2: the bytes are in the file, and the tail is behind them."""
         with self.exclusive:
             page = self.page
-            file = self._ready(epoch)
-            base, position, offset = page.tail
+            file, (base, position, offset) = self._ready(epoch)
             seal(batch, offset, page.durable_offset)
             end = position + len(batch.buffer)
             rows = np.asarray(batch.starts, "<u4") + np.uint32(position) if batch.records > 1 else position.to_bytes(4, "little")
@@ -189,8 +188,8 @@ class Partition:
             if self.clock.monotonic() - page.tick / 1e9 > _MANIFEST_SECONDS or self._far():
                 self._settle()
 
-    def _ready(self, epoch: int | None) -> OpenSegment:
-        """Step 1, under the lock: may this process append, and to which file? Mends what a dead writer left, follows and makes rolls."""
+    def _ready(self, epoch: int | None) -> tuple[OpenSegment, Place]:
+        """Step 1, under the lock: may this process append, and where? Mends what a dead writer left, follows and makes rolls."""
         page = self.page
         if page.deleted:
             raise UnknownTopic(f"The topic of {self.name} has been deleted.", hint="List topics with `headwater log topics`.")
@@ -202,22 +201,23 @@ class Partition:
         if page.epoch != (epoch or 0):
             raise self._fenced()
         try:
-            file = self._open(page.tail.base)
+            tail = page.tail
+            file = self._open(tail.base)
             if page.dirty:
                 self._cut(file)
                 if page.dirty:
                     raise Unavailable(
                         f"{file.path} cannot be truncated to its last whole batch.", hint="Look at the machine's disk, then try again."
                     )
-            if page.tail.position >= self.settings.segment or self._period_over(file.segment):
-                file = self._roll(file)
+            if tail.position >= self.settings.segment or (self.settings.period and tail.position and self._period_over(file.segment)):
+                file, tail = self._roll(file), page.tail
         except OSError as error:
             raise explained(error, self.folder) from error
-        return file
+        return file, tail
 
     def _period_over(self, segment: Segment) -> bool:
         period = self.settings.period
-        return bool(period and self.page.tail.position and self.clock.now_ms() // period > segment.created // period)
+        return self.clock.now_ms() // period > segment.created // period
 
     def _fenced(self) -> Fenced:
         if self.page.epoch:
