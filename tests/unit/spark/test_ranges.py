@@ -213,7 +213,7 @@ class TestRunner:
             job.result()
         assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
 
-    def test_a_job_cancelled_at_once_does_not_run(self, runner: Runner, flag: Path) -> None:
+    def test_a_job_can_be_cancelled_before_spark_has_taken_it_up(self, runner: Runner, flag: Path) -> None:
         def touch(log: Log, slice: Range) -> None:
             wait_for(flag)
 
