@@ -27,7 +27,7 @@ check: venv      ## ruff, mypy --strict, the layers
 	$(BIN)/lint-imports
 
 unit: venv       ## the quick tests, under a minute
-	$(BIN)/pytest -q -n $(WORKERS) tests/unit
+	$(BIN)/pytest -q -n $(WORKERS) tests/unit -m "not soak and not spark"
 
 test: check      ## every suite, real servers included
 	$(BIN)/python -m tools.testrun

@@ -15,11 +15,15 @@ from typing import NoReturn
 
 import msgspec
 import pytest
+from hypothesis import settings
 from tools.services import Running, release, up
 from tools.services.private import PrivateServers, sweep
 from tools.services.process import Process, current
 
 from headwater.core.errors import HeadwaterError, Unreachable, Unsupported
+
+settings.register_profile("headwater", deadline=None)  # a busy machine is no reason to fail
+settings.load_profile("headwater")
 
 FIXTURES = {"kafka": "kafka", "kafka_cluster": "kafka-3", "cassandra": "cassandra", "spark_master": "spark"}  # and the servers they need
 

@@ -95,3 +95,10 @@ def test_garbage_is_no_batch(tmp_path: Path, garbage: bytes) -> None:
     assert intact_up_to(tmp_path / "g")[0] == 0
     assert later_end(data, 0, size, 0) == 0
     assert next_batch(data, 0, size, 0) == -1
+
+
+def test_a_few_torn_bytes_with_a_sidecar_row_are_no_error(tmp_path: Path) -> None:
+    (tmp_path / "torn").write_bytes(b"abc")
+    data, size = mapped(tmp_path / "torn")
+    found, end = prove(data, np.zeros(1, "<u4"), 0, size, 0)
+    assert (found.tolist(), end) == ([], 0)
