@@ -47,6 +47,11 @@ def foreign_topic(kafka: str, partitions: int, config: dict[str, str] | None = N
     name, admin = fresh("foreign"), AdminClient({"bootstrap.servers": kafka})
     (made,) = admin.create_topics([NewTopic(name, partitions, 1, config=config or {})]).values()
     made.result(PATIENCE)
+    until = time.monotonic() + PATIENCE
+    with KafkaLog(kafka, read_only=True) as log:
+        while name not in {topic.name for topic in log.topics()}:  # the controller knows of it a moment before the broker does
+            assert time.monotonic() < until
+            time.sleep(0.02)
     return name
 
 
