@@ -108,7 +108,9 @@ class EmbeddedLog(Log):
     # -- writing --------------------------------------------------------------------------------------------
 
     def append(self, topic: str, partition: int, records: Sequence[Record]) -> range:
-        return self._append(topic, partition, lambda limit: encode(records, now=self._clock.now_ms(), limit=limit), None)
+        found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
+        batch = encode(records, now=self._clock.now_ms(), limit=found.settings.max_record)  # outside of the lock: others need not wait
+        return self._appended(found, topic, partition, batch, None)
 
     def append_arrow(self, topic: str, partition: int, batch: pa.RecordBatch) -> range:
         return self._append(topic, partition, self._columns(batch), None)
@@ -123,7 +125,9 @@ class EmbeddedLog(Log):
 
     def _append(self, topic: str, partition: int, encoded: Callable[[int], Batch], epoch: int | None) -> range:
         found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
-        batch = encoded(found.settings.max_record)  # outside of the lock: other processes need not wait for it
+        return self._appended(found, topic, partition, encoded(found.settings.max_record), epoch)
+
+    def _appended(self, found: Partition, topic: str, partition: int, batch: Batch, epoch: int | None) -> range:
         try:
             first = found.append(batch, epoch=epoch)
         except UnknownTopic:

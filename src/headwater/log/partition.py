@@ -6,6 +6,7 @@ Several processes may do this at once. What they agree on is in the commit page,
 from __future__ import annotations
 
 import threading
+from fcntl import LOCK_EX, LOCK_UN, flock
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,14 +50,21 @@ class Exclusive:
         try:
             if self._lock.fd < 0:
                 raise Closed(f"{self._name} has been closed.", hint="Open the log again.")
-            self._lock.exclusive()
+            flock(self._lock.fd, LOCK_EX)
         except BaseException:
             self.mutex.release()
             raise
 
     def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        flock(self._lock.fd, LOCK_UN)
         self.mutex.release()
+
+
+def _rows(batch: Batch, position: int) -> bytes:
+    """The sidecar rows of a batch that begins at `position`."""
+    if batch.records == 1:
+        return position.to_bytes(4, "little")
+    return (np.asarray(batch.starts, "<u4") + np.uint32(position)).tobytes()
 
 
 class Partition:
@@ -84,6 +92,7 @@ class Partition:
         self._closed = False
         self._manifest: Manifest
         self._unsettled = False
+        self._active: OpenSegment | None = None  # the file of the last append: nearly always that of the next
         self._lock = FileLock(files, folder / "lock")
         self.exclusive = Exclusive(self._lock, name)
         self._live = FileLock(files, folder / "live")
@@ -107,7 +116,7 @@ class Partition:
 
     def append(self, batch: Batch, *, epoch: int | None = None) -> int:
         """Write, sync, publish; return the first offset. `epoch` is the claim under which this is written, None without one."""
-        begun = self.clock.monotonic()
+        begun = self.clock.monotonic() if self._metrics is not None else 0.0
         ticket = self.write(batch, epoch)
         try:
             self.sync(ticket)
@@ -126,11 +135,11 @@ class Partition:
             file, (base, position, offset) = self._ready(epoch)
             seal(batch, offset, page.durable_offset)
             end = position + len(batch.buffer)
-            rows = np.asarray(batch.starts, "<u4") + np.uint32(position) if batch.records > 1 else position.to_bytes(4, "little")
+            rows = _rows(batch, position)
             failures = page.failures
             page.dirty = True  # 2. from here to the move of the tail, a death leaves bytes that the next one cuts off
             try:
-                file.write(batch.buffer, bytes(rows), position, offset - base)
+                file.write(batch.buffer, rows, position, offset - base)
             except OSError as error:
                 self._cut(file)
                 raise explained(error, file.path) from error
@@ -156,7 +165,7 @@ class Partition:
         if page.durable_offset >= ticket.tail.offset and page.failures == ticket.failures:
             return  # another's sync has covered these bytes
         try:
-            begun = self.clock.monotonic()
+            begun = self.clock.monotonic() if self._metrics is not None else 0.0
             ticket.file.sync()
             if self._metrics is not None:
                 self._metrics.synced(self.clock.monotonic() - begun)
@@ -185,7 +194,7 @@ class Partition:
                     f"{self.name} was claimed by another writer while these records were written; they lie before its claim.",
                     hint="Claim it anew and read its end before appending them again.",
                 )
-            if self.clock.monotonic() - page.tick / 1e9 > _MANIFEST_SECONDS or self._far():
+            if self.clock.monotonic() - page.tick / 1e9 > _MANIFEST_SECONDS or self._far(ticket.tail):
                 self._settle()
 
     def _ready(self, epoch: int | None) -> tuple[OpenSegment, Place]:
@@ -231,6 +240,10 @@ class Partition:
 
     def _open(self, base: int) -> OpenSegment:
         """The open file of the segment that begins at `base`; under the lock."""
+        file, now = self._active, self._manifest
+        current = now.generation >= self.page.generation and now.active.base == base
+        if current and file is not None and file.segment == now.active and not file.retired:
+            return file  # the same segment, not only the same base: after a repair another file begins there
         segment = self._segment(base)
         file = self._files_open.get(segment.stem)
         if file is None:
@@ -239,6 +252,7 @@ class Partition:
             durable, tail = self.page.durable, self.page.tail
             if tail.base == base and not self.page.dirty:
                 file.rewrite(durable.position if durable.base == base else 0, tail.position)
+        self._active = file
         return file
 
     def _segment(self, base: int) -> Segment:
@@ -323,8 +337,8 @@ class Partition:
         self.page.generation = changed.generation
         self.page.tick = int(self.clock.monotonic() * 1e9)
 
-    def _far(self) -> bool:
-        durable, written = self.page.durable, self._manifest.durable
+    def _far(self, durable: Place) -> bool:
+        written = self._manifest.durable
         return durable.base == written.base and durable.position - written.position > _MANIFEST_BYTES
 
     def _settle(self) -> None:
@@ -395,6 +409,6 @@ class Partition:
         self._closed = True
         for file in self._files_open.values():
             file.close()
-        self._files_open = {}
+        self._files_open, self._active = {}, None
         self._lock.forget()
         self._live.forget()

@@ -28,8 +28,11 @@ class OpenSegment:
 
     def write(self, buffer: bytearray, rows: bytes, position: int, row: int) -> None:
         """The batch, then its sidecar rows."""
-        write_all(self._files, self.fd, [buffer], position)
-        write_all(self._files, self.pos_fd, [rows], row * 4)
+        pwritev = self._files.pwritev
+        if (done := pwritev(self.fd, (buffer,), position)) < len(buffer):
+            write_all(self._files, self.fd, [memoryview(buffer)[done:]], position + done)
+        if (done := pwritev(self.pos_fd, (rows,), row * 4)) < len(rows):
+            write_all(self._files, self.pos_fd, [memoryview(rows)[done:]], row * 4 + done)
 
     def truncate(self, position: int, row: int) -> None:
         self._files.truncate(self.fd, position)
