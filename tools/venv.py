@@ -19,8 +19,8 @@ BUILD_SPACE = 3 << 30  # pyspark comes as a source archive: unpacking and buildi
 WANTS = {
     "run": (["-e", "."], "headwater and its pinned packages: about 40, 0.9 GB on disk"),
     "dev": (
-        ["-e", ".[kafka,cassandra]", "--group", "dev"],
-        "headwater, the clients of Kafka and Cassandra, and the tools for developing: about 70 packages, 1.2 GB on disk",
+        ["-e", ".[kafka,cassandra,pipelines]", "--group", "dev"],
+        "headwater, the clients of every server it speaks to, and the tools for developing: about 85 packages, 1.3 GB on disk",
     ),
 }
 

@@ -7,9 +7,13 @@ HeadwaterError
  │  ├ BadMethod   405
  │  ├ BadType     415
  │  ├ NewerFormat      a later headwater wrote it
+ │  ├ Rejected    422  a sink or transform refuses one message
  │  ├ TooLarge    413
  │  └ Unsupported      this engine does not offer it
  ├ NotFound       404  exit 3
+ │  ├ UnknownAdaptor
+ │  ├ UnknownPipeline
+ │  ├ UnknownSink
  │  ├ UnknownTopic
  │  ├ UnknownPartition
  │  └ OffsetGone  410
@@ -103,6 +107,23 @@ class NewerFormat(BadInput):
     """The directory was written by a later headwater, in a format that this one does not know."""
 
 
+class Rejected(BadInput):
+    """One message is refused. `offset` says which; `before_taken` whether everything before it in its batch is durably there."""
+
+    status = 422
+
+    def __init__(self, message: str, *, offset: int = -1, before_taken: bool = False, trace: str = "", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.offset, self.before_taken, self.trace = offset, before_taken, trace
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_refused, (self.message, self.offset, self.before_taken, self.trace, self.hint))
+
+
+def _refused(message: str, offset: int, before_taken: bool, trace: str, hint: str) -> Rejected:
+    return Rejected(message, offset=offset, before_taken=before_taken, trace=trace, hint=hint)
+
+
 class TooLarge(BadInput):
     """A record, batch or request above its limit."""
 
@@ -118,6 +139,18 @@ class NotFound(HeadwaterError):
 
     status = 404
     exit_code = 3
+
+
+class UnknownAdaptor(NotFound):
+    """No adaptor of this name is installed."""
+
+
+class UnknownPipeline(NotFound):
+    """No pipeline of this name has run here."""
+
+
+class UnknownSink(NotFound):
+    """The pipeline has no sink of this name."""
 
 
 class UnknownTopic(NotFound):

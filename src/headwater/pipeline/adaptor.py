@@ -1,0 +1,211 @@
+"""What connects a pipeline to a system: the interfaces that every adaptor fills in.
+
+An adaptor is a small value: where the system is and how to use it. It travels to Spark's workers, so it holds no connection; each method
+opens its own and closes it. What it can do is said by the interfaces that it inherits from: `CanCopy` (read what is there, in slices),
+`CanTail` (read what changes), `CanWrite` (take messages). The contract suite for adaptors is `headwater.testing.adaptors`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Literal, Self
+
+import msgspec
+
+from headwater.core.errors import Unsupported
+from headwater.pipeline.env import Env, resolve
+from headwater.pipeline.message import Message, Op
+from headwater.pipeline.namespaces import Namespaces
+
+Delivery = Literal["exactly once", "at least once"]
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What `headwater pipeline about` says of an adaptor."""
+
+    summary: str
+    namespace: str  # what a namespace is there
+    source: str = ""  # how it is read, and from where reading resumes; empty: not a source
+    sink: str = ""  # how it is written; empty: not a sink
+    sample: str  # the call as it would stand in a pipeline's file
+
+
+class Adaptor(msgspec.Struct, frozen=True, kw_only=True):
+    """The base of all adaptors. Fields are options; those of type `str | Env` may hold `${NAME}`."""
+
+    kind: ClassVar[str]
+    about: ClassVar[About]
+
+    def resolved(self) -> Self:
+        """A copy in which every `${NAME}` is replaced. Called where a connection is made, never before: secrets do not travel."""
+        changes: dict[str, Any] = {}
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, Env) or (isinstance(value, str) and "${" in value):
+                changes[name] = resolve(value)
+        return msgspec.structs.replace(self, **changes) if changes else self
+
+    def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
+        """Connect and see whether the role can be filled; return lines to show. Writes nothing that stays.
+
+        Errors: `Unreachable`, `Denied`, `BadConfig`, `NotFound`, each naming what is missing.
+        """
+        return []
+
+    def __str__(self) -> str:
+        shown = [f"{getattr(self, name)}" for name in self.__struct_fields__[:1]]
+        return f"{self.kind}({', '.join(shown)})"
+
+
+# -- reading ------------------------------------------------------------------------------------------------
+
+
+class Slice(msgspec.Struct, frozen=True):
+    """A part of a copy that one task reads: of one namespace, described by the adaptor in `spec` (JSON values only)."""
+
+    namespace: str
+    spec: dict[str, Any]
+
+
+class CopyPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How a copy is cut. Stored before reading begins, and continued as stored after a restart: cutting anew would lose documents."""
+
+    identity: dict[str, Any]  # what is read, so that a changed source is noticed: path, size and time, or table and snapshot
+    slices: tuple[Slice, ...]
+    ids: dict[str, tuple[str, ...]] = {}  # by namespace, the fields that tell documents apart; `_id` where it is missing
+    cursor: Any = None  # where following the changes begins: taken before the copy, so that nothing falls between
+
+
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
+    """What a source gives at once, and the position behind it. It is appended to the log whole, with its position, or not at all.
+
+    Either `values` (documents as JSON text, all inserts of the slice's namespace: the quick way) or `messages`.
+    `bad` names, by index, documents that could not be read, with the reason: they become poison records.
+    """
+
+    position: Any  # JSON: where reading goes on
+    values: Sequence[bytes] = ()
+    messages: Sequence[Message] = ()
+    bad: dict[int, str] = {}
+
+
+class CanCopy(Adaptor, frozen=True, kw_only=True):
+    """A source whose present content can be read."""
+
+    @abstractmethod
+    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
+        """Cut the chosen namespaces into about `slices` slices each, fewer where they cannot be split.
+
+        Errors: as `check`.
+        """
+
+    @abstractmethod
+    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
+        """The slice's documents from `position` on (None: its beginning), in pieces of at most some 8 MiB.
+
+        Deterministic: the same slice from the same position gives the same documents in the same order. Errors: `Differs` when the
+        source has changed under the plan; `Unreachable`.
+        """
+
+    def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
+        """Whether the source is still what the plan was made for. Asked before a stored plan is continued."""
+        return True
+
+
+class CanTail(Adaptor, frozen=True, kw_only=True):
+    """A source whose changes can be followed. `tail` is an option of each: off, the pipeline ends with the copy."""
+
+    @abstractmethod
+    def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+        """Changes from `cursor` on (a position of an earlier piece, or the plan's) until `stopped()`; an empty piece at least each second.
+
+        The caller asks for the next piece once the last one is durable in the log: only then may what was given be let go of at the
+        source (replication slots, acknowledgements). Errors: `Unreachable`; `OffsetGone` when the source no longer has the cursor.
+        """
+
+
+# -- writing ------------------------------------------------------------------------------------------------
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """Which offsets a writer is opened for: [start, end), of which it gets bucket `bucket` of `buckets` by the hash of the id."""
+
+    pipeline: str
+    sink: str
+    start: int
+    end: int
+    bucket: int = 0
+    buckets: int = 1
+    epoch: int = 0  # of the run: a sink that can hold one refuses an older run's
+    attempt: str = ""  # differs each time a range is tried, so that leftovers of a dead attempt are told apart
+    timeout: float = 30.0  # seconds that one batch may take
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """What is written at once: the messages of the offsets [start, end), or their JSON text where the writer takes it as it is."""
+
+    start: int
+    end: int
+    messages: Sequence[Message] = ()
+    values: Sequence[bytes] = ()  # for writers with `takes_text`: inserts that no transform has touched
+
+    def __len__(self) -> int:
+        return len(self.messages) or len(self.values)
+
+
+class SinkWriter(ABC):
+    """Takes the batches of one part, in order. Used in one thread."""
+
+    takes_text: ClassVar[bool] = False
+
+    @abstractmethod
+    def write(self, batch: Batch) -> None:
+        """Write the batch. Durable when this returns, unless `finish` says otherwise.
+
+        Errors: `Rejected` for a message that the sink refuses; `Unreachable`, `Timeout`, `DiskFull` when it cannot write at all, which
+        is no message's fault; `Fenced` when a newer run has written.
+        """
+
+    def finish(self) -> dict[str, Any]:
+        """All batches were given. Returns what `CanWrite.publish` needs to make them count; empty where they count already."""
+        return {}
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of connections, whatever has happened. What was not finished is dropped where it can be."""
+
+
+class CanWrite(Adaptor, frozen=True, kw_only=True):
+    """A sink."""
+
+    delivery: ClassVar[Delivery]
+    upserts: ClassVar[bool] = True  # writing a message twice leaves what writing it once does
+    split: ClassVar[bool] = True  # may several parts be written side by side?
+
+    @abstractmethod
+    def writer(self, part: Part) -> SinkWriter:
+        """Open a writer. Errors: as `check`."""
+
+    def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
+        """Called once by each run before it writes: shut older runs out, sweep what they left half done.
+
+        Returns the ranges [start, end) that the sink itself knows to have taken, where it holds them in its own transactions, or None:
+        they outrank the offset log.
+        """
+        return None
+
+    def publish(self, part: Part, receipt: dict[str, Any]) -> None:
+        """Called by the run, for parts in the order of their offsets, before their offsets are acknowledged. May be called again."""
+
+    def forget(self, pipeline: str, sink: str, position: int, epoch: int) -> None:
+        """The operator has moved the sink's position: where the sink holds its own, make it so."""
+
+    def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
+        """What the sink holds, for `verify`. Errors: `Unsupported` where it cannot be read back."""
+        raise Unsupported(f"What {self.kind} holds cannot be read back.", hint="Compare it by its own means.")
+
+
+def deliverable(message: Message) -> bool:
+    """Whether a sink is given the message at all: markers and skipped ones only count as taken."""
+    return message.op not in (Op.NOOP, Op.SKIP)

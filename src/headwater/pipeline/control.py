@@ -1,0 +1,125 @@
+"""The offset log of a pipeline: its state, read and changed by the run and by operators at the same time.
+
+Whoever changes something claims the topic, reads to its end, decides, and appends. Whoever wrote before finds itself fenced at its next
+change, reads what the other did, and decides again. So a change is always made knowing all earlier ones, on both engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from headwater.core.clock import Clock
+from headwater.core.errors import Conflict, Fenced, OutcomeUnknown, UnknownPipeline, UnknownTopic, Unsupported
+from headwater.core.ids import random_id
+from headwater.log import Log, Writer
+from headwater.log.epochs import Epochs
+from headwater.log.record import Record, TopicSettings
+from headwater.pipeline.state import Change, State, from_record, to_record
+
+_CHANGE = "change"
+_TRIES = 100
+
+
+def log_topic(pipeline: str) -> str:
+    """The topic of a pipeline's messages."""
+    return f"pipeline-{pipeline}"
+
+
+def offsets_topic(pipeline: str) -> str:
+    """The topic of a pipeline's offset log."""
+    return f"pipeline-{pipeline}-offsets"
+
+
+class Control:
+    """A pipeline's state, folded from its offset log. Creates nothing; see `create`. Used under the owner's lock where threads share it."""
+
+    def __init__(self, log: Log, pipeline: str, clock: Clock) -> None:
+        self.log, self.pipeline, self._clock = log, pipeline, clock
+        self.topic = offsets_topic(pipeline)
+        self.state = State()
+        self._next = 0
+        self._epochs = Epochs()
+        self._writer: Writer | None = None
+        self._seen: set[bytes] = set()
+        try:
+            self._next = log.bounds(self.topic, 0).start
+            self.refresh()
+        except UnknownTopic:
+            raise UnknownPipeline(f"No pipeline named {pipeline} has run here.", hint="List them with `headwater pipeline list`.") from None
+
+    @classmethod
+    def create(cls, log: Log, pipeline: str, clock: Clock) -> Control:
+        """The same, for a pipeline that may never have run."""
+        log.create_topic(offsets_topic(pipeline), settings=TopicSettings(segment=16 << 20))
+        return cls(log, pipeline, clock)
+
+    def refresh(self) -> State:
+        """Read what has been written since."""
+        while records := self.log.read(self.topic, 0, self._next):
+            for record in records:
+                self._next = (record.offset or 0) + 1
+                if not self._epochs.admits(record):
+                    continue
+                self._seen.update(value for name, value in record.headers if name == _CHANGE and value is not None)
+                change = from_record(record)
+                if change is not None:
+                    self.state.apply(*change)
+        return self.state
+
+    def change(self, decide: Callable[[State], Sequence[Change]]) -> Sequence[Change]:
+        """Make changes that `decide` chooses knowing the newest state; durable when this returns. It may be asked several times.
+
+        What it raises is passed on, and nothing has changed. Errors: `Conflict` when others change the state without end.
+        """
+        mark = random_id().encode()
+        for _ in range(_TRIES):
+            if self._writer is None:
+                self._writer = self.log.claim(self.topic, 0)
+            self._seen.clear()
+            self.refresh()
+            if mark in self._seen:
+                return []  # an append whose outcome was unknown is there
+            changes = list(decide(self.state))
+            if not changes:
+                return changes
+            now = self._clock.now_ms()
+            records = [to_record(key, value, now=now) for key, value in changes]
+            records[0] = _marked(records[0], mark)
+            try:
+                self._writer.append(records)
+            except (Fenced, OutcomeUnknown):
+                self._writer = None
+                continue
+            self.refresh()
+            return changes
+        raise Conflict(f"The offset log of {self.pipeline} is changed by others all the time.", hint="Try again.")
+
+    def compact(self) -> None:
+        """Keep the last record of each key. Kafka does not compact on demand: there the state is written again and the old let go."""
+        try:
+            self.log.compact(self.topic, 0)
+        except Unsupported:
+            self._rewrite()
+
+    def _rewrite(self) -> None:
+        def all_of(state: State) -> list[Change]:
+            changes: list[Change] = []
+            if state.run is not None:
+                changes.append(("run", state.run))
+            if state.reader is not None:
+                changes.append(("reader", state.reader))
+            changes += [(f"sink/{name}", one) for name, one in state.sinks.items()]
+            changes += [(f"taken/{sink}/{name}", offset) for sink, names in state.taken.items() for name, offset in names.items()]
+            changes += [(f"edit/{offset}/{sink}" if sink else f"edit/{offset}", edit) for (offset, sink), edit in state.edits.items()]
+            changes += [(f"dead/{sink}/{offset}", dead) for (sink, offset), dead in state.dead.items()]
+            changes += [(f"audit/{key}", entry) for key, entry in state.audit.items()]
+            return changes
+
+        written = self.change(all_of)
+        self.log.delete_before(self.topic, 0, self._next - len(written))
+
+
+def _marked(record: Record, mark: bytes) -> Record:
+    return msgspec.structs.replace(record, headers=((_CHANGE, mark),))

@@ -1,0 +1,211 @@
+"""What a pipeline's file says: one source, sinks below it, transforms on the way.
+
+p = Pipeline("orders")
+rows = p.source("shop", postgres("${PG_URI}", tail=True), namespace=r"^public\\.orders$")
+rows.transform(omit("card")).save("search", opensearch("${SEARCH_URI}"))
+rows.save("archive", file("archive/", format="parquet"))
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+
+from headwater.core.errors import BadConfig
+from headwater.core.units import Duration, Size
+from headwater.pipeline.adaptor import Adaptor, CanCopy, CanTail, CanWrite
+from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.policy import OnError, Stop
+from headwater.pipeline.strict import strict
+from headwater.pipeline.transform import Transform
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+T = TypeVar("T")
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What is set for a pipeline as a whole."""
+
+    log_dir: str | None = None  # a data directory of its own for this pipeline's log
+    slices: int = 0  # how many parts a copy is read in; 0: as many as Spark has cores
+    segment: Size = Size(256 << 20)  # bytes of the log after which a segment is closed
+    max_log: Size | None = None  # how far the log may run ahead of the slowest sink before reading waits
+    flush: Duration = Duration(1000)  # how often positions are written
+    stop_grace: Duration = Duration(30_000)  # how long a stopping pipeline finishes what it has begun
+    compact_every: Duration = Duration(3_600_000)
+    on_error: Literal["stop", "stop_all"] = "stop"  # stop_all: the first sink that stops ends the whole run
+
+
+class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is set for one sink."""
+
+    batch: int = 1000  # messages written at once
+    parallelism: int = 0  # tasks side by side; 0: as many as Spark has cores
+    timeout: Duration = Duration(30_000)  # for one batch
+    on_error: OnError = Stop()
+
+
+class Sink(msgspec.Struct, frozen=True, kw_only=True):
+    """One sink: its transforms in order, then the adaptor."""
+
+    name: str
+    adaptor: CanWrite
+    namespaces: Namespaces
+    transforms: tuple[Transform, ...] = ()
+    options: SinkOptions = SinkOptions()
+    after: str | None = None  # chained below another sink: gets what that one has taken, as its transforms left it
+
+
+class Branch:
+    """A place in the tree that sinks and transforms can be put below."""
+
+    def __init__(self, pipeline: Pipeline, transforms: tuple[Transform, ...] = (), after: str | None = None) -> None:
+        self._pipeline, self._transforms, self._after = pipeline, transforms, after
+
+    def transform(self, *transforms: Transform, namespace: str | None = None) -> Branch:
+        """A branch whose messages pass through these transforms, in order; where `namespace` is given, only messages that it matches do."""
+        for one in transforms:
+            if not isinstance(one, Transform):
+                raise BadConfig(
+                    f"{one!r} is no transform.", hint="Use omit, pick, rename, remap, opfilter, skip, pretty, sql, python(fn) or arrow(fn)."
+                )
+        if namespace is not None:
+            transforms = tuple(one.within(Namespaces(namespace)) for one in transforms)
+        return Branch(self._pipeline, self._transforms + transforms, self._after)
+
+    @strict
+    def save(
+        self,
+        name: str,
+        adaptor: CanWrite | None = None,
+        *,
+        namespace: str = ".*",
+        batch: int = 1000,
+        parallelism: int = 0,
+        timeout: str = "30s",
+        on_error: OnError | None = None,
+    ) -> Branch:
+        """Write the branch's messages to a sink. The result is a branch below the sink: what it has taken."""
+        return self._pipeline._save(
+            Sink(
+                name=_checked(name, "sink"),
+                adaptor=_is(adaptor, CanWrite, "written to"),  # type: ignore[type-abstract]
+                namespaces=Namespaces(namespace),
+                transforms=self._transforms,
+                options=SinkOptions(
+                    batch=_at_least(batch, 1, "batch"),
+                    parallelism=_at_least(parallelism, 0, "parallelism"),
+                    timeout=Duration.parse(timeout),
+                    on_error=on_error or Stop(),
+                ),
+                after=self._after,
+            )
+        )
+
+
+class Pipeline:
+    """One source and its sinks. Defined in a file at module level, run by `headwater pipeline run FILE`."""
+
+    @strict
+    def __init__(
+        self,
+        name: str,
+        *,
+        log_dir: str | Path | None = None,
+        xlog_dir: str | Path | None = None,
+        slices: int = 0,
+        segment: str = "256MiB",
+        max_log: str | None = None,
+        flush: str = "1s",
+        stop_grace: str = "30s",
+        compact_every: str = "1h",
+        on_error: Literal["stop", "stop_all"] = "stop",
+    ) -> None:
+        if log_dir is not None and xlog_dir is not None:
+            raise BadConfig("log_dir and xlog_dir are two names of one option.", hint="Give log_dir.")
+        if on_error not in ("stop", "stop_all"):
+            raise BadConfig(f"on_error cannot be {on_error!r} for a pipeline.", hint='Give "stop" or "stop_all".')
+        folder = log_dir if log_dir is not None else xlog_dir
+        self.name = _checked(name, "pipeline")
+        self.options = Options(
+            log_dir=None if folder is None else str(folder),
+            slices=_at_least(slices, 0, "slices"),
+            segment=Size.parse(segment),
+            max_log=None if max_log is None else Size.parse(max_log),
+            flush=Duration.parse(flush),
+            stop_grace=Duration.parse(stop_grace),
+            compact_every=Duration.parse(compact_every),
+            on_error=on_error,
+        )
+        self.source_name = ""
+        self.reader: CanCopy | CanTail | None = None
+        self.namespaces = Namespaces()
+        self.sinks: dict[str, Sink] = {}
+
+    @strict
+    def source(self, name: str, adaptor: Adaptor | None = None, *, namespace: str = ".*") -> Branch:
+        """The one source. Errors: `BadConfig` for a second one."""
+        if self.reader is not None:
+            raise BadConfig(f"Pipeline {self.name} has two sources.", hint="Make a pipeline for each.")
+        if not isinstance(adaptor, CanCopy | CanTail):
+            raise BadConfig(f"{_kind(adaptor)} cannot be read from.", hint="See `headwater pipeline about` for adaptors that are sources.")
+        self.source_name, self.reader, self.namespaces = _checked(name, "source"), adaptor, Namespaces(namespace)
+        return Branch(self)
+
+    def _save(self, sink: Sink) -> Branch:
+        if sink.name in self.sinks:
+            raise BadConfig(f"Pipeline {self.name} has two sinks named {sink.name}.", hint="Their positions are kept by name: rename one.")
+        self.sinks[sink.name] = sink
+        return Branch(self, sink.transforms, sink.name)
+
+    def complete(self) -> Pipeline:
+        """This pipeline. Errors: `BadConfig` where it lacks a source or a sink."""
+        if self.reader is None:
+            raise BadConfig(f"Pipeline {self.name} has no source.", hint='Give it one: p.source("name", adaptor).')
+        if not self.sinks:
+            raise BadConfig(f"Pipeline {self.name} has no sink.", hint='Give it one: rows.save("name", adaptor).')
+        return self
+
+    def tree(self) -> list[str]:
+        """The pipeline as lines for people."""
+        lines = [f"{self.source_name}: {self.reader}  [{self.namespaces}]"]
+
+        def below(parent: str | None, depth: int) -> None:
+            for sink in self.sinks.values():
+                if sink.after == parent:
+                    inherited = len(self.sinks[parent].transforms) if parent else 0
+                    steps = "".join(f"{one} → " for one in sink.transforms[inherited:])
+                    lines.append(f"{'   ' * depth}└ {sink.name}: {steps}{sink.adaptor}  [{sink.namespaces}]")
+                    below(sink.name, depth + 1)
+
+        below(None, 0)
+        return lines
+
+
+def _checked(name: object, what: str) -> str:
+    if isinstance(name, Adaptor):
+        raise BadConfig(
+            f"A {what} needs a name before its adaptor.", hint=f'Name it, as in "my-{what}": positions are found by it after a restart.'
+        )
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise BadConfig(f"{name!r} is no name for a {what}.", hint="Use up to 100 letters, digits, '.', '_' and '-'.")
+    return name
+
+
+def _is(adaptor: object, kind: type[T], verb: str) -> T:
+    if not isinstance(adaptor, kind):
+        raise BadConfig(f"{_kind(adaptor)} cannot be {verb}.", hint="See `headwater pipeline about` for adaptors that are sinks.")
+    return adaptor
+
+
+def _kind(adaptor: object) -> str:
+    return adaptor.kind if isinstance(adaptor, Adaptor) else repr(adaptor)
+
+
+def _at_least(value: object, least: int, name: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise BadConfig(f"{name} cannot be {value!r}.", hint=f"Give a whole number from {least}.")
+    return value

@@ -1,0 +1,57 @@
+"""What moves through a pipeline: one change of one document."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+import msgspec
+
+from headwater.core.errors import BadInput
+from headwater.log.record import Mode
+
+__all__ = ["Message", "Mode", "Op", "op_named"]
+
+
+class Op(IntEnum):
+    """What happened to the document. The numbers are stored."""
+
+    INSERT = 0
+    UPDATE = 1
+    DELETE = 2
+    COMMAND = 3  # addressed to the sink itself, such as dropping a table; no transform sees it
+    NOOP = 4  # nothing to write: counts as taken
+    SKIP = 5  # what a transform sets to drop a message
+
+
+class Message(msgspec.Struct):
+    """One message, a copy of the receiver's own: changing it changes nothing that another sink sees.
+
+    `data` holds JSON values. Integers are exact, decimals that a float would change are `Decimal`, and types that JSON lacks are
+    written as extended JSON: `{"$date": ...}`, `{"$binary": ...}`, `{"$oid": ...}`; see `headwater.pipeline.values`.
+    """
+
+    namespace: str
+    data: dict[str, Any]
+    op: Op = Op.INSERT
+    timestamp: int = 0  # milliseconds since 1970
+    mode: Mode = Mode.COPY
+    offset: int = -1
+    id_fields: tuple[str, ...] = ("_id",)
+
+    @property
+    def id(self) -> Any:
+        """The value that tells documents of one namespace apart: of one field itself, of several a list; None where it is missing."""
+        data = self.data
+        if len(self.id_fields) == 1:
+            return data.get(self.id_fields[0])
+        values = [data.get(name) for name in self.id_fields]
+        return None if not values or any(value is None for value in values) else values
+
+
+def op_named(name: str) -> Op:
+    """The op of this name. Errors: `BadInput` with the names that exist."""
+    try:
+        return Op[name.upper()]
+    except KeyError:
+        raise BadInput(f"{name!r} is no op.", hint=f"Use one of {', '.join(op.name.lower() for op in Op)}.") from None

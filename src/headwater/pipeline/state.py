@@ -1,0 +1,197 @@
+"""What is known of a pipeline: a pure fold of its offset log, in which the last record of each key holds.
+
+Keys: `run`, `reader`, `sink/NAME`, `taken/SINK/NAMESPACE`, `edit/OFFSET[/SINK]`, `dead/SINK/OFFSET`, `audit/ID`. A record without a value
+removes its key. Because every record says all of its key, keeping the last of each key (compaction) changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+
+from headwater.core.errors import Damaged
+from headwater.log.record import Record
+
+RunState = Literal["running", "done", "stopped", "failed"]
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a sink has stopped: at which offset, and what was said."""
+
+    offset: int
+    error: str
+    message: str
+    trace: str = ""
+    at: int = 0
+    start: int = -1  # the batch in which it was noticed, where the message itself is not yet known
+    end: int = -1
+
+
+class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest run. A run that finds a higher epoch than its own here ends."""
+
+    epoch: int
+    id: str
+    began: int
+    state: RunState = "running"
+    ended: int = 0
+    process: str = ""
+    sinks: tuple[str, ...] = ()
+    stopping: bool = False  # an operator has asked it to stop
+    claims: tuple[tuple[int, int], ...] = ()  # (epoch, the log's end at that claim) of the runs so far, for engines that cannot refuse
+
+
+class SinkState(msgspec.Struct, frozen=True, kw_only=True):
+    """A sink's position: the last offset of the contiguous prefix that it has durably taken, and what it took beyond."""
+
+    position: int = -1
+    taken: tuple[tuple[int, int], ...] = ()
+    generation: int = 0  # moves on when an operator changes the position: what was under way before does not count
+    failure: Failure | None = None
+    single_until: int = -1  # up to this offset one message at a time, since a batch failed there
+
+    @property
+    def stopped(self) -> bool:
+        return self.failure is not None and self.failure.start < 0
+
+
+class ReaderState(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the source has been read."""
+
+    run: str  # the id of the copy: pieces of another copy do not count
+    plan: dict[str, Any]
+    begun: int  # the log's end when the plan was made: the copy's records lie behind it
+    upto: int = 0  # records below this offset are in `positions`
+    positions: dict[str, Any] = {}  # by slice number
+    finished: tuple[str, ...] = ()  # slice numbers that are read to their end
+    copied: bool = False  # every Complete record is written
+    cursor: Any = None  # where following goes on
+    cursor_upto: int = 0
+
+
+class Edit(msgspec.Struct, frozen=True, kw_only=True):
+    """A corrected copy of a message. The original stays in the log."""
+
+    data: dict[str, Any]
+    at: int = 0
+    who: str = ""
+    why: str = ""
+
+
+class Dead(msgspec.Struct, frozen=True, kw_only=True):
+    """A message put aside because its sink refused it."""
+
+    sink: str
+    offset: int
+    error: str
+    message: str
+    trace: str = ""
+    at: int = 0
+    tries: int = 1
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that an operator did."""
+
+    at: int
+    who: str
+    what: str
+    why: str = ""
+    details: dict[str, Any] = {}
+
+
+Value = RunInfo | ReaderState | SinkState | Edit | Dead | Entry | int
+_KINDS: dict[str, Any] = {
+    "run": RunInfo,
+    "reader": ReaderState,
+    "sink": SinkState,
+    "taken": int,
+    "edit": Edit,
+    "dead": Dead,
+    "audit": Entry,
+}
+_decoders = {name: msgspec.json.Decoder(kind) for name, kind in _KINDS.items()}
+_encoder = msgspec.json.Encoder(decimal_format="number")
+
+Change = tuple[str, "Value | None"]
+
+
+class State:
+    """The fold. Mutable, and changed by `apply` alone."""
+
+    def __init__(self) -> None:
+        self.run: RunInfo | None = None
+        self.reader: ReaderState | None = None
+        self.sinks: dict[str, SinkState] = {}
+        self.taken: dict[str, dict[str, int]] = {}  # sink -> namespace -> offset
+        self.edits: dict[tuple[int, str], Edit] = {}  # (offset, sink or "")
+        self.dead: dict[tuple[str, int], Dead] = {}
+        self.audit: dict[str, Entry] = {}
+
+    def apply(self, key: str, value: Value | None) -> None:
+        kind, _, rest = key.partition("/")
+        match kind, value:
+            case "run", RunInfo():
+                self.run = value
+            case "reader", ReaderState() | None:
+                self.reader = value
+            case "sink", _:
+                _put(self.sinks, rest, value)
+                if value is None:
+                    self.taken.pop(rest, None)
+            case "taken", _:
+                sink, _, namespace = rest.partition("/")
+                _put(self.taken.setdefault(sink, {}), namespace, value)
+            case "edit", _:
+                offset, _, sink = rest.partition("/")
+                _put(self.edits, (int(offset), sink), value)
+            case "dead", _:
+                sink, _, offset = rest.rpartition("/")
+                _put(self.dead, (sink, int(offset)), value)
+            case "audit", _:
+                _put(self.audit, rest, value)
+
+    def sink(self, name: str) -> SinkState:
+        return self.sinks.get(name, SinkState())
+
+    def edit_for(self, offset: int, sink: str) -> Edit | None:
+        """The corrected copy that a sink is given, its own before everybody's."""
+        return self.edits.get((offset, sink)) or self.edits.get((offset, ""))
+
+    def edits_of(self, sink: str) -> dict[int, dict[str, Any]]:
+        """All corrected copies that a sink is given, by offset."""
+        found = {offset: edit.data for (offset, whose), edit in self.edits.items() if not whose}
+        return found | {offset: edit.data for (offset, whose), edit in self.edits.items() if whose == sink}
+
+    def least(self, names: Iterable[str]) -> int:
+        """The least position of these sinks; -1 where one never took anything."""
+        return min((self.sink(name).position for name in names), default=-1)
+
+
+def _put(into: dict[Any, Any], key: Any, value: Any) -> None:
+    if value is None:
+        into.pop(key, None)
+    else:
+        into[key] = value
+
+
+def to_record(key: str, value: Value | None, *, now: int) -> Record:
+    """A change as it is stored."""
+    return Record(key.encode(), None if value is None else _encoder.encode(value), timestamp=now)
+
+
+def from_record(record: Record) -> Change | None:
+    """A stored change; None for a record of a kind that this version does not know. Errors: `Damaged`."""
+    key = (record.key or b"").decode()
+    decoder = _decoders.get(key.partition("/")[0])
+    if decoder is None:
+        return None
+    try:
+        return key, None if record.value is None else decoder.decode(record.value)
+    except msgspec.DecodeError as error:
+        raise Damaged(
+            f"Record {record.offset} of the offset log ({key}) cannot be understood: {error}.",
+            hint="Look at it with `headwater log show`, and restore it from a copy.",
+        ) from error

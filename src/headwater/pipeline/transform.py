@@ -1,0 +1,94 @@
+"""The interface of transforms. The ones that exist are in `headwater.pipeline.transforms`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Self
+
+from headwater.core.errors import Rejected
+from headwater.pipeline.message import Message, Op
+from headwater.pipeline.namespaces import Namespaces
+
+Apply = Callable[[Sequence[Message]], "list[Message | None]"]
+
+
+class Transform(ABC):
+    """Changes messages, one by one or a batch at once. A value: it travels to Spark's workers.
+
+    `keeps_id`: the fields that tell documents apart are never changed, so that changes of one document stay in order without looking at
+    what the transform gives. A transform that says so and changes an id makes its message a poison record.
+    """
+
+    name: str
+    keeps_id: bool = False
+    namespaces: Namespaces = Namespaces()
+
+    @abstractmethod
+    def opened(self) -> Apply:
+        """The function that is applied: given messages, it returns as many, None for each that is dropped. Made once per task.
+
+        Errors while applying: `Rejected` with the offset of the message; any other exception where messages come one by one.
+        """
+
+    def within(self, namespaces: Namespaces) -> Self:
+        """This transform for messages of some namespaces; others pass by."""
+        from copy import copy
+
+        made = copy(self)
+        made.namespaces = namespaces
+        return made
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def chain(transforms: Sequence[Transform]) -> Apply:
+    """All transforms in order, with their namespaces; commands pass by, op skip drops. Errors: `Rejected`, naming the transform."""
+    steps = [(one, one.opened()) for one in transforms]
+
+    def apply(messages: Sequence[Message]) -> list[Message | None]:
+        now: list[Message | None] = list(messages)
+        for transform, step in steps:
+            at = [
+                i
+                for i, message in enumerate(now)
+                if message is not None and message.op != Op.COMMAND and message.namespace in transform.namespaces
+            ]
+            if not at:
+                continue
+            given = step([message for i in at if (message := now[i]) is not None])
+            for i, message in zip(at, given, strict=True):
+                now[i] = None if message is None or message.op == Op.SKIP else message
+        return now
+
+    return apply
+
+
+def one_by_one(transform: Transform, call: Callable[[Message], Message | None]) -> Apply:
+    """An `Apply` of a function for one message: whatever it raises becomes `Rejected` with the transform's name and the traceback."""
+
+    def apply(messages: Sequence[Message]) -> list[Message | None]:
+        out: list[Message | None] = []
+        for message in messages:
+            try:
+                out.append(call(message))
+            except Rejected:
+                raise
+            except Exception as error:
+                raise refused(transform, message.offset, error) from error
+        return out
+
+    return apply
+
+
+def refused(transform: Transform, offset: int, error: BaseException) -> Rejected:
+    """The `Rejected` for what a transform raised."""
+    import traceback
+
+    return Rejected(
+        f"Transform {transform.name} raised {type(error).__name__}: {error}",
+        offset=offset,
+        trace="".join(traceback.format_exception(error, limit=-8)),
+        hint="Mend the transform, or the message with `headwater pipeline edit`.",
+    )
