@@ -8,16 +8,17 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
-from headwater.core.errors import BadInput, Closed, OutcomeUnknown, ReadOnly, UnknownTopic
+from headwater.core.errors import BadInput, Closed, OutcomeUnknown, ReadOnly, UnknownTopic, WrongEngine
 from headwater.core.metrics import LogMetrics
 from headwater.log import Bounds, Record, TopicSettings
 from headwater.log.kafka import KafkaLog
-from headwater.log.opening import open_log
+from headwater.log.opening import LogAddress, open_log
 from headwater.log.partitioner import partition_for
 from headwater.testing.log_ground import PATIENCE, at, counted, everything, fresh, numbered, tailed
 from headwater.testing.log_reading import rows
@@ -355,3 +356,11 @@ def test_appends_are_counted(kafka: str) -> None:
         assert samples["headwater_log_appended_records_total"] == 5
         log.delete_topic(topic)
         assert not [sample for family in metrics.families() for sample in family.samples if topic in sample.labels.values()]
+
+
+def test_a_data_directory_is_marked_so_that_the_other_engine_refuses_it(kafka: str, tmp_path: Path) -> None:
+    with open_log(LogAddress(engine="kafka", servers=kafka, path=str(tmp_path / "data"))) as log:
+        assert not (tmp_path / "data").exists()
+        log.create_topic(fresh("marked"))
+    with pytest.raises(WrongEngine, match="belongs to the kafka engine"):
+        open_log(LogAddress(path=str(tmp_path / "data")))

@@ -8,10 +8,12 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import BadBounds, OffsetGone, ReadOnly, TooLarge, UnknownTopic, Unsupported
+from headwater.core.files import Files
 from headwater.core.metrics import LogMetrics
 from headwater.log import Log
 from headwater.log.address import Engine, LogAddress
@@ -22,6 +24,7 @@ from headwater.log.kafka_readers import Reader, Readers
 from headwater.log.kafka_records import Outgoing, columns, columns_outgoing, incoming, outgoing
 from headwater.log.kafka_topics import FRAMING, Topics
 from headwater.log.kafka_writer import KafkaWriter, claim
+from headwater.log.marker import mark_engine
 from headwater.log.record import Bounds, Compacted, Header, Record, Topic, TopicSettings
 
 if TYPE_CHECKING:
@@ -53,12 +56,13 @@ class KafkaLog(Log):
         *,
         replication: int = 0,
         client: Mapping[str, str] | None = None,
+        data: Path | None = None,
         read_only: bool = False,
         clock: Clock | None = None,
         metrics: LogMetrics | None = None,
         timeout: float = 30.0,
     ) -> None:
-        self.read_only = read_only
+        self.read_only, self._data = read_only, data
         self._servers = servers if isinstance(servers, str) else ",".join(servers)
         self._replication, self._client, self._timeout = replication, dict(client or {}), timeout
         self._clock = clock or SystemClock()
@@ -89,6 +93,8 @@ class KafkaLog(Log):
     def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
         """As `Log.create_topic`. A segment has at least 1 MiB and room for the largest record, and the topic shows it."""
         self._check_writable()
+        if self._data is not None:  # so that the embedded engine refuses the directory from now on
+            mark_engine(self._data, Files(), "kafka")
         return self._topics.create(name, partitions, settings)
 
     def topics(self) -> list[Topic]:

@@ -47,5 +47,11 @@ def open_log(address: LogAddress, *, read_only: bool = False, clock: Clock | Non
     from headwater.log.kafka import KafkaLog
 
     return KafkaLog(
-        address.servers, replication=address.replication, client=address.client, read_only=read_only, clock=clock, metrics=metrics
+        address.servers,
+        replication=address.replication,
+        client=address.client,
+        data=Path(address.path) if address.path else None,
+        read_only=read_only,
+        clock=clock,
+        metrics=metrics,
     )

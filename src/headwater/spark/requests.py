@@ -11,8 +11,10 @@ from typing import TypeVar
 
 import msgspec
 
+from headwater.core.config import load
 from headwater.core.errors import BadInput
 from headwater.log.address import LogAddress
+from headwater.log.opening import address_of
 
 T = TypeVar("T")
 FOREVER = (1 << 63) - 1
@@ -76,7 +78,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_options(options: Mapping[str, str]) -> Request:
-    """Errors: `BadInput` for an unknown option (with the nearest known one), an unfit value, or no word on where the log is."""
+    """Without a place, the configured log. Errors: `BadInput` for an unknown option (with the nearest known one) or an unfit value."""
     given = {name.lower(): value for name, value in options.items()}
     client = {name.removeprefix("kafka."): given.pop(name) for name in list(given) if name.startswith("kafka.")}
     known = {name.lower(): name for name in OPTIONS}
@@ -115,8 +117,11 @@ def _of(offsets: dict[int, int] | int | None, partition: int, missing: int) -> i
 
 
 def _address(given: Mapping[str, str], client: dict[str, str]) -> LogAddress:
-    if ("data" in given) == ("servers" in given):
+    if "data" in given and "servers" in given:
         raise BadInput("The log's place is not clear.", hint='Give either .option("data", DIRECTORY) or .option("servers", "host:9092").')
+    if "data" not in given and "servers" not in given:
+        found = address_of(load().settings)
+        return msgspec.structs.replace(found, client=found.client | client)
     if "data" in given:
         return LogAddress(path=str(Path(given["data"]).resolve()))
     return LogAddress(engine="kafka", servers=given["servers"], client=client)

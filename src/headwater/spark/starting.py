@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from headwater.core.config import load
 from headwater.core.errors import Conflict, HeadwaterError, Unavailable, Unsupported
 from headwater.core.settings import Spark
 from headwater.spark.java import Java, cache_folder, find_java
@@ -41,6 +42,8 @@ def session(
 ) -> SparkSession:
     """Start Spark, or return this process's session: a process can have only one. Takes seconds: never call it inside a request.
 
+    Without `settings`, those of headwater.toml and the environment hold.
+
     `quiet` sends what Java, Spark and the code inside local tasks print to `log_file()`. `archive`: with "auto" an archive of Spark's
     classes is used if there is one and made after this process has ended if not; "use" never makes one, "none" does not look. Ctrl-C
     stays with whoever handled it before.
@@ -50,7 +53,7 @@ def session(
     """
     from pyspark.sql import SparkSession
 
-    given, settings = settings is not None, settings or Spark()
+    given, settings = settings is not None, settings or load().settings.spark
     env = os.environ if env is None else env
     if settings.remote:
         raise Unsupported("Sessions over Spark Connect are not offered.", hint="Remove the setting spark.remote, and set spark.master.")

@@ -74,10 +74,16 @@ def test_an_unknown_option_is_an_error_with_the_nearest_known_one() -> None:
     assert "maxRecordsPerTrigger" in raised.value.hint
 
 
-@pytest.mark.parametrize("place", [{}, {"data": "d", "servers": "s:1"}])
-def test_the_log_has_one_place(place: dict[str, str]) -> None:
+def test_the_log_has_one_place() -> None:
     with pytest.raises(BadInput, match="place is not clear"):
-        read_options(place)
+        read_options({"data": "d", "servers": "s:1"})
+
+
+def test_without_a_place_the_configured_log_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "headwater.toml").write_text('[log]\nengine = "kafka"\n[kafka]\nbootstrap = ["broker:9092"]\n')
+    address = read_options({"kafka.security.protocol": "SSL"}).address
+    assert (address.engine, address.servers, address.client) == ("kafka", "broker:9092", {"security.protocol": "SSL"})
 
 
 def test_a_read_and_a_stream_refuse_what_is_the_others() -> None:
