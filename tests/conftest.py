@@ -25,7 +25,14 @@ from headwater.core.errors import HeadwaterError, Unreachable, Unsupported
 settings.register_profile("headwater", deadline=None)  # a busy machine is no reason to fail
 settings.load_profile("headwater")
 
-FIXTURES = {"kafka": "kafka", "kafka_cluster": "kafka-3", "cassandra": "cassandra", "spark_master": "spark"}  # and the servers they need
+FIXTURES = {  # and the servers they need
+    "kafka": "kafka",
+    "kafka_cluster": "kafka-3",
+    "cassandra": "cassandra",
+    "spark_master": "spark",
+    "mongodb": "mongodb",
+    "opensearch": "opensearch",
+}
 
 
 @dataclass
@@ -127,6 +134,18 @@ def kafka_cluster(pytestconfig: pytest.Config) -> str:
 def cassandra(pytestconfig: pytest.Config) -> tuple[str, int]:
     """Contact point and port of a Cassandra, shared: choose keyspace names of your own."""
     return _servers(pytestconfig).want("cassandra").cassandra
+
+
+@pytest.fixture(scope="session")
+def mongodb(pytestconfig: pytest.Config) -> str:
+    """The URI of a server that speaks MongoDB's protocol, shared: choose database names of your own."""
+    return _servers(pytestconfig).want("mongodb").mongodb
+
+
+@pytest.fixture(scope="session")
+def opensearch(pytestconfig: pytest.Config) -> str:
+    """The URI of an OpenSearch, shared: choose index names of your own."""
+    return _servers(pytestconfig).want("opensearch").opensearch
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,14 @@ def cassandra(port: int, host: str = "127.0.0.1") -> bool:
     return len(answer) == 9 and answer[0] == 0x84 and answer[4] == 6
 
 
+def mongodb(port: int, host: str = "127.0.0.1") -> bool:
+    """A ping is answered by a message of the same kind that refers to it."""
+    ping = b"\x10ping\0" + struct.pack("<i", 1) + b"\x02$db\0" + struct.pack("<i", 6) + b"admin\0"
+    body = struct.pack("<iB", 0, 0) + struct.pack("<i", len(ping) + 5) + ping + b"\0"
+    answer = _ask(host, port, struct.pack("<iiii", len(body) + 16, 7, 0, 2013) + body, 16)
+    return len(answer) == 16 and struct.unpack("<iiii", answer)[2:] == (7, 2013)
+
+
 def json_page(port: int, path: str, host: str = "127.0.0.1") -> dict[str, Any] | None:
     """The JSON object that an HTTP server gives at `path`; None when it gives none."""
     connection = http.client.HTTPConnection(host, port, timeout=SECONDS)

@@ -8,12 +8,20 @@ from dataclasses import dataclass
 from headwater.core.errors import NotFound
 from tools.services.cassandra import Cassandra
 from tools.services.kafka import Kafka
+from tools.services.mongodb import MongoDB
+from tools.services.opensearch import OpenSearch
 from tools.services.runner import Runner, of_kind
 from tools.services.server import Server
 from tools.services.spark import Spark
 from tools.services.state import State
 
-KINDS: dict[str, type[Server]] = {"cassandra": Cassandra, "kafka": Kafka, "spark": Spark}
+KINDS: dict[str, type[Server]] = {
+    "cassandra": Cassandra,
+    "kafka": Kafka,
+    "mongodb": MongoDB,
+    "opensearch": OpenSearch,
+    "spark": Spark,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,16 @@ class Running:
         """Cassandra's contact point and port."""
         host, port = self._of("cassandra").address.split(":")
         return host, int(port)
+
+    @property
+    def mongodb(self) -> str:
+        """The URI of the server that speaks MongoDB's protocol, without a database."""
+        return f"mongodb://{self._of('mongodb').address}"
+
+    @property
+    def opensearch(self) -> str:
+        """The URI of OpenSearch."""
+        return f"http://{self._of('opensearch').address}"
 
     @property
     def spark_master(self) -> str:
