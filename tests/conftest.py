@@ -32,6 +32,8 @@ FIXTURES = {  # and the servers they need
     "spark_master": "spark",
     "mongodb": "mongodb",
     "opensearch": "opensearch",
+    "postgres": "postgres",
+    "mariadb": "mariadb",
 }
 
 
@@ -146,6 +148,18 @@ def mongodb(pytestconfig: pytest.Config) -> str:
 def opensearch(pytestconfig: pytest.Config) -> str:
     """The URI of an OpenSearch, shared: choose index names of your own."""
     return _servers(pytestconfig).want("opensearch").opensearch
+
+
+@pytest.fixture(scope="session")
+def postgres(pytestconfig: pytest.Config) -> str:
+    """The URI of a PostgreSQL, shared: choose schema, slot and publication names of your own."""
+    return _servers(pytestconfig).want("postgres").postgres
+
+
+@pytest.fixture(scope="session")
+def mariadb(pytestconfig: pytest.Config) -> str:
+    """The URI of a database in a MariaDB, shared: choose table names of your own, and drop them."""
+    return _servers(pytestconfig).want("mariadb").mariadb
 
 
 @pytest.fixture(scope="session")

@@ -36,6 +36,17 @@ def mongodb(port: int, host: str = "127.0.0.1") -> bool:
     return len(answer) == 16 and struct.unpack("<iiii", answer)[2:] == (7, 2013)
 
 
+def postgres(port: int, user: str, host: str = "127.0.0.1") -> bool:
+    """A client that names itself is asked for its password, or let in; while the server starts it is sent away."""
+    body = struct.pack(">i", 196608) + b"user\0" + user.encode() + b"\0database\0postgres\0\0"
+    return _ask(host, port, struct.pack(">i", len(body) + 4) + body, 1) == b"R"
+
+
+def mysql(port: int, host: str = "127.0.0.1") -> bool:
+    """The server speaks first: a handshake of version 10."""
+    return _ask(host, port, b"", 5)[4:] == b"\x0a"
+
+
 def json_page(port: int, path: str, host: str = "127.0.0.1") -> dict[str, Any] | None:
     """The JSON object that an HTTP server gives at `path`; None when it gives none."""
     connection = http.client.HTTPConnection(host, port, timeout=SECONDS)

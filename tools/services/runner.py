@@ -223,10 +223,11 @@ class Runner:
 
     def _end(self, nodes: Sequence[Node], number: signal.Signals = signal.SIGTERM) -> None:
         """Ask all to stop, wait, kill what stays; then whatever they started and left behind."""
-        processes = [node.process for node in nodes if node.process is not None and node.process.alive()]
+        asked = {node.process: node.stop for node in nodes if node.process is not None and node.process.alive()}
+        processes = list(asked)
         members = [member for process in processes for member in process.session()]
-        for process in processes:
-            process.send(number)
+        for process, stop in asked.items():
+            process.send(signal.Signals(stop) if number == signal.SIGTERM else number)
         deadline = time.monotonic() + GRACE
         for process in processes:
             if not process.wait_gone(max(0.0, deadline - time.monotonic())):

@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from headwater.core.errors import NotFound
 from tools.services.cassandra import Cassandra
 from tools.services.kafka import Kafka
+from tools.services.mariadb import MariaDB
+from tools.services.mariadb import uri as mariadb_uri
 from tools.services.mongodb import MongoDB
 from tools.services.opensearch import OpenSearch
+from tools.services.postgres import Postgres
+from tools.services.postgres import uri as postgres_uri
 from tools.services.runner import Runner, of_kind
 from tools.services.server import Server
 from tools.services.spark import Spark
@@ -18,8 +22,10 @@ from tools.services.state import State
 KINDS: dict[str, type[Server]] = {
     "cassandra": Cassandra,
     "kafka": Kafka,
+    "mariadb": MariaDB,
     "mongodb": MongoDB,
     "opensearch": OpenSearch,
+    "postgres": Postgres,
     "spark": Spark,
 }
 
@@ -52,6 +58,16 @@ class Running:
     def opensearch(self) -> str:
         """The URI of OpenSearch."""
         return f"http://{self._of('opensearch').address}"
+
+    @property
+    def postgres(self) -> str:
+        """The URI of PostgreSQL's first database, with user and password."""
+        return postgres_uri(self._of("postgres").address)
+
+    @property
+    def mariadb(self) -> str:
+        """The URI of a database in MariaDB, with user and password."""
+        return mariadb_uri(self._of("mariadb").address)
 
     @property
     def spark_master(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ class Node(msgspec.Struct, frozen=True):
     ports: dict[str, int]
     stage: int = 0
     process: Process | None = None
+    stop: int = signal.SIGTERM  # what asks it to end
 
     def alive(self) -> bool:
         return self.process is not None and self.process.alive()
