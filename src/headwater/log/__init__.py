@@ -86,7 +86,15 @@ class Log(ABC):
         An append without a Writer gets `Fenced`, too (embedded), or is taken and does not count (kafka: `headwater.log.epochs`).
         """
 
+    @abstractmethod
+    def writer(self, topic: str, partition: int, epoch: int) -> Writer:
+        """The Writer of a claim that another process has made, for work that it has given to this one. Kafka: `Unsupported`."""
+
     # -- reading --------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def epoch(self, topic: str, partition: int) -> int:
+        """The newest claim of a partition; 0 where there is none, and where finding out would take reading (kafka)."""
 
     @abstractmethod
     def bounds(self, topic: str, partition: int) -> Bounds:

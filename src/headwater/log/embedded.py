@@ -118,6 +118,10 @@ class EmbeddedLog(Log):
     def claim(self, topic: str, partition: int) -> Writer:
         return _EmbeddedWriter(self, topic, partition, self._again(topic, partition, Partition.claim))
 
+    def writer(self, topic: str, partition: int, epoch: int) -> Writer:
+        self.partition(topic, partition)
+        return _EmbeddedWriter(self, topic, partition, epoch)
+
     def _columns(self, batch: pa.RecordBatch) -> Callable[[int], Batch]:
         from headwater.log.columns import encode_columns
 
@@ -146,6 +150,9 @@ class EmbeddedLog(Log):
         return call(self.partition(topic, partition))
 
     # -- reading --------------------------------------------------------------------------------------------
+
+    def epoch(self, topic: str, partition: int) -> int:
+        return self._reading(topic, partition, PartitionReader.epoch)
 
     def bounds(self, topic: str, partition: int) -> Bounds:
         return self._reading(topic, partition, PartitionReader.bounds)

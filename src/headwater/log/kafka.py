@@ -15,7 +15,7 @@ from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import BadBounds, OffsetGone, ReadOnly, TooLarge, UnknownTopic, Unsupported
 from headwater.core.files import Files
 from headwater.core.metrics import LogMetrics
-from headwater.log import Log
+from headwater.log import Log, Writer
 from headwater.log.address import Engine, LogAddress
 from headwater.log.kafka_brokers import Brokers, closed
 from headwater.log.kafka_delivery import Deliveries
@@ -124,6 +124,12 @@ class KafkaLog(Log):
         self._check_writable()
         self._topics.place(topic, partition)
         return claim(Place(self, topic, partition), self._follower)
+
+    def writer(self, topic: str, partition: int, epoch: int) -> Writer:
+        raise Unsupported("A claim on Kafka belongs to the process that made it.", hint="Append in that process.")
+
+    def epoch(self, topic: str, partition: int) -> int:
+        return 0
 
     def send(self, topic: str, partition: int, records: Sequence[Record], mark: Header | None) -> Sequence[int]:
         """Check, send, wait. `mark`: a header of the log's own for each record."""

@@ -64,6 +64,17 @@ class PartitionReader:
             return page.durable_offset
         return self.bounds().end
 
+    def epoch(self) -> int:
+        """The newest claim: one word where the page is of this boot."""
+        page = self._page
+        if page is not None and page.boot == self._boot and not page.deleted:
+            return page.epoch
+        with self._mutex:
+            manifest = self._fresh()
+            page = self._page
+            written = manifest.epoch if manifest is not None else 0
+            return max(written, page.epoch) if page is not None and page.boot == self._boot else written
+
     def manifest(self) -> Manifest | None:
         """What the partition consists of now; None before its first record."""
         with self._mutex:

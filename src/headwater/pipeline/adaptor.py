@@ -180,12 +180,16 @@ class CanWrite(Adaptor, frozen=True, kw_only=True):
     """A sink."""
 
     delivery: ClassVar[Delivery]
+    least_batch: ClassVar[int] = 1  # writing fewer at once would only cost time
     upserts: ClassVar[bool] = True  # writing a message twice leaves what writing it once does
-    split: ClassVar[bool] = True  # may several parts be written side by side?
 
     @abstractmethod
     def writer(self, part: Part) -> SinkWriter:
         """Open a writer. Errors: as `check`."""
+
+    def ordered(self) -> bool:
+        """Whether parts count only in the order of their offsets, without a gap: so for one file that is appended to."""
+        return False
 
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
         """Called once by each run before it writes: shut older runs out, sweep what they left half done.

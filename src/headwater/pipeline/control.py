@@ -6,12 +6,13 @@ change, reads what the other did, and decides again. So a change is always made 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from headwater.core.clock import Clock
-from headwater.core.errors import Conflict, Fenced, OutcomeUnknown, UnknownPipeline, UnknownTopic, Unsupported
+from headwater.core.errors import Conflict, Fenced, OffsetGone, OutcomeUnknown, UnknownPipeline, UnknownTopic, Unsupported
 from headwater.core.ids import random_id
 from headwater.log import Log, Writer
 from headwater.log.epochs import Epochs
@@ -33,7 +34,7 @@ def offsets_topic(pipeline: str) -> str:
 
 
 class Control:
-    """A pipeline's state, folded from its offset log. Creates nothing; see `create`. Used under the owner's lock where threads share it."""
+    """A pipeline's state, folded from its offset log. Creates nothing; see `create`. Safe for several threads."""
 
     def __init__(self, log: Log, pipeline: str, clock: Clock) -> None:
         self.log, self.pipeline, self._clock = log, pipeline, clock
@@ -43,6 +44,7 @@ class Control:
         self._epochs = Epochs()
         self._writer: Writer | None = None
         self._seen: set[bytes] = set()
+        self._lock = threading.RLock()
         try:
             self._next = log.bounds(self.topic, 0).start
             self.refresh()
@@ -57,6 +59,15 @@ class Control:
 
     def refresh(self) -> State:
         """Read what has been written since."""
+        with self._lock:
+            try:
+                self._read()
+            except OffsetGone:  # somebody has written the whole state anew and let go of the old
+                self.state, self._epochs, self._next = State(), Epochs(), self.log.bounds(self.topic, 0).start
+                self._read()
+            return self.state
+
+    def _read(self) -> None:
         while records := self.log.read(self.topic, 0, self._next):
             for record in records:
                 self._next = (record.offset or 0) + 1
@@ -66,26 +77,29 @@ class Control:
                 change = from_record(record)
                 if change is not None:
                     self.state.apply(*change)
-        return self.state
 
     def change(self, decide: Callable[[State], Sequence[Change]]) -> Sequence[Change]:
         """Make changes that `decide` chooses knowing the newest state; durable when this returns. It may be asked several times.
 
         What it raises is passed on, and nothing has changed. Errors: `Conflict` when others change the state without end.
         """
-        mark = random_id().encode()
+        with self._lock:
+            return self._change(decide, random_id().encode())
+
+    def _change(self, decide: Callable[[State], Sequence[Change]], mark: bytes) -> Sequence[Change]:
+        made: list[Change] = []
         for _ in range(_TRIES):
             if self._writer is None:
                 self._writer = self.log.claim(self.topic, 0)
             self._seen.clear()
             self.refresh()
             if mark in self._seen:
-                return []  # an append whose outcome was unknown is there
-            changes = list(decide(self.state))
-            if not changes:
-                return changes
+                return made  # an append whose outcome was unknown is there
+            made = list(decide(self.state))
+            if not made:
+                return made
             now = self._clock.now_ms()
-            records = [to_record(key, value, now=now) for key, value in changes]
+            records = [to_record(key, value, now=now) for key, value in made]
             records[0] = _marked(records[0], mark)
             try:
                 self._writer.append(records)
@@ -93,7 +107,7 @@ class Control:
                 self._writer = None
                 continue
             self.refresh()
-            return changes
+            return made
         raise Conflict(f"The offset log of {self.pipeline} is changed by others all the time.", hint="Try again.")
 
     def compact(self) -> None:

@@ -1,0 +1,66 @@
+"""The systems that pipelines read from and write to. Each name here is a function that makes an adaptor.
+
+    from headwater.pipeline.adaptors import file, postgres
+
+Packages add their own through the entry point group `headwater.adaptors`: a name, and the function that makes the adaptor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
+
+from headwater.core.errors import UnknownAdaptor
+
+if TYPE_CHECKING:
+    from headwater.pipeline.adaptor import Adaptor
+    from headwater.pipeline.adaptors.file import file as file
+    from headwater.pipeline.adaptors.sqlite import sqlite as sqlite
+
+GROUP = "headwater.adaptors"
+BUILT_IN = {
+    "file": "headwater.pipeline.adaptors.file:file",
+    "sqlite": "headwater.pipeline.adaptors.sqlite:sqlite",
+}
+
+
+def names() -> list[str]:
+    """Every adaptor that is installed."""
+    return sorted({*BUILT_IN, *(one.name for one in entry_points(group=GROUP))})
+
+
+def find(name: str) -> Callable[..., Adaptor]:
+    """The function that makes this adaptor. Errors: `UnknownAdaptor` with the name that was probably meant."""
+    where = BUILT_IN.get(name)
+    if where is not None:
+        module, _, attribute = where.partition(":")
+        found: Callable[..., Adaptor] = getattr(import_module(module), attribute)
+        return found
+    for one in entry_points(group=GROUP):
+        if one.name == name:
+            return _loaded(one)
+    near = get_close_matches(name, names(), 1)
+    raise UnknownAdaptor(
+        f"There is no adaptor {name}.", hint=f"Did you mean {near[0]}?" if near else "List them with `headwater pipeline about`."
+    )
+
+
+def _loaded(one: EntryPoint) -> Callable[..., Adaptor]:
+    loaded: Callable[..., Adaptor] = one.load()
+    return loaded
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    try:
+        return find(name)
+    except UnknownAdaptor as error:
+        raise AttributeError(str(error)) from error
+
+
+def __dir__() -> list[str]:
+    return [*names(), "find", "names"]

@@ -1,0 +1,314 @@
+"""Writing files so that each message is there once, whatever dies.
+
+Tasks write to temporary names only. The run makes them count: a folder's part by renaming it to the offsets that it holds, a single file by
+appending the part and then noting the offset and the length, so that what a dead run left behind the noted length is cut off.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headwater.core.errors import AlreadyExists, Conflict, Fenced
+from headwater.core.files import FileLock, Files, explained, replace
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Part, SinkWriter
+from headwater.pipeline.adaptors.file_formats import compression_of, open_plain
+from headwater.pipeline.adaptors.file_writers import LineWriter, TableWriter, ending
+
+if TYPE_CHECKING:
+    from headwater.pipeline.adaptors.file import File
+
+_PART = re.compile(r"part-(\d{20})-(\d{20})(?:-(\d+)of(\d+))?(?:\.\d+)?\.")
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """Whose target this is, and the newest run that has written to it."""
+
+    pipeline: str
+    sink: str
+    epoch: int = 0
+
+
+class Noted(msgspec.Struct, frozen=True, array_like=True):
+    """Of a single file: offsets below `end` are its first `length` bytes. `start`: where this note's part began."""
+
+    start: int
+    end: int
+    length: int
+
+
+def writer(adaptor: File, part: Part) -> SinkWriter:
+    """A writer to a temporary name next to the target."""
+    where = target(adaptor, part.pipeline, part.sink)
+    kind, compression = adaptor.written_format, compression_of(adaptor.path, adaptor.compression)
+    where.work.mkdir(parents=True, exist_ok=True)
+    temporary = where.work / f"tmp-{part.start}-{part.end}-{part.bucket}of{part.buckets}.{part.attempt}"
+    if kind == "parquet":
+        return TableWriter(temporary, compression="zstd" if compression == "zstd" else "snappy")
+    return LineWriter(temporary, csv=kind == "csv", envelope=adaptor.envelope, compression=compression, header=adaptor.folder)
+
+
+def target(adaptor: File, pipeline: str, sink: str) -> Target:
+    if adaptor.standard:
+        return Standard(adaptor, pipeline, sink)
+    return Folder(adaptor, pipeline, sink) if adaptor.folder else Single(adaptor, pipeline, sink)
+
+
+class Target:
+    """A place that parts are published to, by one sink of one pipeline."""
+
+    work: Path  # a hidden folder for temporaries, the owner's name and notes
+
+    def __init__(self, adaptor: File, pipeline: str, sink: str) -> None:
+        self._adaptor, self._pipeline, self._sink = adaptor, pipeline, sink
+        self._files = Files()
+
+    def begin(self, epoch: int) -> list[tuple[int, int]]:
+        """Take the target over; sweep temporaries of earlier runs. Returns the offsets that it holds."""
+        new = not (self.work / "owner.json").exists()
+        if new and self.occupied():
+            if self._adaptor.existing == "fail":
+                raise AlreadyExists(
+                    f"{self._adaptor.path} is there already.", hint='Move it away, or say existing="append" or "overwrite".'
+                )
+            if self._adaptor.existing == "overwrite":
+                self.clear()
+        self.work.mkdir(parents=True, exist_ok=True)
+        with self.held(None):
+            self._own(epoch)
+            for leftover in self.work.glob("tmp-*"):
+                leftover.unlink()
+            self._files.sync_dir(self.work)
+            return self.recovered(new)
+
+    def forget(self, position: int, epoch: int) -> None:
+        """The operator's word: what was published stays where it is, and offsets above `position` may come again."""
+
+    @contextmanager
+    def held(self, epoch: int | None) -> Iterator[None]:
+        """Under the target's lock, and while no newer run has taken it."""
+        lock = FileLock(self._files, self.work / "lock")
+        try:
+            lock.exclusive()
+            if epoch is not None and self._owner().epoch > epoch:
+                raise Fenced(f"A newer run writes to {self._adaptor.path}.", hint="See `headwater pipeline status`.")
+            yield
+        except OSError as error:
+            raise explained(error, self._adaptor.path) from error
+        finally:
+            lock.forget()
+
+    def _owner(self) -> Owner:
+        try:
+            return msgspec.json.decode((self.work / "owner.json").read_bytes(), type=Owner)
+        except FileNotFoundError:
+            return Owner(self._pipeline, self._sink)
+
+    def _own(self, epoch: int) -> None:
+        owner = self._owner()
+        if (owner.pipeline, owner.sink) != (self._pipeline, self._sink):
+            raise Conflict(
+                f"{self._adaptor.path} belongs to sink {owner.sink} of pipeline {owner.pipeline}.", hint="Give every sink its own place."
+            )
+        if owner.epoch > epoch:
+            raise Fenced(f"A newer run writes to {self._adaptor.path}.", hint="See `headwater pipeline status`.")
+        replace(self._files, self.work / "owner.json", msgspec.json.encode(Owner(self._pipeline, self._sink, epoch)) + b"\n")
+
+    def occupied(self) -> bool:
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        raise NotImplementedError
+
+    def recovered(self, new: bool) -> list[tuple[int, int]]:
+        raise NotImplementedError
+
+    def publish(self, part: Part, receipt: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+
+class Folder(Target):
+    """A folder of parts, each named by its offsets [start, end)."""
+
+    def __init__(self, adaptor: File, pipeline: str, sink: str) -> None:
+        super().__init__(adaptor, pipeline, sink)
+        self.work = adaptor.path / ".headwater"
+
+    def occupied(self) -> bool:
+        return self._adaptor.path.is_dir() and any(self._adaptor.path.iterdir())
+
+    def clear(self) -> None:
+        shutil.rmtree(self._adaptor.path)
+
+    def recovered(self, new: bool) -> list[tuple[int, int]]:
+        """Ranges whose parts are all there: of a range that was split by id, every share."""
+        shares: dict[tuple[int, int, int], set[int]] = {}
+        forgotten = self._forgotten()
+        for one in self._adaptor.path.glob("part-*"):
+            match = _PART.match(one.name)
+            if match and one.name not in forgotten:
+                start, end, share, of = int(match[1]), int(match[2]), int(match[3] or 0), int(match[4] or 1)
+                shares.setdefault((start, end, of), set()).add(share)
+        return [(start, end) for (start, end, of), have in shares.items() if len(have) == of]
+
+    def forget(self, position: int, epoch: int) -> None:
+        """Parts that begin behind the position are put aside, and come again. One that begins before it stays: its end comes twice."""
+        with self.held(epoch):
+            aside = self.work / "replaced"
+            aside.mkdir(exist_ok=True)
+            forgotten = set(self._forgotten())
+            for one in sorted(self._adaptor.path.glob("part-*")):
+                match = _PART.match(one.name)
+                if match and int(match[1]) > position:
+                    os.replace(one, aside / one.name)
+                elif match and int(match[2]) > position + 1:
+                    forgotten.add(one.name)
+            replace(self._files, self.work / "forgotten.json", msgspec.json.encode(sorted(forgotten)))
+            self._files.sync_dir(self._adaptor.path)
+
+    def _forgotten(self) -> list[str]:
+        try:
+            return msgspec.json.decode((self.work / "forgotten.json").read_bytes(), type=list[str])
+        except FileNotFoundError:
+            return []
+
+    def publish(self, part: Part, receipt: dict[str, Any]) -> None:
+        folder, share = self._adaptor.path, f"-{part.bucket}of{part.buckets}" if part.buckets > 1 else ""
+        name = f"part-{part.start:020d}-{int(receipt['end']):020d}{share}"
+        with self.held(part.epoch):
+            for number, temporary in enumerate(receipt["files"]):
+                more = f".{number}" if number else ""
+                final = folder / f"{name}{more}{ending(self._adaptor)}"
+                if Path(temporary).exists():
+                    os.replace(temporary, final)
+            if not receipt["files"] and part.buckets > 1:  # a share without messages: its name says that it is done
+                (folder / f"{name}{ending(self._adaptor)}").touch()
+            self._files.sync_dir(folder)
+
+
+class Single(Target):
+    """One file, appended to in the order of offsets."""
+
+    def __init__(self, adaptor: File, pipeline: str, sink: str) -> None:
+        super().__init__(adaptor, pipeline, sink)
+        self.work = adaptor.path.parent / f".{adaptor.path.name}.headwater"
+
+    def occupied(self) -> bool:
+        return self._adaptor.path.exists()
+
+    def clear(self) -> None:
+        self._adaptor.path.unlink()
+
+    def recovered(self, new: bool) -> list[tuple[int, int]]:
+        path = self._adaptor.path
+        noted = self._notes()
+        if new:
+            return []
+        length = noted[-1].length if noted else self._first_length()
+        if path.exists() and path.stat().st_size > length:
+            with path.open("r+b") as opened:
+                opened.truncate(length)
+                os.fsync(opened.fileno())
+        return [(one.start, one.end) for one in noted]
+
+    def publish(self, part: Part, receipt: dict[str, Any]) -> None:
+        path = self._adaptor.path
+        with self.held(part.epoch):
+            noted = self._notes()
+            if noted and noted[-1].start <= part.start and noted[-1].end >= receipt["end"]:
+                return
+            length = noted[-1].length if noted else self._first_length()
+            with path.open("r+b" if path.exists() else "w+b") as opened:
+                opened.truncate(length)
+                opened.seek(length)
+                for temporary in receipt["files"]:
+                    with open(temporary, "rb") as source:
+                        shutil.copyfileobj(source, opened, 1 << 20)
+                opened.flush()
+                os.fsync(opened.fileno())
+                length = opened.tell()
+            if not noted:
+                self._files.sync_dir(path.parent)
+            self._note(Noted(part.start, int(receipt["end"]), length))
+            for temporary in receipt["files"]:
+                Path(temporary).unlink(missing_ok=True)
+
+    def forget(self, position: int, epoch: int) -> None:
+        """Offsets above `position` come again behind what is there: a file cannot take them back."""
+        with self.held(epoch):
+            noted = self._notes()
+            length = noted[-1].length if noted else self._first_length()
+            self._note(Noted(position + 1, position + 1, length))
+
+    def _first_length(self) -> int:
+        """How long the file was before the first part: appending leaves what was there. Noted once, before anything is appended."""
+        note = self.work / "length"
+        if not note.exists():
+            size = self._adaptor.path.stat().st_size if self._adaptor.path.exists() else 0
+            replace(self._files, note, str(size).encode())
+        return int(note.read_text())
+
+    def _notes(self) -> list[Noted]:
+        """The notes; one that a death left half written does not count."""
+        try:
+            lines = (self.work / "notes.jsonl").read_bytes().split(b"\n")[:-1]
+        except FileNotFoundError:
+            return []
+        return [msgspec.json.decode(line, type=Noted) for line in lines[-1:]]
+
+    def _note(self, one: Noted) -> None:
+        replace(self._files, self.work / "notes.jsonl", msgspec.json.encode(one) + b"\n")
+
+
+class Standard(Target):
+    """Standard output: written by the run itself, at least once."""
+
+    def __init__(self, adaptor: File, pipeline: str, sink: str) -> None:
+        import tempfile
+
+        super().__init__(adaptor, pipeline, sink)
+        self.work = Path(tempfile.gettempdir()) / f"headwater-{os.getuid()}-{pipeline}-{sink}"
+
+    def occupied(self) -> bool:
+        return False
+
+    def begin(self, epoch: int) -> list[tuple[int, int]]:
+        super().begin(epoch)
+        return []
+
+    def recovered(self, new: bool) -> list[tuple[int, int]]:
+        return []
+
+    def publish(self, part: Part, receipt: dict[str, Any]) -> None:
+        for temporary in receipt["files"]:
+            with open(temporary, "rb") as source:
+                shutil.copyfileobj(source, sys.stdout.buffer)
+            Path(temporary).unlink()
+        sys.stdout.buffer.flush()
+
+
+def rows(adaptor: File) -> Iterator[dict[str, Any]]:
+    """What the target holds, in the order of offsets."""
+    from headwater.pipeline.adaptors.file_source import read_back
+
+    paths = sorted(adaptor.path.glob("part-*")) if adaptor.folder else [adaptor.path]
+    for path in paths:
+        compression = compression_of(path, adaptor.compression)
+        if adaptor.written_format == "parquet":
+            import pyarrow.parquet as pq
+
+            with pq.ParquetFile(path) as opened:
+                for batch in opened.iter_batches():
+                    yield from (values.extended(one) for one in batch.to_pylist())
+        else:
+            with open_plain(path, compression) as source:
+                yield from read_back(adaptor, source)
