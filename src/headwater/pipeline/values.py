@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
+from enum import Enum
 from typing import Any
 from uuid import UUID
 
@@ -20,22 +23,29 @@ import msgspec
 from headwater.core.errors import BadInput
 
 
-def _decimal(text: str) -> float | Decimal:
+def exact(text: str) -> float | Decimal:
+    """A decimal of JSON: a float where it prints as the same text, else a `Decimal`."""
     number = float(text)
     return number if repr(number) == text else Decimal(text)
 
 
-_decoder = msgspec.json.Decoder(float_hook=_decimal)
-_object = msgspec.json.Decoder(dict[str, Any], float_hook=_decimal)
+_decoder = msgspec.json.Decoder(float_hook=exact)
+_object = msgspec.json.Decoder(dict[str, Any], float_hook=exact)
 _encoder = msgspec.json.Encoder(decimal_format="number")
 _sorted = msgspec.json.Encoder(decimal_format="number", order="sorted")
+
+
+# What reading JSON can raise: text that is none, bytes that are no UTF-8, 1e99999999999999999999, a thousand brackets inside each other.
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, InvalidOperation, RecursionError)
+_NUMERIC = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
+_PLAIN = frozenset({type(None), bool, int, str})
 
 
 def decode(data: bytes) -> dict[str, Any]:
     """A document. Errors: `BadInput` for what is no JSON object in UTF-8."""
     try:
         return _object.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise BadInput(f"This is no JSON object: {error}.") from error
 
 
@@ -43,7 +53,7 @@ def decode_any(data: bytes | str) -> Any:
     """Any JSON value, exact as documents are. Errors: `BadInput`."""
     try:
         return _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise BadInput(f"This is no JSON: {error}.") from error
 
 
@@ -59,28 +69,53 @@ def canonical(value: Any) -> bytes:
 
 def extended(value: Any) -> Any:
     """Python's types that JSON lacks, as extended JSON; everything else as it is. Errors: `BadInput` for a type that has no such form."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is dict:
+        return {key if type(key) is str else _name(key): one if type(one) in _PLAIN else extended(one) for key, one in value.items()}
+    if kind is float and math.isfinite(value):
+        return value
+    if kind is list:
+        return [one if type(one) in _PLAIN else extended(one) for one in value]
+    return _extended(value)
+
+
+def _extended(value: Any) -> Any:
     match value:
-        case None | bool() | int() | str() | Decimal():
-            return value
         case float():
-            return value if math.isfinite(value) else {"$numberDouble": _special(value)}
-        case dict():
+            return float(value) if math.isfinite(value) else {"$numberDouble": _special(math.isnan(value), value > 0)}
+        case Decimal():
+            return value if value.is_finite() else {"$numberDecimal": _special(value.is_nan(), not value.is_signed())}
+        case Enum():
+            return extended(value.value)
+        case int():  # a subclass, which the encoder would refuse
+            return int(value)
+        case str():
+            return str(value)
+        case Mapping():
             return {_name(key): extended(one) for key, one in value.items()}
-        case list() | tuple() | set() | frozenset():
+        case list() | tuple():
             return [extended(one) for one in value]
+        case set() | frozenset():  # in an order that does not change from process to process
+            return sorted((extended(one) for one in value), key=canonical)
         case datetime():
+            if value != value:  # pandas' NaT, which calls itself a datetime
+                return None
             stamp = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
             precision = "milliseconds" if stamp.microsecond % 1000 == 0 else "microseconds"
             return {"$date": stamp.isoformat(timespec=precision).replace("+00:00", "Z")}
         case date():
             return {"$date": f"{value.isoformat()}T00:00:00.000Z"}
-        case time() | UUID():
-            return {"$uuid": str(value)} if isinstance(value, UUID) else value.isoformat()
+        case time():
+            return value.isoformat()
+        case UUID():
+            return {"$uuid": str(value)}
         case timedelta():
             return value.total_seconds()
         case bytes() | bytearray() | memoryview():
             return {"$binary": {"base64": base64.b64encode(bytes(value)).decode(), "subType": "00"}}
-    if hasattr(value, "item") and hasattr(value, "dtype"):  # numpy's scalars
+    if hasattr(value, "item") and hasattr(value, "dtype") and not getattr(value, "shape", ()):  # numpy's scalars
         return extended(value.item())
     if hasattr(value, "tolist"):
         return extended(value.tolist())
@@ -91,29 +126,30 @@ def extended(value: Any) -> Any:
 
 def native(value: Any) -> Any:
     """Python's own type for an object of extended JSON: datetime, bytes, int, Decimal, float, text; anything else as it is."""
-    if not isinstance(value, Mapping) or not value or len(value) > 2:
+    if not isinstance(value, Mapping) or not 1 <= len(value) <= 2:
         return value
-    key = next(iter(value))
+    if len(value) == 2:  # {"$date": ..., "note": ...} is an object of somebody's; the older form of binary has two keys
+        return _binary(value["$binary"], value) if value.keys() == {"$binary", "$type"} else value
+    [(key, inner)] = value.items()
     if not isinstance(key, str) or not key.startswith("$"):
         return value
-    inner = value[key]
     try:
         match key:
             case "$date":
                 return _date(inner)
             case "$binary":
-                return base64.b64decode(inner["base64"] if isinstance(inner, Mapping) else inner)
+                return _binary(inner, value)
             case "$numberLong" | "$numberInt":
-                return int(inner)
+                return int(_text(inner))
             case "$numberDecimal":
-                return Decimal(inner)
+                return Decimal(_text(inner))
             case "$numberDouble":
                 return float(inner)
             case "$oid" | "$symbol":
-                return str(inner)
+                return inner if isinstance(inner, str) else value
             case "$uuid":
                 return UUID(inner)
-    except (ValueError, TypeError, KeyError, InvalidOperation):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, InvalidOperation):
         pass
     return value
 
@@ -137,16 +173,32 @@ def number(value: Any) -> int | float | Decimal | None:
         return None
     if isinstance(value, int | float | Decimal):
         return value
-    if isinstance(value, str):
+    if isinstance(value, str) and _NUMERIC.fullmatch(value):
         try:
-            return int(value) if value.strip().lstrip("+-").isdigit() else Decimal(value.strip())
-        except (ValueError, InvalidOperation):
-            return None
+            return int(value)
+        except ValueError:  # a fraction, an exponent, or more digits than int takes
+            with suppress(InvalidOperation):
+                return Decimal(value.strip())
     return None
 
 
-def _special(value: float) -> str:
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+def _special(nan: bool, positive: bool) -> str:
+    return "NaN" if nan else "Infinity" if positive else "-Infinity"
+
+
+def _text(inner: Any) -> str:
+    """The inner text of an exact number: a float in its place has lost digits already, and stays what it is."""
+    if isinstance(inner, str) or (isinstance(inner, int) and not isinstance(inner, bool)):
+        return str(inner)
+    raise ValueError
+
+
+def _binary(inner: Any, value: Any) -> Any:
+    text: Any = inner.get("base64") if isinstance(inner, Mapping) else inner
+    try:
+        return base64.b64decode(text, validate=True)
+    except (ValueError, TypeError):
+        return value
 
 
 def _name(key: Any) -> str:
@@ -160,4 +212,5 @@ def _date(inner: Any) -> datetime:
         inner = int(inner["$numberLong"])
     if isinstance(inner, int):
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=inner)
-    return datetime.fromisoformat(inner)
+    read = datetime.fromisoformat(inner)
+    return read.replace(tzinfo=UTC) if read.tzinfo is None else read
