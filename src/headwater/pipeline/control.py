@@ -17,7 +17,7 @@ from headwater.core.ids import random_id
 from headwater.log import Log, Writer
 from headwater.log.epochs import Epochs
 from headwater.log.record import Record, TopicSettings
-from headwater.pipeline.state import Change, State, from_record, to_record
+from headwater.pipeline.state import Change, State, from_record, to_record, with_all
 
 _CHANGE = "change"
 _TRIES = 100
@@ -43,7 +43,8 @@ class Control:
         self._next = 0
         self._epochs = Epochs()
         self._writer: Writer | None = None
-        self._seen: set[bytes] = set()
+        self._awaited: bytes | None = None  # the mark of a change of ours
+        self._found = False  # it has been read back
         self._lock = threading.RLock()
         try:
             self._next = log.bounds(self.topic, 0).start
@@ -73,7 +74,8 @@ class Control:
                 self._next = (record.offset or 0) + 1
                 if not self._epochs.admits(record):
                     continue
-                self._seen.update(value for name, value in record.headers if name == _CHANGE and value is not None)
+                if self._awaited is not None and (_CHANGE, self._awaited) in record.headers:
+                    self._found = True
                 change = from_record(record)
                 if change is not None:
                     self.state.apply(*change)
@@ -84,23 +86,26 @@ class Control:
         What it raises is passed on, and nothing has changed. Errors: `Conflict` when others change the state without end.
         """
         with self._lock:
-            return self._change(decide, random_id().encode())
+            self._awaited, self._found = random_id().encode(), False
+            try:
+                return self._change(decide, self._awaited)
+            finally:
+                self._awaited = None
 
     def _change(self, decide: Callable[[State], Sequence[Change]], mark: bytes) -> Sequence[Change]:
         made: list[Change] = []
         for _ in range(_TRIES):
             if self._writer is None:
                 self._writer = self.log.claim(self.topic, 0)
-            self._seen.clear()
             self.refresh()
-            if mark in self._seen:
+            if self._found:
                 return made  # an append whose outcome was unknown is there
-            made = list(decide(self.state))
+            made = with_all(self.state, decide(self.state))
             if not made:
                 return made
             now = self._clock.now_ms()
             records = [to_record(key, value, now=now) for key, value in made]
-            records[0] = _marked(records[0], mark)
+            records[-1] = _marked(records[-1], mark)  # the last one: of an append that failed midway, Kafka may keep a leading part
             try:
                 self._writer.append(records)
             except (Fenced, OutcomeUnknown):
@@ -118,7 +123,11 @@ class Control:
             self._rewrite()
 
     def _rewrite(self) -> None:
+        before = 0
+
         def all_of(state: State) -> list[Change]:
+            nonlocal before
+            before = self._next  # everything up to here is in the state that is written behind it
             changes: list[Change] = []
             if state.run is not None:
                 changes.append(("run", state.run))
@@ -131,8 +140,8 @@ class Control:
             changes += [(f"audit/{key}", entry) for key, entry in state.audit.items()]
             return changes
 
-        written = self.change(all_of)
-        self.log.delete_before(self.topic, 0, self._next - len(written))
+        if self.change(all_of):
+            self.log.delete_before(self.topic, 0, before)
 
 
 def _marked(record: Record, mark: bytes) -> Record:

@@ -13,6 +13,7 @@ import msgspec
 
 from headwater.core.errors import Damaged
 from headwater.log.record import Record
+from headwater.pipeline.values import exact
 
 RunState = Literal["running", "done", "stopped", "failed"]
 
@@ -112,7 +113,7 @@ _KINDS: dict[str, Any] = {
     "dead": Dead,
     "audit": Entry,
 }
-_decoders = {name: msgspec.json.Decoder(kind) for name, kind in _KINDS.items()}
+_decoders = {name: msgspec.json.Decoder(kind, float_hook=exact) for name, kind in _KINDS.items()}
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 Change = tuple[str, "Value | None"]
@@ -133,17 +134,17 @@ class State:
     def apply(self, key: str, value: Value | None) -> None:
         kind, _, rest = key.partition("/")
         match kind, value:
-            case "run", RunInfo():
+            case "run", RunInfo() | None:
                 self.run = value
             case "reader", ReaderState() | None:
                 self.reader = value
             case "sink", _:
                 _put(self.sinks, rest, value)
-                if value is None:
-                    self.taken.pop(rest, None)
             case "taken", _:
                 sink, _, namespace = rest.partition("/")
                 _put(self.taken.setdefault(sink, {}), namespace, value)
+                if not self.taken[sink]:
+                    del self.taken[sink]
             case "edit", _:
                 offset, _, sink = rest.partition("/")
                 _put(self.edits, (int(offset), sink), value)
@@ -168,6 +169,21 @@ class State:
     def least(self, names: Iterable[str]) -> int:
         """The least position of these sinks; -1 where one never took anything."""
         return min((self.sink(name).position for name in names), default=-1)
+
+
+def with_all(state: State, changes: Iterable[Change]) -> list[Change]:
+    """The changes, and with the removal of a sink the removal of all that it has taken.
+
+    In the log, and not in the fold: a record speaks of its own key alone, or keeping the last of each key would bring back what a sink
+    had taken before it was removed and made again.
+    """
+    out: list[Change] = []
+    for key, value in changes:
+        out.append((key, value))
+        kind, _, sink = key.partition("/")
+        if kind == "sink" and value is None:
+            out += [(f"taken/{sink}/{namespace}", None) for namespace in state.taken.get(sink, ())]
+    return out
 
 
 def _put(into: dict[Any, Any], key: Any, value: Any) -> None:
