@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from headwater.core.errors import BadConfig
+from headwater.core.errors import BadConfig, BadInput
 from headwater.core.units import Duration, Size
 from headwater.pipeline.adaptor import Adaptor, CanCopy, CanTail, CanWrite
 from headwater.pipeline.namespaces import Namespaces
@@ -23,7 +23,9 @@ from headwater.pipeline.strict import strict
 from headwater.pipeline.transform import Transform
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+OFFSETS = "-offsets"  # how the topic of positions ends
 T = TypeVar("T")
+U = TypeVar("U", Duration, Size)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,12 +67,14 @@ class Branch:
     def __init__(self, pipeline: Pipeline, transforms: tuple[Transform, ...] = (), after: str | None = None) -> None:
         self._pipeline, self._transforms, self._after = pipeline, transforms, after
 
+    @strict
     def transform(self, *transforms: Transform, namespace: str | None = None) -> Branch:
         """A branch whose messages pass through these transforms, in order; where `namespace` is given, only messages that it matches do."""
         for one in transforms:
             if not isinstance(one, Transform):
                 raise BadConfig(
-                    f"{one!r} is no transform.", hint="Use omit, pick, rename, remap, opfilter, skip, pretty, sql, python(fn) or arrow(fn)."
+                    f"{one!r} is no transform.",
+                    hint="Use omit, pick, rename, remap, opfilter, skip, keep, pretty, sql, python(fn) or arrow(fn).",
                 )
         if namespace is not None:
             transforms = tuple(one.within(Namespaces(namespace)) for one in transforms)
@@ -98,8 +102,8 @@ class Branch:
                 options=SinkOptions(
                     batch=_at_least(batch, 1, "batch"),
                     parallelism=_at_least(parallelism, 0, "parallelism"),
-                    timeout=Duration.parse(timeout),
-                    on_error=on_error or Stop(),
+                    timeout=_read(Duration, timeout, "timeout", least=1),
+                    on_error=_policy(on_error),
                 ),
                 after=self._after,
             )
@@ -133,11 +137,11 @@ class Pipeline:
         self.options = Options(
             log_dir=None if folder is None else str(folder),
             slices=_at_least(slices, 0, "slices"),
-            segment=Size.parse(segment),
-            max_log=None if max_log is None else Size.parse(max_log),
-            flush=Duration.parse(flush),
-            stop_grace=Duration.parse(stop_grace),
-            compact_every=Duration.parse(compact_every),
+            segment=_read(Size, segment, "segment", least=1),
+            max_log=None if max_log is None else _read(Size, max_log, "max_log", least=1),
+            flush=_read(Duration, flush, "flush"),
+            stop_grace=_read(Duration, stop_grace, "stop_grace"),
+            compact_every=_read(Duration, compact_every, "compact_every", least=1),
             on_error=on_error,
         )
         self.source_name = ""
@@ -192,6 +196,8 @@ def _checked(name: object, what: str) -> str:
         )
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise BadConfig(f"{name!r} is no name for a {what}.", hint="Use up to 100 letters, digits, '.', '_' and '-'.")
+    if what == "pipeline" and name.endswith(OFFSETS):  # the topic of its messages would be that of another pipeline's positions
+        raise BadConfig(f"A pipeline's name cannot end in {OFFSETS}.", hint="Choose another: positions are kept under such names.")
     return name
 
 
@@ -203,6 +209,26 @@ def _is(adaptor: object, kind: type[T], verb: str) -> T:
 
 def _kind(adaptor: object) -> str:
     return adaptor.kind if isinstance(adaptor, Adaptor) else repr(adaptor)
+
+
+def _policy(on_error: object) -> OnError:
+    if on_error is None:
+        return Stop()
+    if not isinstance(on_error, OnError):
+        raise BadConfig(f"on_error cannot be {on_error!r} for a sink.", hint='Give Stop(), DeadLetter() or Retry(3, "1s").')
+    return on_error
+
+
+def _read(kind: type[U], text: object, name: str, *, least: int = 0) -> U:
+    """A duration or size as people write it. Errors: `BadConfig` that names the option."""
+    try:
+        value = kind.parse(text)  # type: ignore[arg-type]
+    except (BadInput, AttributeError) as error:
+        hint = error.hint if isinstance(error, BadInput) else "Write it as text, with its unit."
+        raise BadConfig(f"{name} cannot be {text!r}.", hint=hint) from error
+    if value < least:
+        raise BadConfig(f"{name} cannot be {text!r}.", hint="Give more than nothing.")
+    return value
 
 
 def _at_least(value: object, least: int, name: str) -> int:

@@ -22,6 +22,9 @@ class Env(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         return f"${{{self.name}}}"
 
+    def __repr__(self) -> str:
+        return f"env({self.name!r})"  # without the default, which may be a secret as well
+
 
 def env(name: str, default: str | None = None) -> Env:
     """The environment's value of `name`, looked up when a connection is made. Not set and without a default: an error then."""

@@ -14,7 +14,9 @@ class Namespaces:
     """
 
     def __init__(self, expression: str = ".*") -> None:
-        self.expression = expression.strip("/") if expression.strip("/") else ".*"
+        if not isinstance(expression, str):
+            raise BadConfig(f"The namespace {expression!r} is no text.", hint=r"Give a regular expression, such as ^public\.orders$.")
+        self.expression = expression.strip("/") or ".*"
         try:
             self._search = re.compile(self.expression).search
         except re.error as error:
@@ -29,6 +31,15 @@ class Namespaces:
 
     def __str__(self) -> str:
         return self.expression
+
+    def __repr__(self) -> str:
+        return f"Namespaces({self.expression!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Namespaces) and other.expression == self.expression
+
+    def __hash__(self) -> int:
+        return hash(self.expression)
 
     def __reduce__(self) -> tuple[type[Namespaces], tuple[str]]:
         return Namespaces, (self.expression,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from headwater.core.errors import BadConfig, BadInput
 from headwater.core.units import Duration
 
 
@@ -16,6 +17,9 @@ class DeadLetter(msgspec.Struct, frozen=True, tag=True):
 
     most: int = 1000
 
+    def __post_init__(self) -> None:
+        _whole("DeadLetter.most", self.most, 1)
+
 
 class Retry(msgspec.Struct, frozen=True, tag=True):
     """Try it again, waiting `backoff` before the first time and twice as long each time after; then do what `then` says."""
@@ -24,10 +28,30 @@ class Retry(msgspec.Struct, frozen=True, tag=True):
     backoff: Duration = Duration(1000)
     then: Stop | DeadLetter = Stop()
 
+    def __post_init__(self) -> None:
+        _whole("Retry.times", self.times, 1)
+        if isinstance(self.backoff, str):  # as people write it
+            msgspec.structs.force_setattr(self, "backoff", _duration(self.backoff))
+        _whole("Retry.backoff", self.backoff, 0)
+        if not isinstance(self.then, Stop | DeadLetter):
+            raise BadConfig(f"Retry.then cannot be {self.then!r}.", hint="Give Stop() or DeadLetter().")
+
 
 OnError = Stop | DeadLetter | Retry
 
 
 def retry(times: int = 3, backoff: str = "1s", then: Stop | DeadLetter | None = None) -> Retry:
     """`Retry` with its wait as text."""
-    return Retry(times, Duration.parse(backoff), then or Stop())
+    return Retry(times, _duration(backoff), Stop() if then is None else then)
+
+
+def _whole(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise BadConfig(f"{name} cannot be {value!r}.", hint=f"Give a whole number from {least}.")
+
+
+def _duration(text: str) -> Duration:
+    try:
+        return Duration.parse(text)
+    except (BadInput, AttributeError) as error:
+        raise BadConfig(f"{text!r} is no time to wait.", hint="Write a number and its unit, such as 250ms or 1s.") from error

@@ -17,19 +17,24 @@ T = TypeVar("T")
 def strict(call: Callable[P, T]) -> Callable[P, T]:
     """The same function, raising `BadConfig` where Python would raise `TypeError` for its arguments."""
     signature = inspect.signature(call)
-    known = [name for name, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD]
-    open_ended = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
+    parameters = list(signature.parameters.values())
+    method = bool(parameters) and parameters[0].name == "self"
+    known = [one.name for one in parameters[method:] if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    open_ended = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    # A person wrote Pipeline(...), not Pipeline.__init__(...).
+    where = call.__qualname__.split(".")[-2] if call.__name__ == "__init__" else call.__name__
+    hint = "See its documentation." if method else f"See `headwater pipeline about {where}`."
 
     @functools.wraps(call)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
         if not open_ended:
             for name in kwargs:
                 if name not in known:
-                    raise unknown_option(call.__name__, name, known)
+                    raise unknown_option(where, name, known)
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise BadConfig(f"{call.__name__}(): {error}.", hint=f"See `headwater pipeline about {call.__name__}`.") from error
+            raise BadConfig(f"{where}(): {error}.", hint=hint) from error
         return call(*args, **kwargs)
 
     return checked
@@ -38,5 +43,5 @@ def strict(call: Callable[P, T]) -> Callable[P, T]:
 def unknown_option(where: str, name: str, known: list[str]) -> BadConfig:
     """The error for an option that does not exist."""
     near = get_close_matches(name, known, 1)
-    hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(known)}."
-    return BadConfig(f"{where} has no option {name}.", hint=hint)
+    some = f"There are {', '.join(known)}." if known else "It has none: what it takes is given without a name."
+    return BadConfig(f"{where} has no option {name}.", hint=f"Did you mean {near[0]}?" if near else some)
