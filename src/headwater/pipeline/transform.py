@@ -22,7 +22,12 @@ class Transform(ABC):
 
     name: str
     keeps_id: bool = False
+    needs_session: bool = False  # applied where a Spark session is: in the driver, never inside a task
     namespaces: Namespaces = Namespaces()
+
+    def keeps(self, id_fields: Sequence[str]) -> bool:
+        """`keeps_id` for documents told apart by these fields: omitting `card` keeps `_id`, and would not keep `card`."""
+        return self.keeps_id
 
     @abstractmethod
     def opened(self) -> Apply:

@@ -1,0 +1,34 @@
+"""What transforms of fields share. No transform changes the message it is given: the same one may be delivered again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from headwater.core.errors import Rejected
+from headwater.pipeline.message import Message
+from headwater.pipeline.transforms.paths import Path
+from headwater.pipeline.values import canonical
+
+changed = replace  # a new message from one that is there, with some of its fields changed
+
+
+def simple(paths: tuple[Path, ...]) -> tuple[str, ...]:
+    """The names, where all paths are of one name; else nothing."""
+    return tuple(path[0] for path in paths) if all(len(path) == 1 for path in paths) else ()
+
+
+def same_id(before: Any, after: Any) -> bool:
+    """Whether two ids are one, as stored: 1 and "1" are two, and so are 1 and true."""
+    return before is after or (type(before) is type(after) and before == after and canonical(before) == canonical(after))
+
+
+def check_id(name: str, before: Message, after: Message) -> None:
+    """Errors: `Rejected` when a transform that has promised to keep ids has changed one."""
+    if not same_id(before.id, after.id):
+        raise Rejected(
+            f"Transform {name} says keeps_id=True, and changed the id {before.id!r} to {after.id!r}.",
+            offset=before.offset,
+            hint="Leave keeps_id out, or the fields that documents are told apart by as they are.",
+        )

@@ -1,0 +1,251 @@
+"""Documents as Arrow columns and back, for `arrow` and `sql`. What is not changed comes back exactly as it was.
+
+A batch has the column `_offset` (int64) and one column for each top-level field that a document of the batch has, null where it is missing.
+Types are found from the values of the batch, exactly:
+
+  - truth values bool, texts string, integers int64, floats float64, `{"$date": ...}` timestamp[us, UTC], `{"$binary": ...}` binary,
+    `{"$numberLong": ...}` and its kin as numbers, `{"$oid": ...}` and `{"$uuid": ...}` as string;
+  - integers beyond int64, decimals that a float would change, and mixes of them with other numbers: decimal128, or decimal256; integers
+    among floats become float64 where none loses a digit;
+  - objects struct and lists list, where their elements have one type each;
+  - anything else (a field that is text here and a number there, empty objects): string, holding the value as JSON text. Such a column's
+    field has the metadata `headwater.json`; while it does, its text is read as JSON on the way back.
+
+So a column's type can differ from batch to batch. A schema given for some columns fixes theirs: they are always there, and a value that
+does not fit is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+
+from headwater.core.errors import Rejected
+from headwater.pipeline.message import Message
+from headwater.pipeline.transforms.changing import changed
+from headwater.pipeline.values import decode_any, encode, extended, native, natives
+
+OFFSET = "_offset"
+JSON = {b"headwater.json": b"1"}
+NAMESPACE = b"headwater.namespace"
+_NONE = type(None)
+_UNFIT = (pa.ArrowException, OverflowError, TypeError, ValueError)
+_FAMILIES = (
+    pa.types.is_timestamp,
+    lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind),
+    lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind),
+)
+_EXACT = 1 << 53  # integers up to here are floats without losing a digit
+
+
+def batch_of(messages: Sequence[Message], *, schema: pa.Schema | None = None, digits: int = 76) -> pa.RecordBatch:
+    """The documents of messages of one namespace as columns. `digits`: of the longest decimal that the reader takes.
+
+    Errors: `Rejected` for a document that has a field `_offset` of its own, or a value that does not fit `schema`.
+    """
+    names: dict[str, None] = dict.fromkeys(schema.names) if schema is not None else {}
+    for message in messages:
+        names.update(dict.fromkeys(message.data))
+        if OFFSET in message.data:
+            raise Rejected(
+                f"The document has a field {OFFSET}, which is the name of a column.", offset=message.offset, hint="Rename it before."
+            )
+    fields, arrays = [pa.field(OFFSET, pa.int64(), nullable=False)], [pa.array([one.offset for one in messages], pa.int64())]
+    for name in names:
+        values = [one.data.get(name) for one in messages]
+        if schema is not None and name in schema.names:
+            fields.append(schema.field(name))
+            arrays.append(_fitted(values, schema.field(name), messages))
+            continue
+        array = _array(values, digits)
+        fields.append(pa.field(name, pa.string(), metadata=JSON) if array is None else pa.field(name, array.type))
+        arrays.append(_texts(values) if array is None else array)
+    about = {NAMESPACE: messages[0].namespace.encode()} if messages else {}
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata=about))
+
+
+def messages_of(messages: Sequence[Message], given: pa.RecordBatch, made: pa.RecordBatch | pa.Table) -> list[Message | None]:
+    """The messages with what a function made of their columns; None for rows that it left out.
+
+    Errors: `ValueError` for rows that were not given, are there twice, or changed places.
+    """
+    if not isinstance(made, pa.RecordBatch | pa.Table):
+        raise ValueError(f"It returned {type(made).__name__}, not a RecordBatch or Table.")
+    rows = _rows(given, made)
+    docs = [messages[row].data for row in rows]
+    out: list[dict[str, Any]] = [{} for _ in rows]
+    at = pa.array(rows, pa.int64())
+    for i, field in enumerate(made.schema):
+        if field.name == OFFSET:
+            continue
+        column = made.column(i)
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        known = field.name in given.schema.names
+        before = given.column(field.name).take(at) if known else None
+        _put(out, docs, field, column, before)
+    result: list[Message | None] = [None] * len(messages)
+    for row, data in zip(rows, out, strict=True):
+        result[row] = changed(messages[row], data=data)
+    return result
+
+
+def _rows(given: pa.RecordBatch, made: pa.RecordBatch | pa.Table) -> list[int]:
+    if made.schema.names.count(OFFSET) != 1:
+        raise ValueError(f"What it returned has no column {OFFSET}, by which rows are known.")
+    where = {offset: row for row, offset in enumerate(given.column(OFFSET).to_pylist())}
+    try:
+        rows = [where[offset] for offset in made.column(OFFSET).to_pylist()]
+    except KeyError as error:
+        raise ValueError(f"It returned a row with {OFFSET} {error}, which it was not given.") from None
+    if any(b <= a for a, b in pairwise(rows)):
+        raise ValueError("It returned a row twice, or rows in another order than they were given in.")
+    return rows
+
+
+def _put(out: list[dict[str, Any]], docs: list[dict[str, Any]], field: pa.Field, column: pa.Array, before: pa.Array | None) -> None:
+    """Write one column into the documents: the document's own value where the column's is what was given."""
+    name = field.name
+    if before is not None:
+        column = _alike(column, before.type)
+        if column.equals(before):
+            for data, doc in zip(out, docs, strict=True):
+                if name in doc:
+                    data[name] = doc[name]
+            return
+    json = JSON.keys() <= (field.metadata or {}).keys()
+    same_type = before is not None and column.type.equals(before.type)
+    olds = before.to_pylist() if before is not None else [None] * len(docs)
+    for data, doc, new, old in zip(out, docs, column.to_pylist(), olds, strict=True):
+        if before is not None and (new is None if old is None else same_type and new == old):
+            if name in doc:
+                data[name] = doc[name]
+        else:
+            data[name] = decode_any(new) if json and isinstance(new, str) else extended(new)
+
+
+def _alike(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The column in the type that it was given in, where the two are ways to say the same: another zone of a time, a longer string."""
+    if column.type.equals(kind) or not any(test(column.type) and test(kind) for test in _FAMILIES):
+        return column
+    try:
+        return column.cast(kind)
+    except pa.ArrowException:
+        return column
+
+
+def _array(values: list[Any], digits: int) -> pa.Array | None:
+    """A column of one type, found from the values; None where they have none in common."""
+    kinds = set(map(type, values)) - {_NONE}
+    if dict in kinds:
+        values = [native(one) if type(one) is dict else one for one in values]
+        kinds = set(map(type, values)) - {_NONE}
+    if not kinds:
+        return pa.nulls(len(values))
+    if kinds <= {int, float, Decimal}:
+        return _numbers(values, kinds, digits)
+    if len(kinds) > 1:
+        return None
+    [kind] = kinds
+    if kind is dict:
+        return _struct(values, digits)
+    if kind is list:
+        return _list(values, digits)
+    if kind is UUID:
+        return pa.array([one and str(one) for one in values], pa.string())
+    found = {bool: pa.bool_(), str: pa.string(), bytes: pa.binary(), datetime: pa.timestamp("us", "UTC")}.get(kind)
+    return None if found is None else pa.array(values, found)
+
+
+def _numbers(values: list[Any], kinds: set[type], digits: int) -> pa.Array | None:
+    if kinds == {float}:
+        return pa.array(values, pa.float64())
+    if kinds == {int}:
+        try:
+            return pa.array(values, pa.int64())
+        except (pa.ArrowInvalid, OverflowError):
+            pass
+    if kinds == {int, float} and all(type(one) is not int or -_EXACT <= one <= _EXACT for one in values):
+        return pa.array([None if one is None else float(one) for one in values], pa.float64())
+    exact = [Decimal(repr(one)) if type(one) is float else None if one is None else Decimal(one) for one in values]
+    scale = whole = 0
+    for one in exact:
+        if one is None:
+            continue
+        if not one.is_finite():
+            return None
+        exponent = int(one.as_tuple().exponent)
+        scale = max(scale, -exponent)
+        whole = max(whole, one.adjusted() + 1)
+    precision = max(whole + scale, 1)
+    if precision > digits:
+        return None
+    return pa.array(exact, pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale))
+
+
+def _struct(values: list[Any], digits: int) -> pa.Array | None:
+    names: dict[str, None] = {}
+    for one in values:
+        names.update(dict.fromkeys(one or ()))
+    children = [_array([(one or {}).get(name) for one in values], digits) for name in names]
+    if not children or any(child is None for child in children):
+        return None
+    missing = pa.array([one is None for one in values], pa.bool_())
+    return pa.StructArray.from_arrays(children, names=list(names), mask=missing)
+
+
+def _list(values: list[Any], digits: int) -> pa.Array | None:
+    inner = _array([one for each in values for one in each or ()], digits)
+    if inner is None:
+        return None
+    ends, end = [0], 0
+    for each in values:
+        end += len(each or ())
+        ends.append(end)
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), inner, mask=pa.array([each is None for each in values], pa.bool_()))
+
+
+def _texts(values: list[Any]) -> pa.Array:
+    return pa.array([None if one is None else encode(one).decode() for one in values], pa.string())
+
+
+def _fitted(values: list[Any], field: pa.Field, messages: Sequence[Message]) -> pa.Array:
+    try:
+        return _cast(values, field.type)
+    except _UNFIT:
+        for value, message in zip(values, messages, strict=True):
+            _fits(value, field, message)
+        raise
+
+
+def _fits(value: Any, field: pa.Field, message: Message) -> None:
+    try:
+        _cast([value], field.type)
+    except _UNFIT as error:
+        raise Rejected(
+            f"The field {field.name} is no {field.type}: {error}",
+            offset=message.offset,
+            hint="Correct it with `headwater pipeline edit`, or the schema of the transform.",
+        ) from error
+
+
+def _cast(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """The values in a type that was asked for, without losing any of one; text is read."""
+    if pa.types.is_nested(kind):
+        return pa.array([natives(one) for one in values], kind)
+    found = _array(values, 76)
+    if found is None and pa.types.is_string(kind):
+        return pa.array([one if isinstance(one, str) or one is None else encode(one).decode() for one in values], kind)
+    if found is None:
+        return pa.array([native(one) for one in values], kind)
+    if found.type.equals(kind):
+        return found
+    if pa.types.is_decimal(kind) and pa.types.is_floating(found.type):
+        return pa.array([None if one is None else Decimal(repr(one)) for one in found.to_pylist()], kind)
+    return found.cast(kind)

@@ -1,0 +1,89 @@
+"""`python`: a function of the pipeline's file, called with each message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headwater.core.errors import BadConfig, BadInput
+from headwater.pipeline.message import Message, Op
+from headwater.pipeline.strict import strict
+from headwater.pipeline.transform import Apply, Transform, one_by_one
+from headwater.pipeline.transforms.changing import changed, check_id
+from headwater.pipeline.values import extended
+
+DEFAULT_ID = Message("", {}).id_fields
+Function = Callable[[Message], "Message | Mapping[str, Any] | None"]
+
+
+class Python(Transform):
+    """Made by `python`."""
+
+    def __init__(self, function: Function, keeps_id: bool) -> None:
+        self.function, self.keeps_id = function, keeps_id
+        self.name = f"python({getattr(function, '__name__', type(function).__name__)})"
+
+    def opened(self) -> Apply:
+        function, keeps_id, name = self.function, self.keeps_id, self.name
+
+        def call(message: Message) -> Message | None:
+            given = changed(message, data=_copied(message.data))  # people change what they are given
+            result = function(given)
+            if result is None:
+                return None
+            if isinstance(result, Message):
+                made = _checked(result, message)
+            elif isinstance(result, Mapping):
+                made = changed(given, data=extended(result))
+            else:
+                raise BadInput(f"It returned {type(result).__name__}, not a message, an object or None.")
+            if keeps_id:
+                check_id(name, message, made)
+            return made
+
+        return one_by_one(self, call)
+
+
+def _checked(result: Message, message: Message) -> Message:
+    """The message that a function gave, fit for sinks. What a new message leaves out is as in the original; its place in the log always."""
+    if not isinstance(result.data, Mapping):
+        raise BadInput(f"The message's data is {type(result.data).__name__}, not an object.")
+    if not isinstance(result.namespace, str) or not result.namespace:
+        raise BadInput(f"The message's namespace is {result.namespace!r}, not a text.")
+    if not isinstance(result.op, Op):
+        raise BadInput(f"The message's op is {result.op!r}, not one of Op.")
+    fields = result.id_fields
+    if fields == DEFAULT_ID and all(name in result.data for name in message.id_fields):
+        fields = message.id_fields
+    return changed(
+        result,
+        data=extended(result.data),
+        timestamp=result.timestamp or message.timestamp,
+        mode=message.mode,
+        offset=message.offset,
+        id_fields=fields,
+    )
+
+
+def _copied(value: Any) -> Any:
+    """A copy all the way down, of JSON values."""
+    if type(value) is dict:
+        return {key: _copied(one) if type(one) in (dict, list) else one for key, one in value.items()}
+    return [_copied(one) if type(one) in (dict, list) else one for one in value]
+
+
+@strict
+def python(fn: Function, *, keeps_id: bool = False) -> Transform:
+    """Call a function with each message: `python(lambda m: m if m.data["total"] > 0 else None)`.
+
+    The function returns a `Message` (the one given, changed, or another), an object that becomes its data, or None to drop it. The message
+    is its own copy, to be changed at will. Dates, bytes, UUIDs and numpy's numbers in what it returns are written as extended JSON. It may
+    be a lambda or any function of the pipeline's file; it runs inside Spark's workers, in another process. What it raises makes the message
+    a poison record, with the traceback.
+
+    `keeps_id=True` promises that the fields that tell documents apart stay as they are: delivery is then quicker, because tasks need not
+    transform each other's messages to see whose they are. A message whose id changes all the same is a poison record.
+    """
+    if not callable(fn):
+        raise BadConfig(f"python: {fn!r} is no function.", hint="Give a function that takes a message: python(fix).")
+    return Python(fn, bool(keeps_id))
