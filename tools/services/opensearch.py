@@ -12,13 +12,21 @@ from tools.services.jars import Jars
 from tools.services.place import Place
 from tools.services.server import Command, Node, Server
 
+# All that writing, searching and scripts need. The module for the analysis of other languages is left out: it asks Java for Thai, which the
+# packaged Java has not got, and refuses every index then.
+MODULES = (
+    "org.opensearch.index.mapper.MapperExtrasPlugin",
+    "org.opensearch.index.reindex.ReindexPlugin",
+    "org.opensearch.painless.PainlessPlugin",
+    "org.opensearch.transport.Netty4Plugin",
+)
 LOGGING = """\
 status = error
 appender.console.type = Console
 appender.console.name = console
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss,SSS} %p %m (%c{1})%n
-rootLogger.level = warn
+rootLogger.level = error
 rootLogger.appenderRef.console.ref = console
 """
 
@@ -45,6 +53,8 @@ class OpenSearch(Server):
         (config / "log4j2.properties").write_text(LOGGING)
         (config / "opensearch.yml").write_text(_config(node))
         options = ["-Xms384m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"]
+        if self._java.version >= 22:  # Lucene reads its files through native calls; newer Javas warn without it
+            options.append("--enable-native-access=ALL-UNNAMED")
         options += ["-Dlog4j2.disable.jmx=true", "-Dio.netty.noUnsafe=true"]
         return Command(embedded.command(self._java, self._jars, options))
 
@@ -73,6 +83,7 @@ def _orders(gateway: Any, node: Node) -> Any:
     runner.setMaxHttpPort(-1)  # it would refuse ports above 9299; the node's own port is one above the base
     words = ["-basePath", str(folder), "-confPath", str(folder / "config"), "-dataPath", str(folder / "data"), "-numOfNode", "1"]
     words += ["-logsPath", str(folder / "logs"), "-clusterName", "headwater", "-baseHttpPort", str(node.ports["clients"] - 1)]
+    words += ["-moduleTypes", ",".join(MODULES)]
     given = gateway.new_array(gateway.jvm.java.lang.String, len(words))
     for place, word in enumerate(words):
         given[place] = word
