@@ -1,0 +1,152 @@
+"""Requests to a cluster, and its errors as headwater's. No message shows more of the address than host and port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import msgspec
+
+from headwater.core.errors import BadConfig, BadInput, Denied, HeadwaterError, NotFound, Timeout, TooLarge, Unavailable, Unreachable
+from headwater.pipeline import values
+
+SECONDS = 30.0
+
+
+class Client:
+    """One connection, of one thread. Requests are not tried again here: who asks knows whether that is right."""
+
+    def __init__(self, uri: str, *, ca: str | None = None, shown: str = "") -> None:
+        try:
+            from opensearchpy import OpenSearch
+            from opensearchpy.serializer import JSONSerializer
+        except ImportError:
+            raise BadConfig("The client for OpenSearch is not installed.", hint='Run `pip install "headwater[opensearch]"`.') from None
+
+        class Exact(JSONSerializer):  # the client's own would turn 1.10 into 1.1
+            def loads(self, s: str) -> Any:
+                return values.decode_any(s)
+
+            def dumps(self, data: Any) -> Any:
+                return data if isinstance(data, str | bytes) else values.encode(data).decode()
+
+        hosts = [one.strip() for one in uri.split(",") if one.strip()]
+        self.where = ", ".join(_place(host, shown) for host in hosts)
+        if not hosts:
+            raise BadConfig(f"{shown or 'The address'} is empty.", hint="Give http://host:9200.")
+        self._client: Any = OpenSearch(
+            hosts,
+            max_retries=0,
+            retry_on_timeout=False,
+            serializer=Exact(),
+            timeout=SECONDS,
+            **({"ca_certs": ca} if ca else {}),  # type: ignore[arg-type]  # its signature speaks of transports only
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._client.close()
+
+    def get(self, path: str, **params: Any) -> Any:
+        return self.ask("GET", path, params=params)
+
+    def ask(self, method: str, path: str, *, params: dict[str, Any] | None = None, body: Any = None, seconds: float = SECONDS) -> Any:
+        """The answer, decoded.
+
+        Errors: `BadInput`, `TooLarge`, `NotFound` for a request that is refused; `Unreachable`, `Timeout`, `Denied`; `Unavailable` itself
+        when the server is there and too busy.
+        """
+        from opensearchpy import exceptions
+
+        try:
+            return self._client.transport.perform_request(
+                method, path, params={**(params or {}), "request_timeout": max(0.001, seconds)}, body=body
+            )
+        except exceptions.ConnectionTimeout as error:
+            raise Timeout(f"OpenSearch at {self.where} has not answered within {seconds:g} s.", hint="See how busy it is.") from error
+        except exceptions.ConnectionError as error:
+            raise Unreachable(
+                f"OpenSearch at {self.where} cannot be reached: {_reason(error)}.",
+                hint="See whether it runs, and whether the address is right.",
+            ) from None
+        except exceptions.TransportError as error:
+            raise self._refused(error, f"{method} {path}") from None
+        except exceptions.SerializationError as error:
+            raise Unreachable(f"{self.where} answers, but not as OpenSearch does.", hint="See whether the address is right.") from error
+
+    def counts(self, names: list[str]) -> Iterator[tuple[str, int]]:
+        for name in names:
+            yield name, self.get(f"/{name}/_count")["count"]
+
+    def _refused(self, error: Any, asked: str) -> HeadwaterError:
+        status = error.status_code if isinstance(error.status_code, int) else 0
+        reason = str(error.error)
+        if isinstance(error.info, dict) and isinstance(found := error.info.get("error"), dict):
+            reason = explained(found)
+        match status:
+            case 401 | 403 if "cluster_block" not in reason:
+                return Denied(f"OpenSearch at {self.where} does not let this user {asked}: {reason}.", hint="Give its user the right.")
+            case 404:
+                return NotFound(f"OpenSearch at {self.where} has no such thing: {reason}.", hint="See what there is at _cat/indices.")
+            case 413:
+                return TooLarge(f"OpenSearch at {self.where} finds {asked} too large.", hint="Give the adaptor a smaller body.")
+            case 429 | 502 | 503 | 504:
+                return Unavailable(f"OpenSearch at {self.where} cannot take this now ({status}): {reason}.", hint="Try again later.")
+        text = f"OpenSearch at {self.where} refuses {asked} ({status}): {reason}."
+        return Unreachable(text, hint="See its log.") if status >= 500 else BadInput(text)
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why one item of a bulk request was not taken."""
+
+    status: int
+    type: str
+    text: str
+
+    @property
+    def passing(self) -> bool:
+        """Whether it says nothing about the document: the cluster was too busy, or a part of it away."""
+        return self.status == 429 or self.status >= 500
+
+    @property
+    def full(self) -> bool:
+        return self.type == "cluster_block_exception" and ("flood" in self.text or "read-only" in self.text)
+
+
+def explained(error: Any) -> str:
+    """What an error says, with the causes below it."""
+    if not isinstance(error, dict):
+        return str(error)
+    parts: list[str] = []
+    while isinstance(error, dict):
+        text = f"{error.get('type')}: {error.get('reason')}"
+        if text not in parts:
+            parts.append(text)
+        roots = error.get("root_cause")
+        error = error.get("caused_by") or (roots[0] if isinstance(roots, list) and roots and len(parts) == 1 else None)
+    return "; ".join(parts)
+
+
+def _reason(error: Any) -> str:
+    """The last sentence of a chain of connection errors, which is the one that tells; it holds host and port alone."""
+    inner = error.info if isinstance(getattr(error, "info", None), BaseException) else error
+    text = str(inner)
+    return text.rsplit(": ", 1)[-1].strip(" ()'\"") or type(inner).__name__
+
+
+def _place(uri: str, shown: str) -> str:
+    try:
+        parts = urlsplit(uri if "://" in uri else f"http://{uri}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if not host:
+        raise BadConfig(f"{shown or 'The address'} is no address of OpenSearch.", hint="Give http://host:9200.")
+    return f"{host}:{port or (443 if uri.startswith('https') else 9200)}"

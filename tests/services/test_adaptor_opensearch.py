@@ -1,0 +1,317 @@
+"""The OpenSearch adaptor against a real OpenSearch."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+from tools.services.private import PrivateServers
+
+from headwater.core.errors import Differs, NotFound, Rejected, Timeout, Unreachable
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Batch, CopyPlan, Part
+from headwater.pipeline.adaptors.opensearch import OpenSearch, opensearch
+from headwater.pipeline.adaptors.opensearch_client import Client
+from headwater.pipeline.adaptors.opensearch_sink import OpenSearchWriter
+from headwater.pipeline.message import Message, Op
+from headwater.pipeline.namespaces import Namespaces
+
+
+@pytest.fixture
+def adaptor(opensearch: str) -> Iterator[OpenSearch]:
+    """With indices of the test's own, which go with it."""
+    prefix = f"t{uuid.uuid4().hex[:10]}"
+    made = opensearch_at(opensearch, index=f"{prefix}-{{namespace}}")
+    yield made
+    with made.connect() as client:
+        client.ask("DELETE", f"/{prefix}-*")
+
+
+def opensearch_at(uri: str, **options: Any) -> OpenSearch:
+    return opensearch(uri, **options)
+
+
+def part(**changes: Any) -> Part:
+    return msgspec.structs.replace(Part(pipeline="p", sink="s", start=0, end=1000), **changes)
+
+
+def message(offset: int, *, op: Op = Op.INSERT, namespace: str = "orders", **data: Any) -> Message:
+    return Message(namespace, data, op, offset=offset)
+
+
+def write(adaptor: OpenSearch, *messages: Message, where: Part | None = None) -> None:
+    writer = adaptor.writer(where or part())
+    try:
+        writer.write(Batch(start=messages[0].offset, end=messages[-1].offset + 1, messages=messages))
+    finally:
+        writer.close()
+
+
+def held(adaptor: OpenSearch, namespace: str = "orders") -> dict[str, dict[str, Any]]:
+    return {row.pop("_id"): row for row in adaptor.rows(namespace)}
+
+
+def numbered(count: int, *, start: int = 0) -> list[Message]:
+    return [message(offset, _id=f"o{offset}", n=offset) for offset in range(start, start + count)]
+
+
+# -- the sink -----------------------------------------------------------------------------------------------
+
+
+def test_documents_are_inserted_changed_and_deleted(adaptor: OpenSearch) -> None:
+    write(adaptor, message(0, _id="a", n=1), message(1, _id="b", n=2), message(2, namespace="Other things", _id=7, n=3))
+    write(adaptor, message(3, op=Op.UPDATE, _id="a", n=10), message(4, op=Op.DELETE, _id="b"), message(5, op=Op.DELETE, _id="never was"))
+    assert held(adaptor) == {"a": {"n": 10}}
+    assert held(adaptor, "Other things") == {"7": {"n": 3}}
+    assert held(adaptor, "nothing") == {}
+
+
+def test_numbers_and_dates_arrive_as_they_were(adaptor: OpenSearch) -> None:
+    data = {
+        "price": Decimal("1.10"),
+        "long": 2**62 + 1,
+        "at": {"$date": "2020-01-02T03:04:05.678Z"},
+        "deep": {"count": {"$numberLong": "7"}},
+    }
+    write(adaptor, message(0, _id="a", **data))
+    assert held(adaptor) == {"a": {"price": Decimal("1.10"), "long": 2**62 + 1, "at": "2020-01-02T03:04:05.678Z", "deep": {"count": 7}}}
+
+
+def test_a_refused_document_is_named_by_its_offset_and_all_before_it_are_taken(adaptor: OpenSearch) -> None:
+    messages = numbered(20)
+    messages[14].data["n"] = "not a number"
+    with pytest.raises(Rejected, match="failed to parse field") as refused:
+        write(adaptor, *messages)
+    assert (refused.value.offset, refused.value.before_taken) == (14, True)
+    assert {f"o{n}" for n in range(14)} <= held(adaptor).keys()
+    assert "o14" not in held(adaptor)
+
+
+@pytest.mark.parametrize("body", ["1KiB", "8MiB"])
+def test_the_offset_is_exact_however_many_requests_a_batch_takes(adaptor: OpenSearch, body: str) -> None:
+    small = opensearch_at(str(adaptor.uri), index=adaptor.index, body=body)
+    messages = [message(offset, _id=f"o{offset}", n=offset, text="x" * 300) for offset in range(100, 130)]
+    messages[17].data["n"] = messages[23].data["n"] = "wrong"
+    with pytest.raises(Rejected) as refused:
+        write(small, *messages)
+    assert (refused.value.offset, refused.value.before_taken) == (117, True)
+    assert {f"o{n}" for n in range(100, 117)} <= held(adaptor).keys()
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (message(3, _id="x" * 513), "513 bytes"),
+        (message(3, op=Op.DELETE, n=1), "names no document"),
+        (message(3, op=Op.COMMAND, drop="orders"), "does not know the command"),
+        (message(3, namespace="..", _id="a"), "No index"),
+    ],
+)
+def test_a_message_that_can_be_no_action_comes_after_those_before_it(adaptor: OpenSearch, bad: Message, said: str) -> None:
+    plain = opensearch_at(str(adaptor.uri), index=adaptor.index if bad.namespace == "orders" else "{namespace}")
+    before = [
+        message(n, namespace=f"{adaptor.index[:11]}-orders" if plain.index == "{namespace}" else "orders", _id=f"o{n}") for n in range(3)
+    ]
+    with pytest.raises(Rejected, match=said) as refused:
+        write(plain, *before, bad)
+    assert (refused.value.offset, refused.value.before_taken) == (3, True)
+    assert held(adaptor).keys() == {"o0", "o1", "o2"}
+
+
+def test_sent_again_nothing_is_there_twice(adaptor: OpenSearch) -> None:
+    without_ids = [message(offset, n=offset) for offset in range(20, 25)]
+    for _ in range(3):
+        write(adaptor, *numbered(10), message(10, op=Op.DELETE, _id="o3"))
+        write(adaptor, *without_ids)
+    assert held(adaptor).keys() == {f"o{n}" for n in range(10) if n != 3} | {f"p-{n}" for n in range(20, 25)}
+
+
+def test_a_late_duplicate_does_not_overwrite_what_is_newer(adaptor: OpenSearch) -> None:
+    write(adaptor, message(10, op=Op.UPDATE, _id="a", n=10), message(11, op=Op.DELETE, _id="b"))
+    write(adaptor, message(2, _id="a", n=2), message(3, op=Op.DELETE, _id="a"), message(4, _id="b", n=4), message(5, _id="c", n=5))
+    assert held(adaptor) == {"a": {"n": 10}, "c": {"n": 5}}
+
+
+def test_an_edited_message_replaces_what_its_offset_wrote(adaptor: OpenSearch) -> None:
+    write(adaptor, message(0, _id="a", n=1))
+    write(adaptor, message(0, _id="a", n=2))
+    assert held(adaptor) == {"a": {"n": 2}}
+
+
+def test_without_versions_the_last_one_sent_holds(adaptor: OpenSearch) -> None:
+    careless = opensearch_at(str(adaptor.uri), index=adaptor.index, versions=False)
+    write(careless, message(10, _id="a", n=10))
+    write(careless, message(2, _id="a", n=2), message(3, op=Op.DELETE, _id="b"))
+    assert held(adaptor) == {"a": {"n": 2}}
+
+
+def test_documents_keep_their_id_fields_where_the_id_is_another_than__id(adaptor: OpenSearch) -> None:
+    write(adaptor, Message("orders", {"shop": "x", "nr": 1, "n": 5}, offset=0, id_fields=("shop", "nr")))
+    assert held(adaptor) == {'["x",1]': {"shop": "x", "nr": 1, "n": 5}}
+
+
+def test_a_closed_index_is_told_at_the_message_that_meets_it(adaptor: OpenSearch) -> None:
+    write(adaptor, message(0, _id="a", n=1), message(1, namespace="closed", _id="a"))
+    with adaptor.connect() as client:
+        client.ask("POST", f"/{adaptor.index_for('closed')}/_close")
+    with pytest.raises(Rejected, match="closed") as refused:
+        write(adaptor, message(2, _id="b", n=1), message(3, namespace="closed", _id="b"), message(4, _id="c", n=1))
+    assert (refused.value.offset, refused.value.before_taken) == (3, True)
+
+
+class Busy(Client):
+    """A cluster that has no room for some items of the first requests, as a full queue answers; the rest is the real one's."""
+
+    def __init__(self, uri: str, times: int) -> None:
+        super().__init__(uri)
+        self.times, self.asked = times, 0
+
+    def ask(self, method: str, path: str, **more: Any) -> Any:
+        if path != "/_bulk" or self.asked >= self.times:
+            return super().ask(method, path, **more)
+        self.asked += 1
+        lines = more["body"].splitlines(keepends=True)
+        answer = super().ask(method, path, **{**more, "body": b"".join(lines[:2])})
+        error = {"type": "rejected_execution_exception", "reason": "the queue is full"}
+        answer["items"] += [{"index": {"status": 429, "error": error}}] * (len(lines) // 2 - 1)
+        return answer
+
+
+def test_what_a_busy_cluster_has_no_room_for_is_sent_again(adaptor: OpenSearch) -> None:
+    waited: list[float] = []
+    writer = OpenSearchWriter(adaptor, part(), Busy(str(adaptor.uri), 3), wait=waited.append)
+    try:
+        writer.write(Batch(start=0, end=5, messages=numbered(5)))
+    finally:
+        writer.close()
+    assert held(adaptor).keys() == {f"o{n}" for n in range(5)}
+    assert waited == [0.05, 0.1, 0.2]
+
+
+def test_a_cluster_that_stays_busy_is_a_timeout_that_names_its_seconds(adaptor: OpenSearch) -> None:
+    times = iter(range(1000))
+    busy = Busy(str(adaptor.uri), 1000)
+    writer = OpenSearchWriter(adaptor, part(timeout=7.0), busy, clock=lambda: float(next(times)), wait=lambda _: None)
+    try:
+        with pytest.raises(Timeout, match=r"within 7 s: rejected_execution_exception"):
+            writer.write(Batch(start=0, end=50, messages=numbered(50)))
+    finally:
+        writer.close()
+
+
+def test_nobody_at_the_address() -> None:
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1 cannot be reached") as told:
+        opensearch_at("http://user:secret@127.0.0.1:1").writer(part())
+    assert "secret" not in str(told.value)
+
+
+# -- the source ---------------------------------------------------------------------------------------------
+
+
+def chosen(adaptor: OpenSearch) -> Namespaces:
+    return Namespaces(f"^{adaptor.index[:11]}-")
+
+
+def documents(adaptor: OpenSearch, plan: CopyPlan) -> list[dict[str, Any]]:
+    return [values.decode(text) for one in plan.slices for piece in adaptor.read(one, None) for text in piece.values]
+
+
+@pytest.mark.parametrize(("shards", "slices", "cut"), [(1, 1, 1), (1, 3, 3), (2, 3, 4), (3, 2, 3)])
+def test_every_document_is_read_once_in_slices(adaptor: OpenSearch, shards: int, slices: int, cut: int) -> None:
+    index = adaptor.index_for("orders")
+    with adaptor.connect() as client:
+        client.ask("PUT", f"/{index}", body={"settings": {"number_of_shards": shards, "number_of_replicas": 0}})
+    write(adaptor, *numbered(300))
+    small = msgspec.structs.replace(adaptor, batch=37)
+    plan = small.plan(chosen(adaptor), slices)
+    assert len(plan.slices) == cut
+    assert {one.namespace for one in plan.slices} == {index}
+    found = documents(small, plan)
+    assert len(found) == 300
+    assert {one["_id"]: one["n"] for one in found} == {f"o{n}": n for n in range(300)}
+    assert documents(small, plan) == found
+
+
+def test_reading_goes_on_behind_any_position(adaptor: OpenSearch) -> None:
+    write(adaptor, *numbered(100))
+    small = msgspec.structs.replace(adaptor, batch=7)
+    plan = small.plan(chosen(adaptor), 2)
+    for one in plan.slices:
+        pieces = list(small.read(one, None))
+        whole = [text for piece in pieces for text in piece.values]
+        seen = 0
+        for piece in pieces:
+            seen += len(piece.values)
+            position = msgspec.json.decode(msgspec.json.encode(piece.position))
+            assert [text for later in small.read(one, position) for text in later.values] == whole[seen:]
+
+
+def test_numbers_are_read_as_they_are_stored(adaptor: OpenSearch) -> None:
+    write(adaptor, message(0, _id="a", price=Decimal("1.10"), long=2**62 + 1))
+    assert documents(adaptor, adaptor.plan(chosen(adaptor), 1)) == [{"_id": "a", "price": Decimal("1.10"), "long": 2**62 + 1}]
+
+
+def test_a_document_changed_during_the_copy_is_not_missed(adaptor: OpenSearch) -> None:
+    write(adaptor, *numbered(20))
+    small = msgspec.structs.replace(adaptor, batch=5)
+    plan = small.plan(chosen(adaptor), 1)
+    first = next(iter(small.read(plan.slices[0], None)))
+    write(adaptor, message(50, op=Op.UPDATE, _id="o19", n=1900))
+    with adaptor.connect() as client:
+        client.ask("POST", f"/{adaptor.index_for('orders')}/_refresh")
+    rest = [values.decode(text) for piece in small.read(plan.slices[0], first.position) for text in piece.values]
+    assert {one["_id"]: one["n"] for one in rest} == {f"o{n}": n for n in range(5, 19)} | {"o19": 1900}
+
+
+def test_an_index_made_anew_is_another_source(adaptor: OpenSearch) -> None:
+    write(adaptor, *numbered(3))
+    plan = adaptor.plan(chosen(adaptor), 1)
+    assert adaptor.same(plan, chosen(adaptor))
+    with adaptor.connect() as client:
+        client.ask("DELETE", f"/{adaptor.index_for('orders')}")
+    assert not adaptor.same(plan, chosen(adaptor))
+    write(adaptor, *numbered(3))
+    assert not adaptor.same(plan, chosen(adaptor))
+    with pytest.raises(Differs):
+        list(adaptor.read(plan.slices[0], None))
+
+
+def test_what_check_tells(adaptor: OpenSearch) -> None:
+    with pytest.raises(NotFound, match="no index"):
+        adaptor.check("source", chosen(adaptor))
+    write(adaptor, *numbered(3))
+    with adaptor.connect() as client:
+        client.ask("POST", f"/{adaptor.index_for('orders')}/_refresh")
+    server, counted = adaptor.check("source", chosen(adaptor))
+    assert server.startswith("OpenSearch 2.19.1 at 127.0.0.1:")
+    assert counted == f"{adaptor.index_for('orders')}: 3 documents"
+    assert len(adaptor.check("sink", chosen(adaptor))) == 1
+
+
+# -- a server that dies -------------------------------------------------------------------------------------
+
+
+def test_a_server_that_was_killed_has_what_it_took_and_takes_the_rest(private_servers: PrivateServers) -> None:
+    running = private_servers.up("opensearch")
+    sink = opensearch_at(running.opensearch, index="all", batch=10)
+    writer = sink.writer(part())
+    writer.write(Batch(start=0, end=100, messages=numbered(100)))
+    reading = sink.plan(Namespaces("all"), 1).slices[0]
+    copying = sink.read(reading, None)
+    read = next(copying)
+    running.kill("search-1")
+    with pytest.raises(Unreachable):
+        writer.write(Batch(start=100, end=200, messages=numbered(100, start=100)))
+    writer.close()
+    with pytest.raises(Unreachable):
+        list(copying)
+    running.restart("search-1")
+    assert held(sink).keys() == {f"o{n}" for n in range(100)}
+    write(sink, *numbered(110, start=90))
+    assert held(sink).keys() == {f"o{n}" for n in range(200)}
+    rest = [values.decode(text)["_id"] for piece in sink.read(reading, read.position) for text in piece.values]
+    assert set(rest) == {f"o{n}" for n in range(10, 200)}
