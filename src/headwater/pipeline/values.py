@@ -22,16 +22,18 @@ import msgspec
 
 from headwater.core.errors import BadInput
 
+_encoder = msgspec.json.Encoder(decimal_format="number")
+
 
 def exact(text: str) -> float | Decimal:
     """A decimal of JSON: a float where it prints as the same text, else a `Decimal`."""
     number = float(text)
-    return number if repr(number) == text else Decimal(text)
+    # Python prints 1e+16 and the encoder 1e16: neither may turn a float that we wrote into a decimal.
+    return number if repr(number) == text or _encoder.encode(number).decode() == text else Decimal(text)
 
 
 _decoder = msgspec.json.Decoder(float_hook=exact)
 _object = msgspec.json.Decoder(dict[str, Any], float_hook=exact)
-_encoder = msgspec.json.Encoder(decimal_format="number")
 _sorted = msgspec.json.Encoder(decimal_format="number", order="sorted")
 
 

@@ -1,0 +1,314 @@
+"""Documents through JSON and back: no value changes, and what cannot be kept is refused."""
+
+from __future__ import annotations
+
+import base64
+import math
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum, IntEnum
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.core.errors import BadInput
+from headwater.pipeline.values import canonical, decode, decode_any, encode, extended, native, natives, number
+
+NUMBERS = st.one_of(
+    st.integers(),
+    st.integers(-(1 << 63), (1 << 63) - 1),
+    st.decimals(allow_nan=False, allow_infinity=False),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), NUMBERS, st.text(st.characters(codec="utf-8"))),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(codec="utf-8")), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1.10",
+        "0.1",
+        "1E+400",
+        "-1E+400",
+        "1E-400",
+        "123456789012345678901234567890",
+        "-123456789012345678901234567890",
+        "0.123456789012345678901234567890",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "18446744073709551615",
+        "18446744073709551616",
+        "0",
+        "-0.0",
+        "100.00",
+        "5E-324",
+    ],
+)
+def test_a_number_comes_out_as_it_went_in(text: str) -> None:
+    assert encode(decode(f'{{"n":{text}}}'.encode())) == f'{{"n":{text}}}'.encode()
+
+
+def test_a_number_is_a_float_only_where_that_changes_nothing() -> None:
+    read = decode(b'{"a":1.5,"b":1.10,"c":1e400,"d":7}')
+    assert [type(value) for value in read.values()] == [float, Decimal, Decimal, int]
+    assert read["c"] == Decimal("1e400")
+
+
+@given(NUMBERS)
+def test_numbers_keep_their_value(value: Any) -> None:
+    assert Decimal(str(decode_any(encode(value)))) == Decimal(str(value))
+
+
+@given(st.dictionaries(st.text(st.characters(codec="utf-8")), JSON))
+def test_text_that_was_read_is_written_as_it_was(document: dict[str, Any]) -> None:
+    once = encode(document)
+    assert encode(decode(once)) == once
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"$oid": "507f1f77bcf86cd799439011"},
+        {"$date": "2024-02-29T12:00:00.000Z"},
+        {"$date": {"$numberLong": "-62135596800000"}},
+        {"$binary": {"base64": "AAEC", "subType": "04"}},
+        {"$binary": "AAEC", "$type": "00"},
+        {"$numberLong": "9223372036854775807"},
+        {"$numberInt": "1"},
+        {"$numberDecimal": "1.10"},
+        {"$numberDecimal": "NaN"},
+        {"$numberDouble": "-Infinity"},
+        {"$timestamp": {"t": 1, "i": 2}},
+        {"$regularExpression": {"pattern": "^a", "options": "i"}},
+        {"$regex": "^a", "$options": "i"},
+        {"$symbol": "s"},
+        {"$uuid": "3b241101-e2bb-4255-8caf-4136c566a962"},
+        {"$minKey": 1},
+        {"$code": "f()", "$scope": {"x": 1}},
+        {"$undefined": True},
+    ],
+)
+def test_extended_json_passes_unchanged(value: dict[str, Any]) -> None:
+    document = {"v": value, "deep": [{"v": value}]}
+    assert decode(encode(document)) == document
+    assert extended(document) == document
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[1]",
+        b"1",
+        b"null",
+        b'{"a":',
+        b'{"a":"\xff"}',
+        b'{"\xc3":1}',
+        b'{"a":"\\ud800"}',
+        b'{"a":NaN}',
+        b'{"a":1e99999999999999999999}',
+        b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b"{} {}",
+    ],
+)
+def test_what_is_no_document_is_refused(data: bytes) -> None:
+    with pytest.raises(BadInput, match="no JSON"):
+        decode(data)
+
+
+def test_any_value_is_read_with_the_same_care() -> None:
+    assert decode_any("[1.10]") == [Decimal("1.10")]
+    with pytest.raises(BadInput):
+        decode_any(b"\xff")
+    with pytest.raises(BadInput):
+        decode_any("1e99999999999999999999")
+
+
+@given(st.permutations(["a", "b", "c"]))
+def test_equal_documents_have_equal_canonical_bytes(names: list[str]) -> None:
+    document = {name: dict.fromkeys(names, 1) for name in names}
+    assert canonical(document) == b'{"a":{"a":1,"b":1,"c":1},"b":{"a":1,"b":1,"c":1},"c":{"a":1,"b":1,"c":1}}'
+
+
+def test_canonical_tells_types_apart() -> None:
+    assert len({canonical(value) for value in (1, "1", True, 1.5, "1.5", None, "null", [1], {"1": 1})}) == 9
+
+
+# -- Python's own types ------------------------------------------------------------------------------------------
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Size(IntEnum):
+    BIG = 3
+
+
+class Text(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (datetime(2024, 2, 29, 12, 30, tzinfo=UTC), {"$date": "2024-02-29T12:30:00.000Z"}),
+        (datetime(2024, 2, 29, 12, 30), {"$date": "2024-02-29T12:30:00.000Z"}),
+        (datetime(2024, 2, 29, 1, tzinfo=timezone(timedelta(hours=2))), {"$date": "2024-02-28T23:00:00.000Z"}),
+        (datetime(2024, 2, 29, 12, 30, 0, 1, tzinfo=UTC), {"$date": "2024-02-29T12:30:00.000001Z"}),
+        (date(2024, 2, 29), {"$date": "2024-02-29T00:00:00.000Z"}),
+        (time(12, 30), "12:30:00"),
+        (timedelta(seconds=1.5), 1.5),
+        (UUID("3b241101-e2bb-4255-8caf-4136c566a962"), {"$uuid": "3b241101-e2bb-4255-8caf-4136c566a962"}),
+        (b"\x00\x01", {"$binary": {"base64": "AAE=", "subType": "00"}}),
+        (bytearray(b"\x00"), {"$binary": {"base64": "AA==", "subType": "00"}}),
+        (memoryview(b"\x00"), {"$binary": {"base64": "AA==", "subType": "00"}}),
+        (float("nan"), {"$numberDouble": "NaN"}),
+        (float("-inf"), {"$numberDouble": "-Infinity"}),
+        (Decimal("Infinity"), {"$numberDecimal": "Infinity"}),
+        (Decimal("sNaN"), {"$numberDecimal": "NaN"}),
+        ((1, 2), [1, 2]),
+        ({"b", "a"}, ["a", "b"]),
+        (frozenset([3, 1]), [1, 3]),
+        (np.int64(5), 5),
+        (np.float64(1.5), 1.5),
+        (np.bool_(True), True),
+        (np.array([1, 2]), [1, 2]),
+        (np.array([5]), [5]),
+        (np.datetime64("2024-02-29T00:00:00.000000"), {"$date": "2024-02-29T00:00:00.000Z"}),
+        (pd.Timestamp("2024-02-29", tz="UTC"), {"$date": "2024-02-29T00:00:00.000Z"}),
+        (pd.NaT, None),
+        (Colour.RED, "red"),
+        (Size.BIG, 3),
+        (Text("x"), "x"),
+    ],
+)
+def test_pythons_types_become_extended_json(value: Any, written: Any) -> None:
+    for made in (extended(value), extended({"v": value})["v"], extended([value])[0]):
+        assert made == written
+        assert type(made) is type(written)
+        assert decode_any(encode(made)) == written
+
+
+def test_what_has_no_form_in_json_is_refused() -> None:
+    with pytest.raises(BadInput, match="type object cannot"):
+        extended({"v": object()})
+    with pytest.raises(BadInput, match="key 1 of an object"):
+        extended({1: 2})
+
+
+@given(st.dictionaries(st.text(st.characters(codec="utf-8")), JSON))
+def test_json_is_its_own_extended_form(document: dict[str, Any]) -> None:
+    made = extended(document)
+    assert made == document
+    assert encode(made) == encode(document)
+    assert made is not document
+
+
+@given(st.datetimes(timezones=st.just(UTC)))
+def test_dates_come_back(moment: datetime) -> None:
+    assert native(extended(moment)) == moment
+
+
+@given(st.binary())
+def test_bytes_come_back(data: bytes) -> None:
+    assert native(extended(data)) == data
+
+
+@given(st.floats())
+def test_floats_come_back(value: float) -> None:
+    back = native(decode_any(encode(extended(value))))
+    assert back == value or (math.isnan(back) and math.isnan(value))
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [
+        ({"$numberLong": "12"}, 12),
+        ({"$numberLong": 12}, 12),
+        ({"$numberInt": "-1"}, -1),
+        ({"$numberDecimal": "1.10"}, Decimal("1.10")),
+        ({"$numberDouble": "1.5"}, 1.5),
+        ({"$oid": "507f"}, "507f"),
+        ({"$date": 0}, datetime(1970, 1, 1, tzinfo=UTC)),
+        ({"$date": {"$numberLong": "1000"}}, datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
+        ({"$date": "2024-02-29T00:00:00Z"}, datetime(2024, 2, 29, tzinfo=UTC)),
+        ({"$date": "2024-02-29"}, datetime(2024, 2, 29, tzinfo=UTC)),
+        ({"$binary": base64.b64encode(b"hi").decode()}, b"hi"),
+        ({"$binary": base64.b64encode(b"hi").decode(), "$type": "00"}, b"hi"),
+        ({"$type": "00", "$binary": base64.b64encode(b"hi").decode()}, b"hi"),
+    ],
+)
+def test_extended_json_becomes_pythons_types(value: Any, meant: Any) -> None:
+    assert native(value) == meant
+    assert type(native(value)) is type(meant)
+    assert natives({"a": [value]}) == {"a": [meant]}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"a": 1},
+        {"$date": "2024-02-29T00:00:00Z", "note": "somebody's own object"},
+        {"$date": "soon"},
+        {"$date": {"$numberLong": "99999999999999999999"}},
+        {"$date": None},
+        {"$binary": "not base64!"},
+        {"$binary": {"subType": "00"}},
+        {"$numberLong": 1.5},
+        {"$numberLong": True},
+        {"$numberDecimal": 1.1},
+        {"$numberDecimal": "many"},
+        {"$uuid": "no"},
+        {"$uuid": 5},
+        {"$oid": 5},
+        {"$timestamp": {"t": 1, "i": 2}},
+        [1],
+        "text",
+        None,
+    ],
+)
+def test_what_has_no_type_of_pythons_stays(value: Any) -> None:
+    assert native(value) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [
+        (5, 5),
+        (1.5, 1.5),
+        (Decimal("1.10"), Decimal("1.10")),
+        ("12", 12),
+        (" -12 ", -12),
+        ("+1.50", Decimal("1.50")),
+        (".5", Decimal("0.5")),
+        ("1e3", Decimal("1e3")),
+        ("9" * 5000, Decimal("9" * 5000)),
+        ({"$numberLong": "7"}, 7),
+        ({"$numberDecimal": "7.0"}, Decimal("7.0")),
+        (True, None),
+        (None, None),
+        ("", None),
+        ("abc", None),
+        ("1_000", None),
+        ("NaN", None),
+        ("Infinity", None),
+        ("٣", None),
+        ("1e99999999999999999999", None),
+        ([1], None),
+        ({"a": 1}, None),
+    ],
+)
+def test_what_counts_as_a_number(value: Any, meant: Any) -> None:
+    assert number(value) == meant
+    assert type(number(value)) is type(meant)
