@@ -154,9 +154,10 @@ class Pipeline:
         """The one source. Errors: `BadConfig` for a second one."""
         if self.reader is not None:
             raise BadConfig(f"Pipeline {self.name} has two sources.", hint="Make a pipeline for each.")
+        _checked(name, "source")
         if not isinstance(adaptor, CanCopy | CanTail):
             raise BadConfig(f"{_kind(adaptor)} cannot be read from.", hint="See `headwater pipeline about` for adaptors that are sources.")
-        self.source_name, self.reader, self.namespaces = _checked(name, "source"), adaptor, Namespaces(namespace)
+        self.source_name, self.reader, self.namespaces = name, adaptor, Namespaces(namespace)
         return Branch(self)
 
     def _save(self, sink: Sink) -> Branch:
