@@ -1,0 +1,163 @@
+"""PostgreSQL's types as JSON values: made by the server itself while it copies, and from its text while changes are followed.
+
+Both ways give the same value for the same content, because ids are compared and hashed by it.
+"""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from headwater.core.errors import BadInput
+from headwater.pipeline import values
+
+Kind = Literal["bool", "int", "decimal", "float", "text", "padded", "moment", "date", "bytes", "uuid", "json", "list", "texts"]
+
+_KINDS: dict[str, Kind] = {
+    "bool": "bool",
+    "int2": "int",
+    "int4": "int",
+    "int8": "int",
+    "oid": "int",
+    "numeric": "decimal",
+    "float4": "float",
+    "float8": "float",
+    "bpchar": "padded",
+    "timestamp": "moment",
+    "timestamptz": "moment",
+    "date": "date",
+    "bytea": "bytes",
+    "uuid": "uuid",
+    "json": "json",
+    "jsonb": "json",
+}
+_PLAIN_LISTS = frozenset({"bool", "int", "decimal", "float", "text", "json"})
+
+
+class Type(msgspec.Struct, frozen=True):
+    """A type, domains resolved: its kind, and that of its elements where it is a list."""
+
+    kind: Kind
+    element: Kind | None = None
+
+
+def type_of(name: str, element: str | None) -> Type:
+    """By the names in the catalog; `element` is an array's element type. What is not known is text, which PostgreSQL can make of all."""
+    if element is None:
+        return Type(_KINDS.get(name, "text"))
+    inside = _KINDS.get(element, "text")
+    # Elements that JSON lacks a form for are given as PostgreSQL's text, which it takes back.
+    return Type("list", inside) if inside in _PLAIN_LISTS else Type("texts", "text")
+
+
+def json_of(kind: Kind, column: str) -> str:
+    """An SQL expression: the column's value as JSON text, NULL as NULL. `column` is quoted already."""
+    match kind:
+        case "bool" | "int":
+            return f"{column}::text"
+        case "decimal" | "float":
+            special = "$numberDecimal" if kind == "decimal" else "$numberDouble"
+            # Anything that is no finite number sorts outside of these two.
+            finite = f"{column} > '-Infinity' AND {column} < 'Infinity'"
+            return f"""CASE WHEN {finite} THEN {column}::text ELSE '{{"{special}":"'||{column}||'"}}' END"""
+        case "moment" | "date":
+            text = f"{column}||'T00:00:00.000'"
+            if kind == "moment":
+                text = f"to_char({column}, 'YYYY-MM-DD\"T\"HH24:MI:SS.US')"
+                text = f"CASE WHEN right({text}, 3) = '000' THEN left({text}, 23) ELSE {text} END"
+            usual = f"{column} >= '0001-01-01' AND {column} < '10000-01-01'"
+            return f"""CASE WHEN {usual} THEN '{{"$date":"'||{text}||'Z"}}' ELSE to_json({column}::text)::text END"""
+        case "bytes":
+            return f"""'{{"$binary":{{"base64":"'||translate(encode({column},'base64'),E'\\n','')||'","subType":"00"}}}}'"""
+        case "uuid":
+            return f"""'{{"$uuid":"'||{column}||'"}}'"""
+        case "json":
+            return f"{column}::text"
+        case "list":
+            return f"to_json({column})::text"
+        case "texts":
+            return f"to_json({column}::text[])::text"
+        case _:
+            return f"to_json({column}::text)::text"
+
+
+def value_of(kind: Type, text: str) -> Any:
+    """The JSON value of PostgreSQL's text for one: what `json_of` gives for the same content."""
+    match kind.kind:
+        case "bool":
+            return text == "t"
+        case "int":
+            return int(text)
+        case "decimal":
+            return values.decode_any(text) if text[-1].isdigit() else {"$numberDecimal": text}
+        case "float":
+            return values.decode_any(text) if text[-1].isdigit() else {"$numberDouble": text}
+        case "moment" | "date":
+            return _moment(text, whole_day=kind.kind == "date")
+        case "bytes":
+            return {"$binary": {"base64": base64.b64encode(bytes.fromhex(text[2:])).decode(), "subType": "00"}}
+        case "uuid":
+            return {"$uuid": text}
+        case "json":
+            return values.decode_any(text)
+        case "padded":
+            return text.rstrip(" ")
+        case "list" | "texts":
+            return _list(text, Type(kind.element or "text"))
+        case _:
+            return text
+
+
+def _moment(text: str, *, whole_day: bool) -> Any:
+    if whole_day:
+        return {"$date": f"{text}T00:00:00.000Z"} if len(text) == 10 and text[4] == "-" else text
+    try:
+        stamp = datetime.fromisoformat(text)
+    except ValueError:
+        return text  # infinity, or outside of the years 1 to 9999
+    return values.extended(stamp.astimezone(UTC) if stamp.tzinfo else stamp)
+
+
+def _list(text: str, element: Type) -> list[Any]:
+    """An array's text, `{1,NULL,"a b",{...}}`, perhaps with its bounds before it."""
+    if text.startswith("["):
+        text = text.partition("=")[2]
+    found, end = _items(text, 1, element)
+    if end != len(text):
+        raise BadInput(f"PostgreSQL gave an array that cannot be understood: {text[:100]!r}.")
+    return found
+
+
+def _items(text: str, at: int, element: Type) -> tuple[list[Any], int]:
+    out: list[Any] = []
+    while text[at] != "}":
+        if text[at] == ",":
+            at += 1
+        elif text[at] == "{":
+            inner, at = _items(text, at + 1, element)
+            out.append(inner)
+        elif text[at] == '"':
+            letters: list[str] = []
+            at += 1
+            while text[at] != '"':
+                at += text[at] == "\\"
+                letters.append(text[at])
+                at += 1
+            out.append(_item("".join(letters), element))
+            at += 1
+        else:
+            end = at
+            while text[end] not in ",}":
+                end += 1
+            out.append(None if text[at:end] == "NULL" else _item(text[at:end], element))
+            at = end
+    return out, at + 1
+
+
+def _item(text: str, element: Type) -> Any:
+    if element.kind in ("decimal", "float") and not text[-1].isdigit():
+        return text  # NaN and Infinity inside of lists are text, as the server's own JSON has them
+    return value_of(element, text)

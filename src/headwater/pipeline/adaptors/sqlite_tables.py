@@ -1,0 +1,136 @@
+"""Tables of a SQLite database as documents need them: names, columns, statements."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from headwater.core.errors import BadConfig, DiskFull, HeadwaterError, ReadOnly, Unavailable
+from headwater.pipeline import values
+
+RANGES = "headwater_ranges"
+RUNS = "headwater_runs"
+OWN = (RANGES, RUNS)
+
+MAKE = f"""
+create table if not exists {RUNS} (pipeline text, sink text, epoch integer not null, primary key (pipeline, sink)) without rowid;
+create table if not exists {RANGES} (
+  pipeline text, sink text, start integer, stop integer, bucket integer, buckets integer,
+  primary key (pipeline, sink, start, stop, bucket, buckets)
+) without rowid;
+"""
+
+
+def connect(path: str, *, timeout: float = 30.0, read_only: bool = False) -> sqlite3.Connection:
+    """A connection whose commits are synced. Errors: `Unavailable`, `ReadOnly`."""
+    try:
+        if read_only:
+            return sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=timeout, isolation_level=None)
+        db = sqlite3.connect(path, timeout=timeout, isolation_level=None)
+        db.execute("pragma journal_mode = wal")
+        db.execute("pragma synchronous = full")
+        db.execute("pragma wal_autocheckpoint = 16384")
+    except sqlite3.Error as error:
+        raise machine_error(error, path) from error
+    return db
+
+
+def machine_error(error: sqlite3.Error, path: str) -> HeadwaterError:
+    """What a failure of the database itself means: no message's fault."""
+    text = str(error)
+    if "full" in text:
+        return DiskFull(f"No space left for {path}.", hint="Free some space; the pipeline goes on by itself.")
+    if "readonly" in text or "unable to open" in text:
+        return ReadOnly(f"{path} cannot be opened: {text}.", hint="Look at the path and its permissions.")
+    return Unavailable(f"{path} cannot be used: {text}.", hint="Look at who else uses the database.")
+
+
+def is_machine_error(error: sqlite3.Error) -> bool:
+    """Whether the database failed, rather than one of the rows."""
+    return isinstance(error, sqlite3.OperationalError) and any(
+        word in str(error) for word in ("locked", "full", "disk", "readonly", "unable to open", "I/O")
+    )
+
+
+def writable(path: str) -> str:
+    """A line for `test`. Errors: `ReadOnly`."""
+    folder = Path(path).absolute().parent
+    if not folder.is_dir():
+        raise BadConfig(f"The folder {folder} of the database is not there.", hint="Make it first.")
+    if not os.access(path if Path(path).exists() else folder, os.W_OK):
+        raise ReadOnly(f"{path} cannot be written by this process.", hint="Change its permissions, or name another file.")
+    return f"{path} can be written"
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def table_name(namespace: str) -> str:
+    """A namespace as the name of a table: the ending of a file's name is left out."""
+    return re.sub(r"\.(jsonl|ndjson|json|csv|parquet)(\.(gz|zst))?$", "", namespace)
+
+
+class Tables:
+    """The tables of one connection, made and widened within the transaction that needs it."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._columns: dict[str, list[str]] = {}
+
+    def forget(self) -> None:
+        """After a rollback: what was made within it is gone."""
+        self._columns.clear()
+
+    def ready(self, table: str, ids: Sequence[str], names: Iterable[str]) -> list[str]:
+        """The table's columns, having all of `names`. A new table's primary key is the id."""
+        have = self._columns.get(table)
+        if have is None:
+            have = [row[1] for row in self._db.execute(f"pragma table_info({quoted(table)})")]
+        if not have:
+            have = list(dict.fromkeys([*ids, *names]))
+            columns = ", ".join(quoted(name) for name in have)
+            key = ", ".join(quoted(name) for name in ids)
+            self._db.execute(f"create table {quoted(table)} ({columns}, primary key ({key}))")
+        for name in names:
+            if name not in have:
+                self._db.execute(f"alter table {quoted(table)} add column {quoted(name)}")
+                have = [*have, name]
+        self._columns[table] = have
+        return have
+
+    def exists(self, table: str) -> bool:
+        found = self._db.execute("select 1 from sqlite_master where type = 'table' and name = ?", (table,)).fetchone()
+        return found is not None
+
+
+def upsert(table: str, columns: Sequence[str], ids: Sequence[str]) -> str:
+    names = ", ".join(quoted(name) for name in columns)
+    places = ", ".join("?" * len(columns))
+    others = [name for name in columns if name not in ids]
+    key = ", ".join(quoted(name) for name in ids)
+    action = f"update set {', '.join(f'{quoted(one)} = excluded.{quoted(one)}' for one in others)}" if others else "nothing"
+    return f"insert into {quoted(table)} ({names}) values ({places}) on conflict ({key}) do {action}"
+
+
+def cell(value: Any) -> Any:
+    """A document's value as SQLite stores it: nested ones and truth values as JSON text and numbers, exact decimals as text."""
+    if value is None or isinstance(value, int | float | str):
+        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            return str(value)
+        return value
+    value = values.native(value)
+    if isinstance(value, bytes | int | float | str):
+        return value
+    if isinstance(value, Decimal | UUID):
+        return str(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return values.encode(value).decode()
