@@ -147,12 +147,19 @@ class Found:
             return None
         out: list[bytes] = []
         for chunk in self._chunks:
-            if pc.max(chunk.column("op")).as_py() or pc.max(chunk.column("mode")).as_py() == Mode.COMPLETE or self._poisoned(chunk):
+            if self._poisoned(chunk):
                 return None
+            markers: list[bool] | None = None
+            if pc.max(chunk.column("op")).as_py():
+                ops = chunk.column("op").to_pylist()
+                markers = [op >= Op.NOOP for op in ops]  # these only count as taken
+                if any(op and not marker for op, marker in zip(ops, markers, strict=True)):
+                    return None
             names = _distinct(chunk.column("key"))
             chosen = [self._chosen(name) for name in names]
             if all(chosen):
-                out += chunk.column("value").to_pylist()
+                texts = chunk.column("value").to_pylist()
+                out += texts if markers is None else [text for text, marker in zip(texts, markers, strict=True) if not marker]
             elif any(chosen):
                 return None
         return out
@@ -177,7 +184,7 @@ class Found:
                 if mode == Mode.COMPLETE or op >= Op.NOOP or key is None or not self._chosen(key):
                     continue
                 marked = dict(decode_headers(block)) if block else {}
-                if marked and not _counts(marked, offset, work.claims):
+                if marked and not counts(marked, offset, work.claims):
                     continue
                 namespace = key.decode()
                 ids = work.ids.get(namespace, ("_id",))
@@ -225,7 +232,7 @@ class Found:
         for offset, block in zip(chunk.column("offset").to_pylist(), headers.to_pylist(), strict=True):
             if block:
                 marked = dict(decode_headers(block))
-                if UNREADABLE in marked or not _counts(marked, offset, self._work.claims):
+                if UNREADABLE in marked or not counts(marked, offset, self._work.claims):
                     return True
         return False
 
@@ -276,7 +283,7 @@ def id_hash(value: object) -> int:
     return crc32(values.canonical(value))
 
 
-def _counts(headers: dict[str, bytes | None], offset: int, claims: Sequence[tuple[int, int]]) -> bool:
+def counts(headers: dict[str, bytes | None], offset: int, claims: Sequence[tuple[int, int]]) -> bool:
     """Whether a record of Kafka's counts: not one that a run wrote after a newer run had claimed the log."""
     claim, epoch = marks(headers.items())
     if claim is not None:

@@ -17,13 +17,13 @@ from headwater.core.errors import UnknownAdaptor
 
 if TYPE_CHECKING:
     from headwater.pipeline.adaptor import Adaptor
-    from headwater.pipeline.adaptors.file import file as file
-    from headwater.pipeline.adaptors.sqlite import sqlite as sqlite
+    from headwater.pipeline.adaptors.file_adaptor import file as file
+    from headwater.pipeline.adaptors.sqlite_adaptor import sqlite as sqlite
 
 GROUP = "headwater.adaptors"
 BUILT_IN = {
-    "file": "headwater.pipeline.adaptors.file:file",
-    "sqlite": "headwater.pipeline.adaptors.sqlite:sqlite",
+    "file": "headwater.pipeline.adaptors.file_adaptor:file",
+    "sqlite": "headwater.pipeline.adaptors.sqlite_adaptor:sqlite",
 }
 
 

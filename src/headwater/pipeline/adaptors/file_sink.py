@@ -25,7 +25,7 @@ from headwater.pipeline.adaptors.file_formats import compression_of, open_plain
 from headwater.pipeline.adaptors.file_writers import LineWriter, TableWriter, ending
 
 if TYPE_CHECKING:
-    from headwater.pipeline.adaptors.file import File
+    from headwater.pipeline.adaptors.file_adaptor import File
 
 _PART = re.compile(r"part-(\d{20})-(\d{20})(?:-(\d+)of(\d+))?(?:\.\d+)?\.")
 

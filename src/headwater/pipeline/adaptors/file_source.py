@@ -23,7 +23,7 @@ from headwater.pipeline.adaptors.file_formats import compression_of, format_of, 
 from headwater.pipeline.namespaces import Namespaces
 
 if TYPE_CHECKING:
-    from headwater.pipeline.adaptors.file import File
+    from headwater.pipeline.adaptors.file_adaptor import File
 
 _BLOCK = 2 << 20
 _LEAST_SLICE = 8 << 20

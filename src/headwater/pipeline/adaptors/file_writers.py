@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from headwater.pipeline.adaptors.file import File
+    from headwater.pipeline.adaptors.file_adaptor import File
 
 _ROWS = 65_536
 
