@@ -99,7 +99,7 @@ def test_narrowing_a_transform_to_a_namespace_leaves_the_transform_as_it_was() -
 
 @pytest.mark.parametrize("name", ["log_dir", "xlog_dir"])
 def test_the_logs_place_has_two_names(name: str) -> None:
-    assert Pipeline("p", **{name: "elsewhere"}).options.log_dir == "elsewhere"
+    assert Pipeline("p", **{name: "elsewhere"}).options.log_dir == "elsewhere"  # type: ignore[arg-type]
     with pytest.raises(BadConfig, match="two names of one option"):
         Pipeline("p", log_dir="a", xlog_dir="b")
 

@@ -2,10 +2,10 @@
 
 - A missing field is null. Null equals null alone, and is neither above nor below anything.
 - A number on either side compares as a number: integers of any length, decimals, floats, `{"$numberLong": ...}` and its kin, and text
-  that is a number ("12", "1.5e3"). Decimals are compared digit by digit, so 1.10 is 1.1. NaN equals nothing.
+  that is a number ("12", "1.5e3"). Numbers of two types are compared by their digits, so 1.10 is 1.1. NaN equals nothing.
 - A date on either side compares as a moment, with `{"$date": ...}` or text in ISO 8601 on the other; without a zone it is UTC.
 - Two texts are equal when they are the same text. For order they compare as numbers when both are, else by their characters.
-- Truth values, lists, objects and bytes are equal when they are the same; true is not 1. Bytes have an order, the others have none.
+- Truth values, lists, objects and bytes are equal when they are the same; true is not 1. Bytes and UUIDs have an order, the others none.
 - Values that do not fit together (a list and a number, "abc" and 5) are not equal and have no order: `!=` is true, all else false.
 - `=~` searches a text with Python's regular expressions; numbers are searched as they are written; everything else does not match.
 """
@@ -98,8 +98,6 @@ def _equal(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(map(_equal, a, b))
     if isinstance(a, str) and isinstance(b, str):
         return a == b
-    if isinstance(a, UUID) or isinstance(b, UUID):
-        return str(a).lower() == str(b).lower()
     pair = _comparable(a, b)
     return pair is not None and bool(pair[0] == pair[1])
 
@@ -110,6 +108,8 @@ def _comparable(a: Any, b: Any) -> tuple[Any, Any] | None:
         return _both(_moment(a), _moment(b))
     if isinstance(a, bytes) and isinstance(b, bytes):
         return a, b
+    if isinstance(a, UUID) or isinstance(b, UUID):
+        return (str(a).lower(), str(b).lower()) if isinstance(a, UUID | str) and isinstance(b, UUID | str) else None
     x, y = number(a), number(b)
     if x is not None and y is not None:
         return _numbers(x, y)
@@ -125,11 +125,9 @@ def _numbers(a: int | float | Decimal, b: int | float | Decimal) -> tuple[Any, A
         if one.is_nan() if isinstance(one, Decimal) else isinstance(one, float) and math.isnan(one):
             return None
     # A float stands for the digits that it is written with: 1.1 is meant, not the binary fraction next to it.
-    if isinstance(a, Decimal) and isinstance(b, float):
-        return a, Decimal(repr(b))
-    if isinstance(a, float) and isinstance(b, Decimal):
-        return Decimal(repr(a)), b
-    return a, b
+    if type(a) is type(b):
+        return a, b
+    return Decimal(repr(a)) if isinstance(a, float) else a, Decimal(repr(b)) if isinstance(b, float) else b
 
 
 def _moment(value: Any) -> datetime | None:
