@@ -14,7 +14,7 @@ import psycopg
 
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, Piece
-from headwater.pipeline.adaptors.postgres import Postgres, postgres
+from headwater.pipeline.adaptors.postgres_adaptor import Postgres, postgres
 from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
 

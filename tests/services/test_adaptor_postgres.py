@@ -18,7 +18,7 @@ from headwater.core.errors import (
 )
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Slice
-from headwater.pipeline.adaptors.postgres import postgres
+from headwater.pipeline.adaptors.postgres_adaptor import postgres
 from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
 

@@ -10,14 +10,16 @@ from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, SinkWriter, deliverable
 from headwater.pipeline.adaptors import postgres_sql as sql
 from headwater.pipeline.adaptors.postgres_link import Deadline, about_data, connect, library, meaning, place, translated
-from headwater.pipeline.adaptors.postgres_rows import row_of
+from headwater.pipeline.adaptors.postgres_rows import Shape
 from headwater.pipeline.adaptors.postgres_state import fenced, make_state, tidy
 from headwater.pipeline.adaptors.postgres_tables import Table, quote, split_name, table
 from headwater.pipeline.adaptors.sql_infer import fields
 from headwater.pipeline.adaptors.sql_ranges import Taken, contains, of_bucket
 from headwater.pipeline.message import Message, Op
 
-_NOTHING: tuple[tuple[str, ...], dict[str, Any], frozenset[str]] = ((), {}, frozenset())
+_NO_KEY: tuple[str, ...] = ()
+_NO_ROW: dict[str, Any] = {}
+_NO_NAMES: frozenset[str] = frozenset()
 
 
 class Run:
@@ -26,9 +28,9 @@ class Run:
     def __init__(self, table: Table, op: str, key: tuple[str, ...], absent: frozenset[str]) -> None:
         self.table, self.op, self.key, self.absent = table, op, key, absent
         self.rows: list[dict[str, Any]] = []
-        self.ids: set[bytes] = set()
+        self.ids: set[tuple[str, ...]] = set()
 
-    def fits(self, table: Table, op: str, key: tuple[str, ...], absent: frozenset[str], own: bytes | None) -> bool:
+    def fits(self, table: Table, op: str, key: tuple[str, ...], absent: frozenset[str], own: tuple[str, ...] | None) -> bool:
         return self.table is table and (self.op, self.key, self.absent) == (op, key, absent) and (own is None or own not in self.ids)
 
 
@@ -39,10 +41,12 @@ class PostgresWriter(SinkWriter):
         self._part, self._schema, self._state, self._create = part, schema, state, create
         self._where = place(uri)
         self._link = connect(uri)
-        self._tables: dict[str, Table] = {}
+        self._shapes: dict[str, Shape] = {}
+        self._open = self._text(sql.OPEN)
         with translated(self._where):
             make_state(self._link, state)
             tidy(self._link, state, part)
+            self._link.execute("SELECT set_config('statement_timeout', %s, false)", (str(int(part.timeout * 1000)),))
 
     def write(self, batch: Batch) -> None:
         psycopg = library()
@@ -51,11 +55,11 @@ class PostgresWriter(SinkWriter):
                 self._ready(batch.messages)
                 try:
                     with self._link.transaction():
-                        self._apply(self._remaining(batch, deadline))
+                        self._apply(self._remaining(batch))
                 except (psycopg.Error, Rejected) as error:
                     if isinstance(error, psycopg.Error) and not about_data(error):
                         raise
-                    self._write_before_refused(batch, deadline)
+                    self._write_before_refused(batch)
             except psycopg.Error as error:
                 if deadline.passed:
                     raise deadline.error() from error
@@ -66,22 +70,22 @@ class PostgresWriter(SinkWriter):
 
     # -- one transaction ------------------------------------------------------------------------------------
 
-    def _remaining(self, batch: Batch, deadline: Deadline) -> list[Message]:
+    def _remaining(self, batch: Batch) -> list[Message]:
         """Open the batch: shut out older runs, note it as taken, and return what of it is not there yet."""
-        part, link = self._part, self._link
-        link.execute("SELECT set_config('statement_timeout', %s, true)", (str(deadline.left()),))
+        part = self._part
         me = (part.pipeline, part.sink)
-        row = link.execute(self._text(sql.READ_EPOCH), me).fetchone()
-        if row is None:
-            link.execute(self._text(sql.FIRST_EPOCH), (*me, part.epoch))
-            row = link.execute(self._text(sql.READ_EPOCH), me).fetchone()
-        if row is not None and row[0] > part.epoch:
-            raise fenced(part.pipeline, row[0], part.epoch)
-        span = (batch.start, batch.end, part.bucket, part.buckets)
-        if batch.end > batch.start and link.execute(self._text(sql.TAKE), (*me, *span)).fetchone() is None:
+        given = (*me, *me, batch.start, batch.end, part.bucket, part.buckets, part.epoch, *me, batch.start, batch.end)
+        row = self._link.execute(self._open, given).fetchone()
+        assert row is not None
+        epoch, noted, near = row
+        if epoch is None:  # nobody has begun a run: stepping may come first
+            self._link.execute(self._text(sql.FIRST_EPOCH), (*me, part.epoch))
+            return self._remaining(batch)
+        if epoch > part.epoch:
+            raise fenced(part.pipeline, epoch, part.epoch)
+        if not noted:
             return []
-        near = [Taken(*one) for one in link.execute(self._text(sql.READ_NEAR), (*me, batch.start, batch.end))]
-        done = of_bucket((one for one in near if one != Taken(*span)), part.bucket, part.buckets)
+        done = of_bucket((Taken(*one) for one in near), part.bucket, part.buckets) if near else []
         return [one for one in batch.messages if deliverable(one) and not (one.offset >= 0 and contains(done, one.offset))]
 
     def _apply(self, messages: Sequence[Message]) -> None:
@@ -92,12 +96,12 @@ class PostgresWriter(SinkWriter):
             text = sql.delete(run.table, run.key) if run.op == "delete" else sql.upsert(run.table, run.key, run.absent)
             self._link.execute(text, (values.encode(run.rows).decode(),))
 
-    def _write_before_refused(self, batch: Batch, deadline: Deadline) -> None:
+    def _write_before_refused(self, batch: Batch) -> None:
         """Somewhere in the batch is a message that the table refuses: take all before it, and say which it is."""
         psycopg = library()
         part = self._part
         with self._link.transaction():
-            remaining = self._remaining(batch, deadline)
+            remaining = self._remaining(batch)
             found = self._first_refused(remaining)
             if found is None:  # what was in the way has gone meanwhile
                 return
@@ -134,19 +138,22 @@ class PostgresWriter(SinkWriter):
     def _runs(self, messages: Sequence[Message]) -> Iterator[Run]:
         run: Run | None = None
         for message in messages:
-            one = self._tables[message.namespace]
-            if message.op == Op.COMMAND:
-                if message.data.get("command") != "truncate":
-                    raise Rejected(f"The command {message.data} is not known here.", offset=message.offset)
+            shape = self._shapes[message.namespace]
+            op, key, row, absent = "upsert", _NO_KEY, _NO_ROW, _NO_NAMES
+            if message.op == Op.DELETE:
+                op = "delete"
+                key, row = shape.deleted(message)
+            elif message.op != Op.COMMAND:
+                key, row, absent = shape.written(message)
+            elif message.data.get("command") == "truncate":
                 op = "truncate"
             else:
-                op = "delete" if message.op == Op.DELETE else "upsert"
-            key, row, absent = row_of(one, message) if op != "truncate" else _NOTHING
-            own = values.canonical([row[name] for name in key]) if key else None
-            if run is None or not run.fits(one, op, key, absent, own):
+                raise Rejected(f"The command {message.data} is not known here.", offset=message.offset)
+            own = tuple([str(row[name]) for name in key]) if key else None
+            if run is None or not run.fits(shape.table, op, key, absent, own):
                 if run is not None:
                     yield run
-                run = Run(one, op, key, absent)
+                run = Run(shape.table, op, key, absent)
             run.rows.append(row)
             if own is not None:
                 run.ids.add(own)
@@ -162,15 +169,15 @@ class PostgresWriter(SinkWriter):
             if deliverable(message):
                 by_name.setdefault(message.namespace, []).append(message)
         for namespace, own in by_name.items():
-            if namespace not in self._tables:
-                self._tables[namespace] = self._find(namespace, own)
+            if namespace not in self._shapes:
+                self._shapes[namespace] = Shape(self._find(namespace, own))
             if self._create:
-                known = {column.name for column in self._tables[namespace].columns}
+                known = {column.name for column in self._shapes[namespace].table.columns}
                 written = [one.data for one in own if one.op in (Op.INSERT, Op.UPDATE)]
                 if any(not document.keys() <= known for document in written):
                     new = {name: kind for name, kind in fields(written).items() if name not in known}
-                    self._link.execute(sql.add_columns(self._tables[namespace], new))
-                    self._tables[namespace] = self._find(namespace, own)
+                    self._link.execute(sql.add_columns(self._shapes[namespace].table, new))
+                    self._shapes[namespace] = Shape(self._find(namespace, own))
 
     def _find(self, namespace: str, messages: Sequence[Message]) -> Table:
         schema, name = split_name(namespace, self._schema)

@@ -22,8 +22,18 @@ INSERT INTO {{state}}.{EPOCH} AS e VALUES (%s, %s, %s)
 ON CONFLICT (pipeline, sink) DO UPDATE SET epoch = EXCLUDED.epoch WHERE e.epoch <= EXCLUDED.epoch RETURNING 1
 """
 READ_TAKEN = f"SELECT start_offset, end_offset, bucket, buckets FROM {{state}}.{COMMITTED} WHERE pipeline = %s AND sink = %s"
-READ_NEAR = f"{READ_TAKEN} AND end_offset > %s AND start_offset < %s"
-# Before the rows: of two attempts at one batch, the second waits here until the first is committed, and then has nothing to do.
+# What each batch begins with, in one round trip: is the run still the newest; note the batch; what of it was noted before?
+# Of two attempts at one batch, the second waits here until the first is committed, and then has nothing to do.
+OPEN = f"""
+WITH e AS MATERIALIZED ({READ_EPOCH}),
+     t AS (
+       INSERT INTO {{state}}.{COMMITTED} (pipeline, sink, start_offset, end_offset, bucket, buckets)
+       SELECT %s, %s, %s::bigint, %s::bigint, %s, %s WHERE EXISTS (SELECT 1 FROM e WHERE epoch <= %s)
+       ON CONFLICT DO NOTHING RETURNING 1)
+SELECT (SELECT epoch FROM e), (SELECT count(*) FROM t),
+       (SELECT array_agg(ARRAY[start_offset, end_offset, bucket, buckets]) FROM {{state}}.{COMMITTED}
+        WHERE pipeline = %s AND sink = %s AND end_offset > %s AND start_offset < %s)
+"""
 TAKE = f"""
 INSERT INTO {{state}}.{COMMITTED} (pipeline, sink, start_offset, end_offset, bucket, buckets) VALUES (%s, %s, %s, %s, %s, %s)
 ON CONFLICT DO NOTHING RETURNING 1

@@ -29,7 +29,7 @@ from headwater.pipeline.adaptors.postgres_pgoutput import (
 )
 from headwater.pipeline.adaptors.postgres_stream import Stream
 from headwater.pipeline.adaptors.postgres_tables import Table, quote, table, tables, types
-from headwater.pipeline.adaptors.postgres_types import Type, value_of
+from headwater.pipeline.adaptors.postgres_types import Type, converter
 from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
 
@@ -229,15 +229,15 @@ class _Followed:
     def __init__(self, relation: Relation, kinds: dict[int, Type], now: Table | None) -> None:
         self.namespace = f"{relation.schema}.{relation.name}"
         self.names = [name for name, _ in relation.columns]
-        self._types = [kinds.get(kind, Type("text")) for _, kind in relation.columns]
+        self._make = [converter(kinds.get(kind, Type("text"))) for _, kind in relation.columns]
         self.table = now
         self.ids = now.ids if now is not None and now.ids and set(now.ids) <= set(self.names) else relation.key
 
     def document(self, cells: Sequence[Cell], only: Sequence[str] = ()) -> dict[str, Any]:
         """The row as JSON values, without what was not sent."""
         return {
-            name: None if cell is None else value_of(kind, cell)
-            for name, kind, cell in zip(self.names, self._types, cells, strict=True)
+            name: make(cell) if isinstance(cell, str) else None
+            for name, make, cell in zip(self.names, self._make, cells, strict=True)
             if cell is not UNCHANGED and (not only or name in only)
         }
 

@@ -6,6 +6,7 @@ Both ways give the same value for the same content, because ids are compared and
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -86,29 +87,23 @@ def json_of(kind: Kind, column: str) -> str:
 
 def value_of(kind: Type, text: str) -> Any:
     """The JSON value of PostgreSQL's text for one: what `json_of` gives for the same content."""
-    match kind.kind:
-        case "bool":
-            return text == "t"
-        case "int":
-            return int(text)
-        case "decimal":
-            return values.decode_any(text) if text[-1].isdigit() else {"$numberDecimal": text}
-        case "float":
-            return values.decode_any(text) if text[-1].isdigit() else {"$numberDouble": text}
-        case "moment" | "date":
-            return _moment(text, whole_day=kind.kind == "date")
-        case "bytes":
-            return {"$binary": {"base64": base64.b64encode(bytes.fromhex(text[2:])).decode(), "subType": "00"}}
-        case "uuid":
-            return {"$uuid": text}
-        case "json":
-            return values.decode_any(text)
-        case "padded":
-            return text.rstrip(" ")
-        case "list" | "texts":
-            return _list(text, Type(kind.element or "text"))
-        case _:
-            return text
+    return converter(kind)(text)
+
+
+def converter(kind: Type) -> Callable[[str], Any]:
+    """`value_of` for one type."""
+    if kind.kind in ("list", "texts"):
+        element = Type(kind.element or "text")
+        return lambda text: _list(text, element)
+    return _CONVERTERS.get(kind.kind, str)
+
+
+def _number(special: str) -> Callable[[str], Any]:
+    return lambda text: values.decode_any(text) if text[-1].isdigit() else {special: text}
+
+
+def _binary(text: str) -> Any:
+    return {"$binary": {"base64": base64.b64encode(bytes.fromhex(text[2:])).decode(), "subType": "00"}}
 
 
 def _moment(text: str, *, whole_day: bool) -> Any:
@@ -161,3 +156,17 @@ def _item(text: str, element: Type) -> Any:
     if element.kind in ("decimal", "float") and not text[-1].isdigit():
         return text  # NaN and Infinity inside of lists are text, as the server's own JSON has them
     return value_of(element, text)
+
+
+_CONVERTERS: dict[Kind, Callable[[str], Any]] = {
+    "bool": lambda text: text == "t",
+    "int": int,
+    "decimal": _number("$numberDecimal"),
+    "float": _number("$numberDouble"),
+    "moment": lambda text: _moment(text, whole_day=False),
+    "date": lambda text: _moment(text, whole_day=True),
+    "bytes": _binary,
+    "uuid": lambda text: {"$uuid": text},
+    "json": values.decode_any,
+    "padded": lambda text: text.rstrip(" "),
+}
