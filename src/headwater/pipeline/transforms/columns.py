@@ -123,11 +123,15 @@ def _put(out: list[dict[str, Any]], docs: list[dict[str, Any]], field: pa.Field,
     same_type = before is not None and column.type.equals(before.type)
     olds = before.to_pylist() if before is not None else [None] * len(docs)
     for data, doc, new, old in zip(out, docs, column.to_pylist(), olds, strict=True):
-        if before is not None and (new is None if old is None else same_type and new == old):
+        if before is not None and (new is None if old is None else same_type and _same(new, old)):
             if name in doc:
                 data[name] = doc[name]
         else:
             data[name] = decode_any(new) if json and isinstance(new, str) else extended(new)
+
+
+def _same(new: Any, old: Any) -> bool:
+    return bool(new == old) or repr(new) == repr(old)  # NaN, at any depth, equals nothing
 
 
 def _alike(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -240,12 +244,17 @@ def _cast(values: list[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_nested(kind):
         return pa.array([natives(one) for one in values], kind)
     found = _array(values, 76)
-    if found is None and pa.types.is_string(kind):
-        return pa.array([one if isinstance(one, str) or one is None else encode(one).decode() for one in values], kind)
-    if found is None:
-        return pa.array([native(one) for one in values], kind)
-    if found.type.equals(kind):
+    if found is not None and found.type.equals(kind):
         return found
-    if pa.types.is_decimal(kind) and pa.types.is_floating(found.type):
+    if found is None or pa.types.is_nested(found.type):
+        if pa.types.is_string(kind):
+            return pa.array([one if isinstance(one, str) or one is None else encode(one).decode() for one in values], kind)
+        if len(values) == 1:
+            raise ValueError(f"it is {encode(values[0]).decode()}")
+        return pa.concat_arrays([_cast([one], kind) for one in values])  # of several types, each of which may fit
+    if pa.types.is_boolean(found.type) and not pa.types.is_string(kind):
+        raise ValueError("it is a truth value")  # Arrow would make it 1
+    if pa.types.is_decimal(kind) and (pa.types.is_floating(found.type) or pa.types.is_integer(found.type)):
+        # Arrow makes a decimal of a float's binary digits, and of an integer only where every integer would fit.
         return pa.array([None if one is None else Decimal(repr(one)) for one in found.to_pylist()], kind)
     return found.cast(kind)
