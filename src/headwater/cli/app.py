@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from headwater.cli import config, demo, doctor, log, version
+from headwater.cli import config, demo, doctor, log, pipeline, version
 from headwater.cli.serve import serve
 
 HELP = "One log at the source; event journals, documents, work queues and data pipelines downstream, all rebuilt from it."
@@ -23,6 +23,7 @@ def app() -> typer.Typer:
     tree.command("serve")(serve)
     tree.add_typer(demo.group(), name="demo")
     tree.add_typer(log.group(), name="log")
+    tree.add_typer(pipeline.group(), name="pipeline")
     tree.command("config")(config.show_config)
     tree.command("doctor")(doctor.doctor)
     tree.command("version")(version.show_version)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from headwater.core.clock import Clock
 from headwater.core.errors import Fenced
 from headwater.pipeline.control import Control
 from headwater.pipeline.ranges import Span, joined, missing, prefix
-from headwater.pipeline.state import Change, Dead, Failure, SinkState, State
+from headwater.pipeline.state import Change, Dead, Failure, State
 
 
 class Acks:
@@ -34,6 +36,23 @@ class Acks:
         if state.sink(self._sink).generation != self._generation:
             self._generation = state.sink(self._sink).generation
             self._new, self._last = [], {}
+
+    @property
+    def moved(self) -> bool:
+        """Whether an operator has moved the position, and the sink itself has not been told."""
+        state = self._control.state.sink(self._sink)
+        return state.told != state.generation
+
+    def told(self) -> None:
+        """The sink itself knows of the position now."""
+
+        def decide(state: State) -> list[Change]:
+            now = state.sink(self._sink)
+            if now.generation != self._generation:
+                return []
+            return [(f"sink/{self._sink}", msgspec.structs.replace(now, told=now.generation))]
+
+        self._control.change(decide)
 
     def missing(self, end: int) -> list[Span]:
         """The offsets below `end` that the sink has not taken."""
@@ -85,7 +104,7 @@ class Acks:
                 single = now.single_until if now.single_until > position else -1
             else:
                 failure, single = failing[0], max(failing[1], now.single_until if now.single_until > position else -1)
-            changed = SinkState(position=position, taken=tuple(taken), generation=now.generation, failure=failure, single_until=single)
+            changed = msgspec.structs.replace(now, position=position, taken=tuple(taken), failure=failure, single_until=single)
             known = state.taken.get(self._sink, {})
             names: list[Change] = [(f"taken/{self._sink}/{name}", offset) for name, offset in last.items() if offset > known.get(name, -1)]
             return [(f"sink/{self._sink}", changed), *names, *more]

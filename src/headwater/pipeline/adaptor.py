@@ -140,6 +140,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int = 0  # of the run: a sink that can hold one refuses an older run's
     attempt: str = ""  # differs each time a range is tried, so that leftovers of a dead attempt are told apart
     timeout: float = 30.0  # seconds that one batch may take
+    again: bool = False  # an operator's replay: written although it was taken before, and not noted
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,6 +205,10 @@ class CanWrite(Adaptor, frozen=True, kw_only=True):
 
     def forget(self, pipeline: str, sink: str, position: int, epoch: int) -> None:
         """The operator has moved the sink's position: where the sink holds its own, make it so."""
+
+    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        """A document as `rows` would give it back."""
+        return data
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         """What the sink holds, for `verify`. Errors: `Unsupported` where it cannot be read back."""

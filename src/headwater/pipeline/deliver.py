@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 from zlib import crc32
 
@@ -164,7 +164,7 @@ class Found:
                 return None
         return out
 
-    def messages(self) -> list[Message]:
+    def messages(self, leave_out: Container[int] = ()) -> list[Message]:
         """The part's messages, decoded; corrected ones in place of the originals. Errors: `Rejected` for one that is no document."""
         work, part = self._work, self._part
         out: list[Message] = []
@@ -181,7 +181,7 @@ class Found:
                 strict=True,
             )
             for offset, timestamp, key, value, block, mode, op in rows:
-                if mode == Mode.COMPLETE or op >= Op.NOOP or key is None or not self._chosen(key):
+                if mode == Mode.COMPLETE or op >= Op.NOOP or key is None or not self._chosen(key) or offset in leave_out:
                     continue
                 marked = dict(decode_headers(block)) if block else {}
                 if marked and not counts(marked, offset, work.claims):

@@ -66,16 +66,30 @@ class SinkLoop:
 
     def run(self) -> None:
         """Errors: `Fenced` when a newer run has begun; `Unavailable` when the sink stays unreachable."""
-        self.acks.take_over(self.sink.adaptor.begin(self._control.pipeline, self.sink.name, self._epoch))
+        self.acks.take_over(self._begun())
         try:
             while not self._stopping.is_set() and self._once():
                 pass
         finally:
             self.acks.flush()
 
+    def _begun(self) -> list[tuple[int, int]] | None:
+        held = self.sink.adaptor.begin(self._control.pipeline, self.sink.name, self._epoch)
+        if self.acks.moved:  # an operator's word outranks what the sink holds
+            self._move()
+            held = self.sink.adaptor.begin(self._control.pipeline, self.sink.name, self._epoch)
+        return held
+
+    def _move(self) -> None:
+        position = self._control.state.sink(self.sink.name).position
+        self.sink.adaptor.forget(self._control.pipeline, self.sink.name, position, self._epoch)
+        self.acks.told()
+
     def _once(self) -> bool:
         """One step of the loop; false when there is nothing left to do."""
         self.acks.refresh()
+        if self.acks.moved:
+            self._move()
         state = self._control.state.sink(self.sink.name)
         if state.stopped:
             self.state = "stopped"

@@ -45,6 +45,7 @@ class SinkProgress(msgspec.Struct, frozen=True, kw_only=True):
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """How a run ended: `stopped` where a sink stands at a message that it refused, or was asked to stop."""
 
+    pipeline: str
     state: Literal["done", "stopped", "failed"]
     sinks: tuple[SinkProgress, ...]
     read: int
@@ -63,11 +64,12 @@ class Run:
         clock: Clock | None = None,
         follow: bool = False,
         again: bool = False,
+        file: str = "",
         listeners: Sequence[Listener] = (),
     ) -> None:
         self.pipeline = pipeline.complete()
         self._log, self._settings, self._clock = log, settings, clock or SystemClock()
-        self._follow, self._again, self._listeners = follow, again, tuple(listeners)
+        self._follow, self._again, self._file, self._listeners = follow, again, file, tuple(listeners)
         self._topic = log_topic(pipeline.name)
         self._stopping = threading.Event()
         self._asked = False
@@ -177,7 +179,7 @@ class Run:
             raise self._problems[0]
         behind = any(one.failure is not None for one in progress)
         state: Literal["done", "stopped"] = "stopped" if behind or self._asked else "done"
-        return Result(state=state, sinks=progress, read=self.read, asked=self._asked)
+        return Result(pipeline=self.pipeline.name, state=state, sinks=progress, read=self.read, asked=self._asked)
 
     def _read(self) -> None:
         """Reading goes on when every sink has caught up with what earlier runs left in the log."""
@@ -266,6 +268,8 @@ class Run:
                 began=self._clock.now_ms(),
                 process=f"{socket.gethostname()}:{os.getpid()}",
                 sinks=names,
+                file=self._file,
+                beat=self._clock.now_ms(),
                 claims=claims,
             )
             changes: list[Change] = [("run", run)]

@@ -39,6 +39,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     state: RunState = "running"
     ended: int = 0
     process: str = ""
+    file: str = ""  # where the pipeline was defined, so that an operator can step and replay by its name
+    beat: int = 0  # when the run last said that it lives
     sinks: tuple[str, ...] = ()
     stopping: bool = False  # an operator has asked it to stop
     claims: tuple[tuple[int, int], ...] = ()  # (epoch, the log's end at that claim) of the runs so far, for engines that cannot refuse
@@ -50,6 +52,7 @@ class SinkState(msgspec.Struct, frozen=True, kw_only=True):
     position: int = -1
     taken: tuple[tuple[int, int], ...] = ()
     generation: int = 0  # moves on when an operator changes the position: what was under way before does not count
+    told: int = 0  # the generation that the sink itself knows, where it holds its own position
     failure: Failure | None = None
     single_until: int = -1  # up to this offset one message at a time, since a batch failed there
 

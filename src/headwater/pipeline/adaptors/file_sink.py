@@ -183,7 +183,9 @@ class Folder(Target):
 
     def publish(self, part: Part, receipt: dict[str, Any]) -> None:
         folder, share = self._adaptor.path, f"-{part.bucket}of{part.buckets}" if part.buckets > 1 else ""
-        name = f"part-{part.start:020d}-{int(receipt['end']):020d}{share}"
+        name = f"{'replay' if part.again else 'part'}-{part.start:020d}-{int(receipt['end']):020d}{share}"
+        if part.again:
+            name += f"-{part.attempt}"
         with self.held(part.epoch):
             for number, temporary in enumerate(receipt["files"]):
                 more = f".{number}" if number else ""
@@ -224,7 +226,7 @@ class Single(Target):
         path = self._adaptor.path
         with self.held(part.epoch):
             noted = self._notes()
-            if noted and noted[-1].start <= part.start and noted[-1].end >= receipt["end"]:
+            if not part.again and noted and noted[-1].start <= part.start and noted[-1].end >= receipt["end"]:
                 return
             length = noted[-1].length if noted else self._first_length()
             with path.open("r+b" if path.exists() else "w+b") as opened:
@@ -238,7 +240,8 @@ class Single(Target):
                 length = opened.tell()
             if not noted:
                 self._files.sync_dir(path.parent)
-            self._note(Noted(part.start, int(receipt["end"]), length))
+            kept = noted[-1] if noted else Noted(0, 0, length)
+            self._note(Noted(kept.start, kept.end, length) if part.again else Noted(part.start, int(receipt["end"]), length))
             for temporary in receipt["files"]:
                 Path(temporary).unlink(missing_ok=True)
 

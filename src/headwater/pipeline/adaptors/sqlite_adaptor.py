@@ -66,6 +66,11 @@ class Sqlite(CanCopy, CanWrite, frozen=True, kw_only=True):
 
         forget(self.resolved(), pipeline, sink, position, epoch)
 
+    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        from headwater.pipeline.adaptors.sqlite_tables import cell
+
+        return {name: cell(value) for name, value in data.items() if value is not None}
+
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         from headwater.pipeline.adaptors.sqlite_source import rows
 

@@ -100,15 +100,19 @@ class SqliteWriter(SinkWriter):
             self._db.execute("begin immediate")
             _own(self._db, self._path, part.pipeline, part.sink, part.epoch)
             mark = (part.pipeline, part.sink, batch.start, batch.end, part.bucket, part.buckets)
-            if self._db.execute(
-                f"select 1 from {RANGES} where pipeline = ? and sink = ? and start <= ? and stop >= ? and bucket = ? and buckets = ?",
-                mark,
-            ).fetchone():
+            if (
+                not part.again
+                and self._db.execute(
+                    f"select 1 from {RANGES} where pipeline = ? and sink = ? and start <= ? and stop >= ? and bucket = ? and buckets = ?",
+                    mark,
+                ).fetchone()
+            ):
                 self._db.execute("rollback")
                 return
             for (table, delete), messages in prepared:
                 self._delete(table, messages) if delete else self._upsert(table, messages)
-            self._db.execute(f"insert into {RANGES} values (?, ?, ?, ?, ?, ?)", mark)
+            if not part.again:
+                self._db.execute(f"insert into {RANGES} values (?, ?, ?, ?, ?, ?)", mark)
             self._db.execute("commit")
         except sqlite3.Error as error:
             self._undo()

@@ -123,7 +123,7 @@ def rows(adaptor: Sqlite, table: str) -> Iterator[dict[str, Any]]:
         found = db.execute(f"select * from {quoted(table_name(table))}")
         names = [column[0] for column in found.description]
         for row in found:
-            yield dict(zip(names, row, strict=True))
+            yield {name: value for name, value in zip(names, row, strict=True) if value is not None}
     except sqlite3.Error as error:
         raise machine_error(error, str(adaptor.path)) from error
     finally:

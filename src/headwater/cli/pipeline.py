@@ -1,0 +1,41 @@
+"""`headwater pipeline`: define, try, run, look, and put right. The commands are in the files named pipeline_…"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import typer
+
+from headwater.cli import pipeline_changing, pipeline_looking, pipeline_making, pipeline_running, pipeline_sending
+
+NOTE = (
+    "A run that stops at a message says which commands come next. All of them work beside a live run, and every change is audited: "
+    "who, when, what and why."
+)
+
+
+def group() -> typer.Typer:
+    """The commands of the group, in the order of the help."""
+    tree = typer.Typer(help="Move data between systems, with nothing lost.", epilog=NOTE, no_args_is_help=True)
+    commands: dict[str, Callable[..., None]] = {
+        "init": pipeline_making.init,
+        "about": pipeline_making.about,
+        "test": pipeline_making.try_it,
+        "run": pipeline_running.run,
+        "list": pipeline_looking.list_pipelines,
+        "status": pipeline_looking.status,
+        "stop": pipeline_changing.stop,
+        "xlog": pipeline_looking.xlog,
+        "offset": pipeline_changing.offset,
+        "step": pipeline_sending.step,
+        "ack": pipeline_changing.ack,
+        "edit": pipeline_changing.edit,
+        "replay": pipeline_sending.replay,
+        "dead": pipeline_sending.dead,
+        "compact": pipeline_changing.compact,
+        "verify": pipeline_sending.verify,
+        "audit": pipeline_looking.audit,
+    }
+    for name, command in commands.items():
+        tree.command(name)(command)
+    return tree

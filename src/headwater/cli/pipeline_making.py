@@ -1,0 +1,128 @@
+"""`headwater pipeline init | about | test`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headwater.cli.options import Json
+from headwater.cli.output import Column, print_json, print_table
+from headwater.core.errors import AlreadyExists, BadInput
+
+_TEMPLATE = '''"""From {source} to {sink}. Try it: `headwater pipeline test {file}`. Run it: `headwater pipeline run {file}`."""
+
+from headwater.pipeline import Pipeline, omit
+from headwater.pipeline.adaptors import {imports}
+
+p = Pipeline("{name}")
+rows = p.source("source", {source_sample})
+rows.transform(omit("secret")).save("sink", {sink_sample})
+'''
+
+PipelineFile = Annotated[str, typer.Argument(metavar="FILE[:name]", help="The pipeline's file.", show_default=False)]
+
+
+def init(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="The adaptor to read with.", show_default=False)],
+    sink: Annotated[str, typer.Argument(metavar="SINK", help="The adaptor to write with.", show_default=False)],
+    file: Annotated[Path, typer.Option("--file", metavar="FILE", help="The file to write.")] = Path("pipeline.py"),
+    json: Json = False,
+) -> None:
+    """Write a pipeline's file to begin with. A file that is there is left alone."""
+    from headwater.pipeline.about import about_of
+
+    source_about, sink_about = about_of(source), about_of(sink)  # both are known before anything is written
+    if not source_about.source:
+        raise BadInput(f"{source} cannot be read from.", hint="See `headwater pipeline about` for sources.")
+    if not sink_about.sink:
+        raise BadInput(f"{sink} cannot be written to.", hint="See `headwater pipeline about` for sinks.")
+    text = _TEMPLATE.format(
+        name=file.stem,
+        file=file,
+        source=source,
+        sink=sink,
+        imports=", ".join(dict.fromkeys(sorted((source, sink)))),
+        source_sample=source_about.sample,
+        sink_sample=sink_about.sample,
+    )
+    try:
+        with file.open("x") as out:
+            out.write(text)
+    except FileExistsError:
+        raise AlreadyExists(f"{file} is there already.", hint="Name another one with --file, or move it away.") from None
+    except OSError as error:
+        raise BadInput(f"{file} cannot be written: {error.strerror}.", hint="Name another one with --file.") from error
+    if json:
+        print_json({"file": str(file), "source": source, "sink": sink})
+    else:
+        typer.echo(f"Wrote {file}. Fill it in, then try it: headwater pipeline test {file}")
+
+
+def about(
+    adaptor: Annotated[str | None, typer.Argument(metavar="[ADAPTOR]", help="One adaptor in full.", show_default=False)] = None,
+    json: Json = False,
+) -> None:
+    """Say what adaptors there are, or all about one: what it reads and writes, how it resumes, what it guarantees."""
+    from headwater.pipeline import adaptors
+    from headwater.pipeline.about import describe
+
+    if adaptor is not None:
+        found = describe(adaptor)
+        if json:
+            print_json(found)
+        else:
+            _print_one(found)
+        return
+    every = [describe(name) for name in adaptors.names()]
+    if json:
+        print_json(every)
+        return
+    columns = [Column("adaptor"), Column("source"), Column("sink"), Column("what it is")]
+    rows = []
+    for one in every:
+        source = ("copy + changes" if one["follows"] else "copy" if one["copies"] else "changes") if one["source"] else "-"
+        rows.append((one["name"], source, one["delivery"] or "-", one["summary"]))
+    print_table(columns, rows)
+
+
+def _print_one(found: dict[str, Any]) -> None:
+    lines = [("", found["summary"]), ("namespace", found["namespace"])]
+    if found["source"]:
+        lines.append(("source", found["source"]))
+    if found["sink"]:
+        lines.append(("sink", f"{found['sink']} ({found['delivery']})"))
+    typer.echo(found["name"])
+    for name, text in lines:
+        typer.echo(f"  {name + ': ' if name else ''}{text}")
+    typer.echo("  options:")
+    for option in found["options"]:
+        typer.echo(f"    {option['name']} = {option['default']}" if option["default"] is not None else f"    {option['name']}")
+    typer.echo(f"  for example: {found['sample']}")
+
+
+def try_it(file: PipelineFile, json: Json = False) -> None:
+    """Connect to everything, check permissions, read one message, and print the tree. Writes nothing."""
+    from headwater.pipeline.loading import load_pipeline
+    from headwater.pipeline.trying import try_out
+
+    pipeline = load_pipeline(file)
+    found = try_out(pipeline)
+    if json:
+        print_json({"pipeline": pipeline.name, "tree": pipeline.tree(), **found})
+    else:
+        typer.echo(f"pipeline {pipeline.name}")
+        for line in pipeline.tree():
+            typer.echo(f"  {line}")
+        for one in found["checks"]:
+            typer.echo(f"{'ok  ' if one['ok'] else 'FAIL'} {one['name']}: {one['said']}")
+        if found["message"] is not None:
+            from headwater.pipeline import values
+
+            typer.echo(f"first message: {found['message']['namespace']} {values.encode(found['message']['data']).decode()}")
+    failed = [one for one in found["checks"] if not one["ok"]]
+    if failed:
+        for one in failed:
+            typer.echo(f"  {one['hint']}", err=True)
+        raise typer.Exit(failed[0]["exit_code"])

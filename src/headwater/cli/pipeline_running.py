@@ -1,0 +1,183 @@
+"""`headwater pipeline run`."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headwater.cli.options import ConfigFile, DataDir, Json, settings_from
+from headwater.cli.output import count, print_json_line
+from headwater.cli.pipeline_making import PipelineFile
+from headwater.cli.stop import Stop
+from headwater.core.errors import BadInput, HeadwaterError, Stopped
+
+if TYPE_CHECKING:
+    from headwater.pipeline.events import Listener
+    from headwater.pipeline.run import Result, Run, SinkProgress
+
+_SHOWN = 0.5
+
+
+def run(
+    file: PipelineFile,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what changes, until stopped.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Read the source anew from its beginning.")] = False,
+    events: Annotated[
+        str | None, typer.Option("--events", metavar="FILE|URL", help="Write events there as JSON: boot, metrics, error, exit.")
+    ] = None,
+    data: DataDir = None,
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Run a pipeline until its source is read and every sink has it all, or, with --follow, until it is stopped."""
+    from headwater.log.opening import LogAddress, address_of, open_log
+    from headwater.pipeline.loading import load_pipeline
+    from headwater.pipeline.run import Run
+
+    pipeline = load_pipeline(file)
+    settings = settings_from(data, config).settings
+    address = address_of(settings)
+    if pipeline.options.log_dir is not None:
+        address = LogAddress(path=str(Path(pipeline.options.log_dir).absolute()))
+    listeners = _listeners(events)
+    if json:
+        listeners.append(print_json_line)
+    with Stop() as stop, open_log(address) as log:
+        made = Run(pipeline, log, settings, follow=follow, again=again, file=_where(file), listeners=listeners)
+        result = _watched(made, stop, json)
+    _told(result, json)
+
+
+def _where(file: str) -> str:
+    """The file, to be found again from another directory."""
+    path = Path(file)
+    if path.exists() or ":" not in file:
+        return str(path.absolute())
+    text, _, name = file.rpartition(":")
+    return f"{Path(text).absolute()}:{name}"
+
+
+def _listeners(where: str | None) -> list[Listener]:
+    from headwater.pipeline.events import to_address, to_file
+
+    if where is None:
+        return []
+    if where.startswith(("http://", "https://")):
+        return [to_address(where)]
+    if not Path(where).absolute().parent.is_dir():
+        raise BadInput(f"The folder of {where} is not there.", hint="Make it first, or name another file.")
+    return [to_file(Path(where))]
+
+
+def _watched(made: Run, stop: Stop, json: bool) -> Result:
+    """Run in a thread of its own, so that signals and the display stay with this one."""
+    ended = threading.Event()
+    results: list[Result] = []
+    problems: list[BaseException] = []
+
+    def go() -> None:
+        try:
+            results.append(made.go())
+        except BaseException as problem:
+            problems.append(problem)
+        finally:
+            ended.set()
+
+    threading.Thread(target=go, name="headwater run", daemon=True).start()
+    display = None if json else _Display(made)
+    try:
+        while not ended.wait(_SHOWN):
+            if stop.stopped():
+                made.stop()
+            if display is not None:
+                display.show()
+    finally:
+        if display is not None:
+            display.close()
+    if problems:
+        raise problems[0]
+    return results[0]
+
+
+class _Display:
+    """A table that renews itself on a terminal; elsewhere a line every ten seconds."""
+
+    def __init__(self, made: Run) -> None:
+        self._made = made
+        self._live: Any = None
+        self._began = self._said = time.monotonic()
+        self._rates: dict[str, tuple[float, int]] = {}
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+            self._live.start()
+
+    def show(self) -> None:
+        try:
+            progress = self._made.progress()
+        except (HeadwaterError, AttributeError):  # the run has not yet begun, or has just ended
+            return
+        if self._live is not None:
+            self._live.update(self._table(progress), refresh=True)
+        elif time.monotonic() - self._said >= 10:
+            self._said = time.monotonic()
+            sinks = ", ".join(f"{one.sink} at {one.position} (lag {count(one.lag)})" for one in progress)
+            typer.echo(f"read {count(self._made.read)} ({self._made.phase}); {sinks}", err=True)
+
+    def _table(self, progress: list[SinkProgress]) -> Any:
+        from rich import box
+        from rich.table import Table
+
+        table = Table(
+            box=box.SIMPLE_HEAD, pad_edge=False, title=f"{self._made.pipeline.name}: read {count(self._made.read)} ({self._made.phase})"
+        )
+        for name in ("sink", "written", "per second", "lag", "left", "state"):
+            table.add_column(name, justify="left" if name in ("sink", "state") else "right")
+        for one in progress:
+            rate = self._rate(one)
+            left = f"{one.lag / rate:.0f} s" if rate and one.lag else "-"
+            state = one.state if one.failure is None else f"stopped at {one.failure.offset}: {one.failure.message[:60]}"
+            table.add_row(one.sink, count(one.written), count(round(rate)), count(one.lag), left, state)
+        return table
+
+    def _rate(self, one: SinkProgress) -> float:
+        now = time.monotonic()
+        before, written = self._rates.get(one.sink, (self._began, 0))
+        if now - before >= 5 or one.sink not in self._rates:
+            self._rates[one.sink] = (now, one.written)
+        return (one.written - written) / max(now - before, 1e-9)
+
+    def close(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+
+def _told(result: Result, json: bool) -> None:
+    """How it ended, for people; and the error that names the next commands where a sink stands at a message."""
+    if not json:
+        for one in result.sinks:
+            typer.echo(f"{one.sink}: {count(one.written)} written, at {one.position} of {one.end - 1}", err=True)
+    stopped = [one for one in result.sinks if one.failure is not None]
+    if not stopped:
+        if not json:
+            typer.echo(f"Stopped; {count(result.read)} read." if result.asked else f"Done; {count(result.read)} read.", err=True)
+        return
+    one = stopped[0]
+    assert one.failure is not None
+    name, at = result.pipeline, one.failure.offset
+    commands = [
+        f"headwater pipeline xlog {name} show {at}",
+        f"headwater pipeline edit {name} {at} --set FIELD=JSON --why ...",
+        f"headwater pipeline ack {name} {one.sink} {at} --why ...",
+    ]
+    raise Stopped(
+        f"Sink {one.sink} of {name} stands at message {at}: {one.failure.message}",
+        hint="See it, correct it, or skip it, then run again:\n    " + "\n    ".join(commands),
+    )

@@ -1,0 +1,46 @@
+"""What `headwater pipeline about` tells of an adaptor, found by looking at it."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from headwater.core.errors import BadConfig
+from headwater.pipeline import adaptors
+from headwater.pipeline.adaptor import About, Adaptor, CanCopy, CanTail, CanWrite
+
+
+def class_of(name: str) -> type[Adaptor]:
+    """The adaptor's class: what its making function returns. Errors: `UnknownAdaptor`; `BadConfig` for one that does not say."""
+    made = inspect.signature(adaptors.find(name), eval_str=True).return_annotation
+    if not (isinstance(made, type) and issubclass(made, Adaptor)):
+        raise BadConfig(f"The adaptor {name} does not say what it makes.", hint="Its function needs a return annotation.")
+    return made
+
+
+def about_of(name: str) -> About:
+    return class_of(name).about
+
+
+def describe(name: str) -> dict[str, Any]:
+    """Everything about an adaptor, as plain values."""
+    kind = class_of(name)
+    about = kind.about
+    parameters = inspect.signature(adaptors.find(name)).parameters.values()
+    options = [
+        {"name": one.name, "default": None if one.default is inspect.Parameter.empty else repr(one.default)}
+        for one in parameters
+        if one.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    return {
+        "name": name,
+        "summary": about.summary,
+        "namespace": about.namespace,
+        "source": about.source,
+        "sink": about.sink,
+        "copies": issubclass(kind, CanCopy),
+        "follows": issubclass(kind, CanTail),
+        "delivery": kind.delivery if issubclass(kind, CanWrite) else None,
+        "options": options,
+        "sample": about.sample,
+    }

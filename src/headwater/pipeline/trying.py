@@ -1,0 +1,63 @@
+"""Trying a pipeline out: every connection and permission, and the first message through every sink's transforms. Nothing is written."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from headwater.core.errors import HeadwaterError
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Adaptor, CanCopy
+from headwater.pipeline.definition import Pipeline
+from headwater.pipeline.message import Message
+from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.transform import chain
+
+
+def try_out(pipeline: Pipeline) -> dict[str, Any]:
+    """`checks`: one for the source, each sink and each chain of transforms; `message`: the first one, or None."""
+    assert pipeline.reader is not None
+    checks = [_check(pipeline.source_name, pipeline.reader, "source", pipeline.namespaces)]
+    checks += [_check(sink.name, sink.adaptor, "sink", sink.namespaces) for sink in pipeline.sinks.values()]
+    message = _first(pipeline) if checks[0]["ok"] else None
+    if message is not None:
+        checks += [_transforms(pipeline, name, message) for name, sink in pipeline.sinks.items() if sink.transforms]
+    shown = None if message is None else {"namespace": message.namespace, "data": message.data}
+    return {"checks": checks, "message": shown}
+
+
+def _check(name: str, adaptor: Adaptor, role: Literal["source", "sink"], chosen: Namespaces) -> dict[str, Any]:
+    try:
+        said = "; ".join(adaptor.check(role, chosen)) or "can be used"
+    except HeadwaterError as error:
+        return _bad(name, error)
+    return {"name": name, "ok": True, "said": said, "hint": "", "exit_code": 0}
+
+
+def _first(pipeline: Pipeline) -> Message | None:
+    """One message. A source that can only be followed is not waited for."""
+    if not isinstance(pipeline.reader, CanCopy):
+        return None
+    plan = pipeline.reader.plan(pipeline.namespaces, 1)
+    for part in plan.slices:
+        for piece in pipeline.reader.read(part, None):
+            if piece.messages:
+                return piece.messages[0]
+            for index, text in enumerate(piece.values):
+                if index not in piece.bad:
+                    return Message(part.namespace, values.decode(text), id_fields=plan.ids.get(part.namespace, ("_id",)), offset=0)
+    return None
+
+
+def _transforms(pipeline: Pipeline, name: str, message: Message) -> dict[str, Any]:
+    own = values.decode(values.encode(message.data))
+    copy = Message(message.namespace, own, message.op, message.timestamp, message.mode, 0, message.id_fields)
+    try:
+        given = chain(pipeline.sinks[name].transforms)([copy])[0]
+    except HeadwaterError as error:
+        return _bad(f"{name}'s transforms", error)
+    said = "drop the first message" if given is None else f"make of it {values.encode(given.data).decode()}"
+    return {"name": f"{name}'s transforms", "ok": True, "said": said, "hint": "", "exit_code": 0}
+
+
+def _bad(name: str, error: HeadwaterError) -> dict[str, Any]:
+    return {"name": name, "ok": False, "said": error.message, "hint": error.hint, "exit_code": error.exit_code}
