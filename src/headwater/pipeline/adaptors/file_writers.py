@@ -7,7 +7,7 @@ import gzip
 import io
 import os
 from collections.abc import Sequence
-from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, cast
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from headwater.pipeline.adaptors.file_adaptor import File
 
 _ROWS = 65_536
+_DIGITS = 38  # of a decimal128
 
 
 def ending(adaptor: File) -> str:
@@ -153,41 +154,38 @@ class TableWriter(_Temporary):
         self._files: list[Path] = []
 
     def write(self, batch: Batch) -> None:
-        rows = documents(batch.messages)
-        natives = [values.natives(one) for one in rows]
-        self._check(natives, batch)
-        self._rows += natives
+        rows = [values.natives(one) for one in documents(batch.messages)]
+        written = [message for message in batch.messages if message.op != Op.COMMAND]
+        for message, row in zip(written, rows, strict=True) if _table(rows) is None else ():
+            if _table([row]) is None:  # later nobody could tell which one it was
+                raise Rejected(
+                    "The document cannot be a row of a table: a list in it holds values of several types.",
+                    offset=message.offset,
+                    hint="Give the list one type, or leave it out with omit(...).",
+                )
+        self._rows += rows
         if len(self._rows) >= _ROWS:
-            self._flush()
+            self._flush(self._rows)
+            self._rows = []
         self._end = batch.end
 
-    def _check(self, rows: list[dict[str, Any]], batch: Batch) -> None:
-        """Find out now whether the rows fit a table: later nobody could tell whose fault it is."""
-        import pyarrow as pa
+    def _flush(self, rows: list[dict[str, Any]]) -> None:
+        """Write rows as a table; those that do not fit into one become several, in their order."""
+        if not rows:
+            return
+        table = _table(rows)
+        if table is None:
+            half = len(rows) // 2
+            self._flush(rows[:half])
+            self._flush(rows[half:])
+            return
+        self._put(table)
 
-        try:
-            pa.Table.from_pylist(rows)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as error:
-            offset = batch.start if batch.end - batch.start == 1 else -1
-            raise Rejected(
-                f"The documents do not fit one table: {error}",
-                offset=offset,
-                hint="Give the field one type, or leave it out with omit(...).",
-            ) from error
-
-    def _flush(self) -> None:
-        import pyarrow as pa
+    def _put(self, table: pa.Table) -> None:
         import pyarrow.parquet as pq
 
-        if not self._rows:
-            return
-        names = {name: None for row in self._rows for name in row}
-        table = pa.Table.from_pylist(self._rows, schema=None if len(names) == len(self._rows[0]) else _schema(self._rows, list(names)))
-        empty = [field.name for field in table.schema if pa.types.is_null(field.type)]
-        table = table.drop_columns(empty)
-        if self._schema is not None and table.schema != self._schema:
-            with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                table = table.select(self._schema.names).cast(self._schema) if set(table.schema.names) == set(self._schema.names) else table
+        if self._schema is not None and table.schema != self._schema and _widens(table.schema, self._schema):
+            table = table.select(self._schema.names).cast(self._schema)
         try:
             if self._open is None or table.schema != self._schema:
                 self._end_file()
@@ -197,7 +195,6 @@ class TableWriter(_Temporary):
             self._open.write_table(table)
         except OSError as error:
             raise explained(error, self._path) from error
-        self._rows = []
 
     def _end_file(self) -> None:
         if self._open is not None:
@@ -209,7 +206,7 @@ class TableWriter(_Temporary):
 
     def finish(self) -> dict[str, Any]:
         try:
-            self._flush()
+            self._flush(self._rows)
             self._end_file()
         except OSError as error:
             raise explained(error, self._path) from error
@@ -222,11 +219,44 @@ class TableWriter(_Temporary):
         super().close()
 
 
-def _schema(rows: list[dict[str, Any]], names: list[str]) -> pa.Schema:
-    """The types of rows that do not all have the same fields: `from_pylist` looks at the first row's names only."""
+def _table(rows: list[dict[str, Any]]) -> pa.Table | None:
+    """Rows as a table, without columns in which all is null; None where a column would have several types.
+
+    Arrow casts an integer among texts to nothing: it refuses, and so does this. `from_pylist` looks at the first row's names only.
+    """
     import pyarrow as pa
 
-    return pa.schema([(name, pa.array([row.get(name) for row in rows]).type) for name in names])
+    names = dict.fromkeys(name for row in rows for name in row)
+    try:
+        columns = {name: _column([row.get(name) for row in rows]) for name in names}
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError):
+        return None
+    return pa.table({name: column for name, column in columns.items() if not pa.types.is_null(column.type)})
+
+
+def _column(cells: list[Any]) -> pa.Array:
+    """One column. Decimals have all of Arrow's digits, so that a longer number does not change the type; floats among them join them."""
+    import pyarrow as pa
+
+    try:
+        column = pa.array(cells)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        if not all(one is None or (isinstance(one, int | float | Decimal) and not isinstance(one, bool)) for one in cells):
+            raise
+        column = pa.array([one if one is None or isinstance(one, Decimal) else Decimal(repr(one)) for one in cells])
+    if pa.types.is_decimal(column.type) and column.type.precision < _DIGITS:
+        column = column.cast(pa.decimal128(_DIGITS, column.type.scale))
+    return column
+
+
+def _widens(given: pa.Schema, kept: pa.Schema) -> bool:
+    """Whether a table can be written under a schema without changing a value: the same fields, decimals perhaps with fewer places."""
+    import pyarrow as pa
+
+    if set(given.names) != set(kept.names):
+        return False
+    pairs = [(given.field(name).type, kept.field(name).type) for name in kept.names]
+    return all(a == b or (pa.types.is_decimal(a) and pa.types.is_decimal(b) and a.scale <= b.scale) for a, b in pairs)
 
 
 def documents(messages: Sequence[Message]) -> list[dict[str, Any]]:
