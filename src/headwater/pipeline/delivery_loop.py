@@ -27,8 +27,14 @@ from headwater.pipeline.work import Delivery, Outcome
 
 SMALL = 4000  # messages: fewer are delivered here, because a round on Spark costs more than they do
 _SLICE = 200_000  # messages of a task
+_TABLE = 10_000  # messages at once where a transform makes tables of them
 _WAIT = 0.05
 _PATIENCE = 300.0  # seconds that an unreachable sink is waited for where nothing is followed
+
+
+def needs_session(sink: Sink) -> bool:
+    """Whether Spark's driver has to evaluate one of the sink's transforms: its workers cannot."""
+    return any(getattr(one, "needs_session", False) for one in sink.transforms)
 
 
 class SinkLoop:
@@ -178,7 +184,11 @@ class SinkLoop:
         planned = cut(self._log, self._topic, gaps, width=width, most=_SLICE, copied=self._copied())
         batch = max(self.sink.options.batch, type(self.sink.adaptor).least_batch)
         parts = [self._part(*one) for one in planned.parts]
-        if planned.size < SMALL or not self._engine.allowed:
+        here = needs_session(self.sink)
+        if here:
+            self._engine.start()
+            batch = max(batch, _TABLE)
+        if here or planned.size < SMALL or not self._engine.allowed:
             work = self._work()
             outcomes: list[Outcome] = []
             for part in parts:
@@ -236,6 +246,8 @@ class SinkLoop:
 
     def one(self, offset: int) -> bool:
         """Deliver one message; false when it was refused, which is then dealt with."""
+        if needs_session(self.sink):
+            self._engine.start()
         part = self._part(offset, offset + 1)
         outcome = deliver(self._log, self._work(), part, batch=1)
         if outcome.failure is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from headwater.core.errors import Unsupported
 from headwater.core.ids import random_id
 from headwater.core.settings import Spark
 from headwater.log import Log
@@ -56,6 +57,12 @@ class Engine:
         worker = partial(_deliver_task, work, tuple(parts), batch)
         tables = self._running().run(ranges, worker, schema=_schema(), cancel=self._stopping)
         return [msgspec.json.decode(table.column("result")[0].as_py(), type=Outcome) for table in tables]
+
+    def start(self) -> None:
+        """Start Spark now, for transforms that its driver evaluates. Errors: `Unavailable`; `Unsupported` where it may not be started."""
+        if not self.allowed:
+            raise Unsupported("A transform needs Spark, and spark.start is never.", hint='Set spark.start = "lazy".')
+        self._running()
 
     def close(self) -> None:
         """Let go of Spark's runner; the session stays for whoever else uses it in this process."""

@@ -14,7 +14,7 @@ from headwater.core.settings import Settings
 from headwater.pipeline.adaptor import Part
 from headwater.pipeline.definition import Pipeline, Sink
 from headwater.pipeline.deliver import deliver
-from headwater.pipeline.delivery_loop import SinkLoop
+from headwater.pipeline.delivery_loop import SinkLoop, needs_session
 from headwater.pipeline.engine import Engine
 from headwater.pipeline.operator import Operator
 from headwater.pipeline.state import Dead, Failure, SinkState
@@ -91,6 +91,8 @@ class Hands:
 
     def _send(self, start: int, end: int) -> Outcome:
         state = self._operator.state()
+        if needs_session(self._sink):
+            Engine(self._operator.log, self._settings.spark, stopping=threading.Event()).start()
         epoch = state.run.epoch if state.run is not None else 0
         part = Part(
             pipeline=self._operator.pipeline,

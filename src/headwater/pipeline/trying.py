@@ -49,6 +49,10 @@ def _first(pipeline: Pipeline) -> Message | None:
 
 
 def _transforms(pipeline: Pipeline, name: str, message: Message) -> dict[str, Any]:
+    if any(getattr(one, "needs_session", False) for one in pipeline.sinks[name].transforms):
+        from headwater.spark import session
+
+        session()
     own = values.decode(values.encode(message.data))
     copy = Message(message.namespace, own, message.op, message.timestamp, message.mode, 0, message.id_fields)
     try:

@@ -12,6 +12,7 @@ from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part
 from headwater.pipeline.definition import Pipeline, Sink
 from headwater.pipeline.deliver import Found
+from headwater.pipeline.delivery_loop import needs_session
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.operator import Operator
 from headwater.pipeline.transform import chain
@@ -60,6 +61,10 @@ def verify(operator: Operator, pipeline: Pipeline, name: str) -> Compared:
         edits=state.edits_of(name),
         ids={one: tuple(fields) for one, fields in plan.get("ids", {}).items()},
     )
+    if needs_session(sink):
+        from headwater.spark import session
+
+        session()
     expected = _Expected(sink)
     for start in range(0, position + 1, _CHUNK):
         end = min(position + 1, start + _CHUNK)
