@@ -22,14 +22,19 @@ def print_json(value: Any) -> None:
     """One JSON document, readable."""
     import msgspec
 
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    sys.stdout.write(msgspec.json.format(_encoded(value), indent=2).decode() + "\n")
 
 
 def print_json_line(value: Any) -> None:
     """One JSON object on a line of its own."""
+    sys.stdout.write(_encoded(value).decode() + "\n")
+
+
+def _encoded(value: Any) -> bytes:
+    """JSON. A decimal is a number, as it was read: written as text it would look like a wrong type in the data."""
     import msgspec
 
-    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    return msgspec.json.Encoder(decimal_format="number").encode(value)
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:

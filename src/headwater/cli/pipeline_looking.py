@@ -54,10 +54,18 @@ def _summary(operator: Any) -> dict[str, Any]:
         "began": moment(state.run.began) if state.run is not None else "-",
         "process": state.run.process if state.run is not None else "",
         "file": state.run.file if state.run is not None else "",
-        "phase": "-" if state.reader is None else "sync" if state.reader.copied else "copy",
+        "phase": _phase(state.reader),
         "dead": len(state.dead),
         "edits": len(state.edits),
     }
+
+
+def _phase(reader: Any) -> str:
+    if reader is None:
+        return "-"
+    if not reader.copied:
+        return "copy"
+    return "complete" if reader.cursor is None else "sync"
 
 
 def _state(state: Any, sinks: Any) -> str:
@@ -86,7 +94,7 @@ def status(name: Name, data: DataDir = None, config: ConfigFile = None, json: Js
 
 
 def where_row(one: dict[str, Any]) -> tuple[str, ...]:
-    error = "-" if one["error"] is None else f"{one['error']['offset']}: {one['error']['message'].splitlines()[0][:100]}"
+    error = "-" if one["error"] is None else f"{one['error']['offset']}: {one['error']['message'].splitlines()[0]}"
     return (one["sink"], str(one["position"]), str(one["end"]), count(one["lag"]), one["state"], error)
 
 

@@ -92,7 +92,7 @@ def dead(
             if json:
                 print_json([msgspec.to_builtins(one) for one in found])
             else:
-                rows = [(one.sink, str(one.offset), moment(one.at), one.error, one.message.splitlines()[0][:100]) for one in found]
+                rows = [(one.sink, str(one.offset), moment(one.at), one.error, one.message.partition("\n")[0]) for one in found]
                 print_table([Column("sink"), Column("offset", True), Column("when"), Column("error"), Column("message")], rows)
             return
         if message is None:

@@ -4,6 +4,7 @@ import io
 import json
 import re
 import sys
+from decimal import Decimal
 
 import pytest
 
@@ -77,6 +78,13 @@ def test_json_documents_and_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == {"a": [1, None]}
     print_json_line({"a": "é", "b": [1]})
     assert capsys.readouterr().out == '{"a":"é","b":[1]}\n'
+
+
+def test_decimals_are_numbers_with_their_digits(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json_line({"price": Decimal("1.20")})
+    assert capsys.readouterr().out == '{"price":1.20}\n'
+    print_json({"price": Decimal("1.20")})
+    assert '"price": 1.20' in capsys.readouterr().out
 
 
 def test_nobody_to_ask_is_an_error_and_yes_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
