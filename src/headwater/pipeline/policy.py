@@ -30,8 +30,9 @@ class Retry(msgspec.Struct, frozen=True, tag=True):
 
     def __post_init__(self) -> None:
         _whole("Retry.times", self.times, 1)
-        if isinstance(self.backoff, str):  # as people write it
-            msgspec.structs.force_setattr(self, "backoff", _duration(self.backoff))
+        given: object = self.backoff
+        if isinstance(given, str):  # as people write it
+            msgspec.structs.force_setattr(self, "backoff", _duration(given))
         _whole("Retry.backoff", self.backoff, 0)
         if not isinstance(self.then, Stop | DeadLetter):
             raise BadConfig(f"Retry.then cannot be {self.then!r}.", hint="Give Stop() or DeadLetter().")
