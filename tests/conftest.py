@@ -34,6 +34,7 @@ FIXTURES = {  # and the servers they need
     "opensearch": "opensearch",
     "postgres": "postgres",
     "mariadb": "mariadb",
+    "rabbitmq": "rabbitmq",
 }
 
 
@@ -160,6 +161,12 @@ def postgres(pytestconfig: pytest.Config) -> str:
 def mariadb(pytestconfig: pytest.Config) -> str:
     """The URI of a database in a MariaDB, shared: choose table names of your own, and drop them."""
     return _servers(pytestconfig).want("mariadb").mariadb
+
+
+@pytest.fixture(scope="session")
+def rabbitmq(pytestconfig: pytest.Config) -> str:
+    """The URI of a RabbitMQ, shared: choose queue and exchange names of your own, and delete them."""
+    return _servers(pytestconfig).want("rabbitmq").rabbitmq
 
 
 @pytest.fixture(scope="session")

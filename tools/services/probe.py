@@ -47,6 +47,17 @@ def mysql(port: int, host: str = "127.0.0.1") -> bool:
     return _ask(host, port, b"", 5)[4:] == b"\x0a"
 
 
+def amqp(port: int, host: str = "127.0.0.1") -> bool:
+    """A client's greeting is answered by a frame on channel 0: Connection.Start."""
+    answer = _ask(host, port, b"AMQP\0\0\x09\x01", 11)
+    return len(answer) == 11 and answer[:3] == b"\1\0\0" and struct.unpack(">hh", answer[7:]) == (10, 10)
+
+
+def epmd(port: int, host: str = "127.0.0.1") -> bool:
+    """Asked for the names it knows, Erlang's name service says its own port first."""
+    return _ask(host, port, b"\0\1n", 4) == struct.pack(">i", port)
+
+
 def json_page(port: int, path: str, host: str = "127.0.0.1") -> dict[str, Any] | None:
     """The JSON object that an HTTP server gives at `path`; None when it gives none."""
     connection = http.client.HTTPConnection(host, port, timeout=SECONDS)

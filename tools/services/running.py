@@ -14,6 +14,8 @@ from tools.services.mongodb import MongoDB
 from tools.services.opensearch import OpenSearch
 from tools.services.postgres import Postgres
 from tools.services.postgres import uri as postgres_uri
+from tools.services.rabbitmq import RabbitMQ
+from tools.services.rabbitmq import uri as rabbitmq_uri
 from tools.services.runner import Runner, of_kind
 from tools.services.server import Server
 from tools.services.spark import Spark
@@ -26,6 +28,7 @@ KINDS: dict[str, type[Server]] = {
     "mongodb": MongoDB,
     "opensearch": OpenSearch,
     "postgres": Postgres,
+    "rabbitmq": RabbitMQ,
     "spark": Spark,
 }
 
@@ -68,6 +71,11 @@ class Running:
     def mariadb(self) -> str:
         """The URI of a database in MariaDB, with user and password."""
         return mariadb_uri(self._of("mariadb").address)
+
+    @property
+    def rabbitmq(self) -> str:
+        """The URI of RabbitMQ's first virtual host, with user and password."""
+        return rabbitmq_uri(self._of("rabbitmq").address)
 
     @property
     def spark_master(self) -> str:
