@@ -1,0 +1,203 @@
+"""BSON as extended JSON and back: what was read from a collection is written to another as the very same BSON.
+
+Plain JSON is used wherever it says enough: a whole number of 32 bits, a larger one (which BSON keeps in 64 bits by itself), a decimal,
+text, true, false and null. Everything else is one of extended JSON's objects. Types that BSON has given up (symbol, undefined, pointers)
+come back as their successors.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from bson import Binary, Code, DatetimeMS, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
+from bson.errors import BSONError
+
+from headwater.core.errors import BadInput
+from headwater.pipeline import values
+
+INT32 = range(-(1 << 31), 1 << 31)
+INT64 = range(-(1 << 63), 1 << 63)
+FLAGS = {"i": 2, "l": 4, "m": 8, "s": 16, "u": 32, "x": 64}
+
+
+def to_json(value: Any) -> Any:
+    """A BSON value as extended JSON. Errors: `BadInput` for a document whose field names would be taken for a type."""
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return value
+    writer = _WRITERS.get(kind)
+    if writer is not None:
+        return writer(value)
+    if isinstance(value, Mapping):
+        return _object(value)
+    raise BadInput(f"A value of the BSON type {kind.__name__} cannot be kept.", hint="Leave the field out with a collection filter.")
+
+
+def from_json(value: Any) -> Any:
+    """The BSON value that extended JSON means. Errors: `BadInput` for a number that BSON cannot hold."""
+    kind = type(value)
+    if kind is str or kind is bool or kind is float or value is None:
+        return value
+    if kind is int:
+        return value if value in INT64 else _decimal(Decimal(value))
+    if isinstance(value, list | tuple):
+        return [from_json(one) for one in value]
+    if isinstance(value, dict):
+        if is_type(value):
+            try:
+                return _typed(value)
+            except (KeyError, TypeError, ValueError, BSONError, binascii.Error):
+                pass  # looks like one and is none: a document with odd names
+        return {name: from_json(one) for name, one in value.items()}
+    if isinstance(value, Decimal):
+        return _decimal(value)
+    if isinstance(value, datetime | date | bytes | bytearray | UUID):  # what a transform of the user's may have left
+        return from_json(values.extended(value))
+    raise BadInput(f"A value of type {kind.__name__} cannot be written as BSON.", hint="Turn it into text, a number, a list or an object.")
+
+
+def is_type(value: Mapping[str, Any]) -> bool:
+    """Whether an object is extended JSON's form of a type rather than a document."""
+    if len(value) == 1:
+        return next(iter(value)) in _READERS
+    return len(value) == 2 and value.keys() in ({"$code", "$scope"}, {"$regex", "$options"}, {"$binary", "$type"})
+
+
+def _object(value: Mapping[str, Any]) -> dict[str, Any]:
+    out = {name: to_json(one) for name, one in value.items()}
+    if out and is_type(out):
+        raise BadInput(
+            f"The document has an object with the one field {next(iter(out))}, which extended JSON takes for a type.",
+            hint="Rename the field at the source, or correct the message with edit.",
+        )
+    return out
+
+
+def _float(value: float) -> Any:
+    if math.isfinite(value):
+        text = repr(value)
+        return value if "e" not in text else {"$numberDouble": text}  # JSON's 1e22 would come back as a decimal
+    return {"$numberDouble": "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}
+
+
+def _long(value: Int64) -> Any:
+    return {"$numberLong": str(int(value))} if int(value) in INT32 else int(value)  # of an int, not of a kind of int: that would count
+
+
+def _binary(value: bytes) -> Any:
+    kind = value.subtype if isinstance(value, Binary) else 0
+    return {"$binary": {"base64": base64.b64encode(value).decode(), "subType": f"{kind:02x}"}}
+
+
+def _date(value: datetime) -> Any:
+    stamp = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+    return {"$date": stamp.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
+
+
+def _regex(value: Regex[Any]) -> Any:
+    pattern = value.pattern if isinstance(value.pattern, str) else value.pattern.decode()
+    return {"$regularExpression": {"pattern": pattern, "options": "".join(name for name, bit in FLAGS.items() if value.flags & bit)}}
+
+
+def _code(value: Code) -> Any:
+    return {"$code": str(value)} | ({} if value.scope is None else {"$scope": _object(value.scope)})
+
+
+def _pointer(value: DBRef) -> Any:
+    return {name: to_json(one) for name, one in value.as_doc().items()}
+
+
+_WRITERS: dict[type, Callable[[Any], Any]] = {
+    float: _float,
+    Int64: _long,
+    dict: _object,
+    list: lambda value: [to_json(one) for one in value],
+    ObjectId: lambda value: {"$oid": str(value)},
+    datetime: _date,
+    DatetimeMS: lambda value: {"$date": {"$numberLong": str(int(value))}},
+    Decimal128: lambda value: {"$numberDecimal": str(value)},
+    bytes: _binary,
+    Binary: _binary,
+    Timestamp: lambda value: {"$timestamp": {"t": value.time, "i": value.inc}},
+    Regex: _regex,
+    Code: _code,
+    DBRef: _pointer,
+    MinKey: lambda value: {"$minKey": 1},
+    MaxKey: lambda value: {"$maxKey": 1},
+}
+
+
+def _typed(value: dict[str, Any]) -> Any:
+    """What an object of extended JSON stands for. Raises what its parts raise."""
+    if "$code" in value:
+        return Code(_text(value["$code"]), from_json(value["$scope"]) if "$scope" in value else None)
+    if "$regex" in value:
+        return _pattern(value["$regex"], value.get("$options", ""))
+    if "$type" in value:
+        return _bytes({"base64": value["$binary"], "subType": value["$type"]})
+    ((name, inner),) = value.items()
+    return _READERS[name](inner)
+
+
+def _bytes(inner: Any) -> Any:
+    if isinstance(inner, str):
+        return base64.b64decode(inner, validate=True)
+    kind = int(inner["subType"], 16)
+    data = base64.b64decode(inner["base64"], validate=True)
+    return Binary(data, kind) if kind else data
+
+
+def _moment(inner: Any) -> Any:
+    if isinstance(inner, Mapping):
+        inner = int(inner["$numberLong"])
+    return DatetimeMS(inner) if isinstance(inner, int) else datetime.fromisoformat(inner)
+
+
+def _pattern(pattern: Any, options: Any) -> Regex[str]:
+    return Regex(_text(pattern), sum(FLAGS[letter] for letter in set(_text(options))))
+
+
+def _decimal(value: Decimal) -> Decimal128:
+    try:
+        return Decimal128(value)
+    except ArithmeticError:
+        raise BadInput(f"The number {value} has more digits than BSON can hold.", hint="Turn it into text.") from None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _whole(value: Any, within: range) -> int:
+    number = int(value)
+    if number not in within:
+        raise ValueError
+    return number
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "$oid": lambda inner: ObjectId(_text(inner)),
+    "$date": _moment,
+    "$binary": _bytes,
+    "$uuid": lambda inner: Binary(UUID(_text(inner)).bytes, 4),
+    "$numberInt": lambda inner: _whole(inner, INT32),
+    "$numberLong": lambda inner: Int64(_whole(inner, INT64)),
+    "$numberDouble": float,
+    "$numberDecimal": lambda inner: Decimal128(_text(inner)),
+    "$timestamp": lambda inner: Timestamp(_whole(inner["t"], range(1 << 32)), _whole(inner["i"], range(1 << 32))),
+    "$regularExpression": lambda inner: _pattern(inner["pattern"], inner["options"]),
+    "$code": lambda inner: Code(_text(inner)),
+    "$symbol": _text,
+    "$undefined": lambda inner: None,
+    "$minKey": lambda inner: MinKey(),
+    "$maxKey": lambda inner: MaxKey(),
+}
