@@ -137,7 +137,7 @@ def _changed(document: dict[str, Any], changes: list[str], gone: list[str]) -> d
         except BadInput:
             raise BadInput(f"{text!r} is no JSON.", hint=f"Text stands in quotes: --set '{path}=\"{text}\"'.") from None
         document = placed(document, [(parsed(path, "--set"), value)])
-    return without(document, [parsed(path, "--unset") for path in gone])
+    return without(document, tuple(parsed(path, "--unset") for path in gone))
 
 
 def compact(name: Name, dry_run: DryRun = False, data: DataDir = None, config: ConfigFile = None, json: Json = False) -> None:

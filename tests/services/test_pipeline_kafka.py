@@ -1,0 +1,123 @@
+"""Pipelines whose log is Kafka, delivered to by a Spark cluster."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.core.errors import Fenced
+from headwater.core.settings import Settings, Spark
+from headwater.log import Log
+from headwater.log.kafka import KafkaLog
+from headwater.pipeline.adaptors import file, sqlite
+from headwater.pipeline.control import log_topic
+from headwater.pipeline.definition import Pipeline
+from headwater.pipeline.operator import Operator
+from headwater.pipeline.run import Run
+from headwater.testing.log_ground import fresh
+
+pytestmark = pytest.mark.service("kafka")
+
+
+@pytest.fixture
+def log(kafka: str) -> Iterator[KafkaLog]:
+    with KafkaLog(kafka) as log:
+        yield log
+
+
+def written(folder: Path, count: int) -> Path:
+    path = folder / "in.jsonl"
+    path.write_text("".join(f'{{"_id":{n},"text":"message {n}"}}\n' for n in range(count)))
+    return path
+
+
+def defined(folder: Path, name: str) -> Pipeline:
+    pipeline = Pipeline(name)
+    rows = pipeline.source("in", file(str(folder / "in.jsonl")))
+    rows.save("folder", file(f"{folder}/out/"))
+    rows.save("table", sqlite(str(folder / "out.db"), table="t"))
+    return pipeline
+
+
+def lines(folder: Path) -> list[str]:
+    return sorted(line for part in (folder / "out").glob("part-*") for line in part.read_text().splitlines())
+
+
+def test_a_pipeline_runs_on_kafka_and_a_second_run_finds_nothing_to_do(log: Log, tmp_path: Path) -> None:
+    source, name = written(tmp_path, 1000), fresh("p")
+    settings = Settings(data=tmp_path / "data", spark=Spark(start="never"))
+    result = Run(defined(tmp_path, name), log, settings).go()
+    assert result.state == "done"
+    assert lines(tmp_path) == sorted(source.read_text().splitlines())
+    again = Run(defined(tmp_path, name), log, settings).go()
+    assert (again.read, [one.written for one in again.sinks]) == (0, [0, 0])
+    assert len(lines(tmp_path)) == 1000
+
+
+def test_positions_states_and_words_of_an_operator_are_kept_in_kafka(log: Log, tmp_path: Path) -> None:
+    written(tmp_path, 20)
+    with sqlite3.connect(tmp_path / "out.db") as db:
+        db.execute("create table t (_id integer primary key check (_id <> 14), text)")
+    name, settings = fresh("p"), Settings(data=tmp_path / "data", spark=Spark(start="never"))
+    assert Run(defined(tmp_path, name), log, settings).go().state == "stopped"
+    operator = Operator(log, name, who="ann")
+    assert operator.sink("table").stopped
+    assert next(operator.show(operator.sink("table").position + 1)).data["_id"] == 14
+    operator.edit(operator.sink("table").position + 1, {"_id": 140, "text": "mended"}, why="a number that is refused")
+    assert Run(defined(tmp_path, name), log, settings).go().state == "done"
+    with sqlite3.connect(tmp_path / "out.db") as db:
+        assert db.execute("select count(*), max(_id) from t").fetchone() == (20, 140)
+    before = log.bounds(f"{log_topic(name)}-offsets", 0)
+    operator.compact()
+    assert log.bounds(f"{log_topic(name)}-offsets", 0).start > before.start
+    assert [one.what for one in Operator(log, name).audit()] == ["edit"]
+
+
+def test_a_newer_run_takes_over_and_the_older_one_ends(kafka: str, log: Log, tmp_path: Path) -> None:
+    written(tmp_path, 50)
+    with sqlite3.connect(tmp_path / "out.db") as db:
+        db.execute("create table t (_id integer primary key check (_id <> 30), text)")
+    name, settings = fresh("p"), Settings(data=tmp_path / "data", spark=Spark(start="never"))
+    problems: list[BaseException] = []
+    older = Run(defined(tmp_path, name), log, settings, follow=True)  # stands at message 30 and waits for an operator
+
+    def go() -> None:
+        try:
+            older.go()
+        except Fenced as error:
+            problems.append(error)
+
+    thread = threading.Thread(target=go)
+    thread.start()
+    stopped = threading.Event()
+    while not stopped.wait(0.05):
+        try:
+            if Operator(log, name).sink("table").stopped:
+                break
+        except Exception:
+            assert thread.is_alive()
+    with KafkaLog(kafka) as other:
+        assert Run(defined(tmp_path, name), other, settings).go().state == "stopped"
+    thread.join(60)
+    assert not thread.is_alive()
+    assert isinstance(problems[0], Fenced)
+
+
+@pytest.mark.service("spark")
+def test_tasks_of_a_cluster_deliver_what_is_in_kafka(log: Log, spark_master: str, tmp_path: Path) -> None:
+    import headwater.spark
+
+    source, name = written(tmp_path, 30_000), fresh("p")
+    settings = Settings(data=tmp_path / "data", spark=Spark(master=spark_master))
+    try:
+        result = Run(defined(tmp_path, name), log, settings).go()
+    finally:
+        headwater.spark.stop(headwater.spark.session(settings.spark))
+    assert result.state == "done"
+    assert lines(tmp_path) == sorted(source.read_text().splitlines())
+    with sqlite3.connect(tmp_path / "out.db") as db:
+        assert db.execute("select count(*) from t").fetchone() == (30_000,)
