@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from headwater.core.errors import BadConfig
 from headwater.pipeline.adaptor import About, CanCopy, CanTail, CanWrite, CopyPlan, Delivery, Part, Piece, SinkWriter, Slice
+from headwater.pipeline.adaptors.sql_compare import comparable
 from headwater.pipeline.env import Env
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.strict import strict
@@ -97,7 +98,11 @@ class Postgres(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         from headwater.pipeline.adaptors import postgres_copy
 
-        return postgres_copy.rows(self._uri(), namespace if "." in namespace else f"{self.schema}.{namespace}")
+        name = namespace if "." in namespace else f"{self.schema}.{namespace}"
+        return (comparable(row) for row in postgres_copy.rows(self._uri(), name))
+
+    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        return comparable(data)
 
     # -- both -----------------------------------------------------------------------------------------------
 

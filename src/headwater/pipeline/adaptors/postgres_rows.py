@@ -55,7 +55,7 @@ class Shape:
                     hint=f'Add the column, or leave the field out: omit("{name}").',
                 )
             row[name] = value if as_json or type(value) in _AS_IT_IS else _plain(value)
-        absent = self._defaults - data.keys() if self._defaults else _NONE
+        absent = self._defaults.difference(data) if self._defaults else _NONE
         key = self.key(message)
         lacking = [name for name in key if data.get(name) is None]
         if not lacking and key:

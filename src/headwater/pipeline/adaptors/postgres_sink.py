@@ -74,6 +74,12 @@ class PostgresWriter(SinkWriter):
         """Open the batch: shut out older runs, note it as taken, and return what of it is not there yet."""
         part = self._part
         me = (part.pipeline, part.sink)
+        wanted = [one for one in batch.messages if deliverable(one)]
+        if part.again:  # nothing is noted, and what was noted does not count
+            row = self._link.execute(self._text(sql.READ_EPOCH), me).fetchone()
+            if row is not None and row[0] > part.epoch:
+                raise fenced(part.pipeline, row[0], part.epoch)
+            return wanted
         given = (*me, *me, batch.start, batch.end, part.bucket, part.buckets, part.epoch, *me, batch.start, batch.end)
         row = self._link.execute(self._open, given).fetchone()
         assert row is not None
@@ -86,7 +92,7 @@ class PostgresWriter(SinkWriter):
         if not noted:
             return []
         done = of_bucket((Taken(*one) for one in near), part.bucket, part.buckets) if near else []
-        return [one for one in batch.messages if deliverable(one) and not (one.offset >= 0 and contains(done, one.offset))]
+        return [one for one in wanted if not contains(done, one.offset)] if done else wanted
 
     def _apply(self, messages: Sequence[Message]) -> None:
         for run in self._runs(messages):
@@ -106,10 +112,11 @@ class PostgresWriter(SinkWriter):
             if found is None:  # what was in the way has gone meanwhile
                 return
             message, error = found
-            span = (batch.start, batch.end, part.bucket, part.buckets)
-            self._link.execute(self._text(sql.UNTAKE), (part.pipeline, part.sink, *span))
-            if message.offset > batch.start:
-                self._link.execute(self._text(sql.TAKE), (part.pipeline, part.sink, batch.start, message.offset, part.bucket, part.buckets))
+            if not part.again:
+                me = (part.pipeline, part.sink)
+                self._link.execute(self._text(sql.UNTAKE), (*me, batch.start, batch.end, part.bucket, part.buckets))
+                if message.offset > batch.start:
+                    self._link.execute(self._text(sql.TAKE), (*me, batch.start, message.offset, part.bucket, part.buckets))
         said = str(error) if isinstance(error, psycopg.Error) else error.message
         raise Rejected(
             f"{message.namespace} refuses the message: {' '.join(said.split())}",
