@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Self
 
 from headwater.core.errors import Rejected
@@ -11,6 +12,9 @@ from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 
 Apply = Callable[[Sequence[Message]], "list[Message | None]"]
+
+_op = attrgetter("op")
+_COMMAND, _SKIP = Op.COMMAND, Op.SKIP
 
 
 class Transform(ABC):
@@ -50,21 +54,29 @@ class Transform(ABC):
 
 def chain(transforms: Sequence[Transform]) -> Apply:
     """All transforms in order, with their namespaces; commands pass by, op skip drops. Errors: `Rejected`, naming the transform."""
-    steps = [(one, one.opened()) for one in transforms]
+    steps = [(one.namespaces, one.opened()) for one in transforms]
 
     def apply(messages: Sequence[Message]) -> list[Message | None]:
         now: list[Message | None] = list(messages)
-        for transform, step in steps:
+        whole = _COMMAND not in map(_op, messages)  # every message is there and goes through every step
+        for namespaces, step in steps:
+            if whole and namespaces.everything:  # the quick way: nothing to pick out
+                now = step(now)  # type: ignore[arg-type]
+                if len(now) != len(messages):
+                    raise ValueError(f"A transform made {len(now)} messages of {len(messages)}.")
+                whole = all(now) and _SKIP not in map(_op, now)
+                if not whole:
+                    now = [None if message is None or message.op is _SKIP else message for message in now]
+                continue
             at = [
-                i
-                for i, message in enumerate(now)
-                if message is not None and message.op != Op.COMMAND and message.namespace in transform.namespaces
+                i for i, message in enumerate(now) if message is not None and message.op is not _COMMAND and message.namespace in namespaces
             ]
             if not at:
                 continue
             given = step([message for i in at if (message := now[i]) is not None])
             for i, message in zip(at, given, strict=True):
-                now[i] = None if message is None or message.op == Op.SKIP else message
+                now[i] = None if message is None or message.op is _SKIP else message
+            whole = False
         return now
 
     return apply
@@ -75,13 +87,13 @@ def one_by_one(transform: Transform, call: Callable[[Message], Message | None]) 
 
     def apply(messages: Sequence[Message]) -> list[Message | None]:
         out: list[Message | None] = []
-        for message in messages:
-            try:
+        try:
+            for message in messages:
                 out.append(call(message))
-            except Rejected:
-                raise
-            except Exception as error:
-                raise refused(transform, message.offset, error) from error
+        except Rejected:
+            raise
+        except Exception as error:
+            raise refused(transform, messages[len(out)].offset, error) from error
         return out
 
     return apply

@@ -51,7 +51,8 @@ def batch_of(messages: Sequence[Message], *, schema: pa.Schema | None = None, di
     """
     names: dict[str, None] = dict.fromkeys(schema.names) if schema is not None else {}
     for message in messages:
-        names.update(dict.fromkeys(message.data))
+        if not message.data.keys() <= names.keys():
+            names.update(dict.fromkeys(message.data))
         if OFFSET in message.data:
             raise Rejected(
                 f"The document has a field {OFFSET}, which is the name of a column.", offset=message.offset, hint="Rename it before."
@@ -78,18 +79,21 @@ def messages_of(messages: Sequence[Message], given: pa.RecordBatch, made: pa.Rec
     if not isinstance(made, pa.RecordBatch | pa.Table):
         raise ValueError(f"It returned {type(made).__name__}, not a RecordBatch or Table.")
     rows = _rows(given, made)
-    docs = [messages[row].data for row in rows]
-    out: list[dict[str, Any]] = [{} for _ in rows]
-    at = pa.array(rows, pa.int64())
-    for i, field in enumerate(made.schema):
-        if field.name == OFFSET:
+    out = [messages[row].data.copy() for row in rows]
+    last = {field.name: i for i, field in enumerate(made.schema)}  # of columns with one name the last counts
+    for name in given.schema.names:
+        if name not in last:
+            for data in out:
+                data.pop(name, None)
+    at = None if rows == list(range(len(given))) else pa.array(rows, pa.int64())
+    for name, i in last.items():
+        if name == OFFSET:
             continue
         column = made.column(i)
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks()
-        known = field.name in given.schema.names
-        before = given.column(field.name).take(at) if known else None
-        _put(out, docs, field, column, before)
+        before = given.column(name) if name in given.schema.names else None
+        _put(out, made.schema.field(i), column, before if before is None or at is None else before.take(at))
     result: list[Message | None] = [None] * len(messages)
     for row, data in zip(rows, out, strict=True):
         result[row] = changed(messages[row], data=data)
@@ -109,24 +113,18 @@ def _rows(given: pa.RecordBatch, made: pa.RecordBatch | pa.Table) -> list[int]:
     return rows
 
 
-def _put(out: list[dict[str, Any]], docs: list[dict[str, Any]], field: pa.Field, column: pa.Array, before: pa.Array | None) -> None:
-    """Write one column into the documents: the document's own value where the column's is what was given."""
-    name = field.name
+def _put(out: list[dict[str, Any]], field: pa.Field, column: pa.Array, before: pa.Array | None) -> None:
+    """Write what a function changed in one column into copies of the documents; what it did not change is there."""
     if before is not None:
         column = _alike(column, before.type)
         if column.equals(before):
-            for data, doc in zip(out, docs, strict=True):
-                if name in doc:
-                    data[name] = doc[name]
             return
+    name = field.name
     json = JSON.keys() <= (field.metadata or {}).keys()
     same_type = before is not None and column.type.equals(before.type)
-    olds = before.to_pylist() if before is not None else [None] * len(docs)
-    for data, doc, new, old in zip(out, docs, column.to_pylist(), olds, strict=True):
-        if before is not None and (new is None if old is None else same_type and _same(new, old)):
-            if name in doc:
-                data[name] = doc[name]
-        else:
+    olds = before.to_pylist() if before is not None else [None] * len(out)
+    for data, new, old in zip(out, column.to_pylist(), olds, strict=True):
+        if before is None or not (new is None if old is None else same_type and _same(new, old)):
             data[name] = decode_any(new) if json and isinstance(new, str) else extended(new)
 
 

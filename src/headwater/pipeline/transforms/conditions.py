@@ -59,7 +59,11 @@ def condition(written: object, match: Any) -> Condition:
     if wanted is None or isinstance(wanted, bool | list | dict):
         raise BadConfig(f"{sign} {match!r} has no meaning: nothing is above or below it.", hint="Compare with a number, a text or a date.")
 
+    kind = type(wanted) if type(wanted) in (int, bytes) else None  # of these, two compare as they are
+
     def ordered(value: Any) -> bool:
+        if type(value) is kind:
+            return compare(value, wanted)
         pair = _comparable(_plain(value), wanted)
         return pair is not None and compare(*pair)
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from headwater.pipeline.message import Message
 from headwater.pipeline.strict import strict
 from headwater.pipeline.transform import Apply, Transform, one_by_one
 from headwater.pipeline.transforms.changing import changed, simple
-from headwater.pipeline.transforms.paths import Path, parsed_all, without
+from headwater.pipeline.transforms.paths import Path, parsed_all, removals, without
 
 
 class Omit(Transform):
@@ -22,19 +21,21 @@ class Omit(Transform):
         return not any(path[0] in id_fields for path in self.paths)
 
     def opened(self) -> Apply:
-        paths, names = self.paths, simple(self.paths)
+        paths, names = removals(self.paths), simple(self.paths)
 
-        def quick(message: Message) -> Message:
-            data = message.data.copy()
-            for name in names:
-                data.pop(name, None)
-            return changed(message, data=data)
+        def quick(messages: Sequence[Message]) -> list[Message | None]:
+            out: list[Message | None] = []
+            for message in messages:
+                data = message.data.copy()
+                for name in names:
+                    data.pop(name, None)
+                out.append(changed(message, data=data))
+            return out
 
         def nested(message: Message) -> Message:
-            data: dict[str, Any] = without(message.data, paths)
-            return changed(message, data=data)
+            return changed(message, data=without(message.data, paths))
 
-        return one_by_one(self, quick if names else nested)
+        return quick if names else one_by_one(self, nested)
 
 
 @strict

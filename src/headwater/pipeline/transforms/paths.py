@@ -71,15 +71,23 @@ def find(value: Any, path: Path) -> Any:
     return value
 
 
-def without(data: dict[str, Any], paths: Sequence[Path]) -> dict[str, Any]:
-    """A copy without what is at the paths. All of them mean the original: removing `a.0` and `a.1` removes the first two."""
+def removals(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """Paths in the order in which `without` removes them, each once, and none inside of another.
+
+    From the end of a list to its beginning, so that removing one element does not move the next one to remove.
+    """
+    each = set(paths)
+    outer = [path for path in each if not any(path[:depth] in each for depth in range(1, len(path)))]
+    return tuple(sorted(outer, key=_from_the_end))
+
+
+def without(data: dict[str, Any], paths: tuple[Path, ...]) -> dict[str, Any]:
+    """A copy without what is at the paths, as `removals` gave them. All mean the original: `a.0` and `a.1` are its first two."""
     out = _Copy(data)
-    found = {path for path in paths if find(data, path) is not MISSING}
-    outer = [path for path in found if not any(path[:depth] in found for depth in range(1, len(path)))]
-    # From the end of a list to its beginning, so that removing one element does not move the next one to remove.
-    for path in sorted(outer, key=_from_the_end):
-        parent = out.writable(path[:-1])
-        del parent[path[-1] if isinstance(parent, dict) else _index(path[-1])]
+    for path in paths:
+        if find(data, path) is not MISSING:
+            parent = out.writable(path[:-1])
+            del parent[path[-1] if isinstance(parent, dict) else _index(path[-1])]
     return out.data
 
 

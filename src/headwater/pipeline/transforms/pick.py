@@ -23,14 +23,20 @@ class Pick(Transform):
     def opened(self) -> Apply:
         paths, names = self.paths, simple(self.paths)
 
-        def quick(message: Message) -> Message:
-            data = message.data
-            return changed(message, data={name: data[name] for name in names if name in data})
+        def quick(messages: Sequence[Message]) -> list[Message | None]:
+            out: list[Message | None] = []
+            for message in messages:
+                data, picked = message.data, {}
+                for name in names:
+                    if name in data:
+                        picked[name] = data[name]
+                out.append(changed(message, data=picked))
+            return out
 
         def nested(message: Message) -> Message:
             return changed(message, data=only(message.data, paths))
 
-        return one_by_one(self, quick if names else nested)
+        return quick if names else one_by_one(self, nested)
 
 
 @strict

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any
+
+from msgspec import to_builtins
 
 from headwater.core.errors import BadConfig, BadInput
 from headwater.pipeline.message import Message, Op
@@ -27,7 +30,7 @@ class Python(Transform):
         function, keeps_id, name = self.function, self.keeps_id, self.name
 
         def call(message: Message) -> Message | None:
-            given = changed(message, data=_copied(message.data))  # people change what they are given
+            given = changed(message, data=to_builtins(message.data, builtin_types=(Decimal,)))  # people change what they are given: a copy
             result = function(given)
             if result is None:
                 return None
@@ -46,7 +49,7 @@ class Python(Transform):
 
 def _checked(result: Message, message: Message) -> Message:
     """The message that a function gave, fit for sinks. What a new message leaves out is as in the original; its place in the log always."""
-    if not isinstance(result.data, Mapping):
+    if type(result.data) is not dict and not isinstance(result.data, Mapping):
         raise BadInput(f"The message's data is {type(result.data).__name__}, not an object.")
     if not isinstance(result.namespace, str) or not result.namespace:
         raise BadInput(f"The message's namespace is {result.namespace!r}, not a text.")
@@ -63,13 +66,6 @@ def _checked(result: Message, message: Message) -> Message:
         offset=message.offset,
         id_fields=fields,
     )
-
-
-def _copied(value: Any) -> Any:
-    """A copy all the way down, of JSON values."""
-    if type(value) is dict:
-        return {key: _copied(one) if type(one) in (dict, list) else one for key, one in value.items()}
-    return [_copied(one) if type(one) in (dict, list) else one for one in value]
 
 
 @strict

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from headwater.core.errors import BadConfig
 from headwater.pipeline.message import Message
 from headwater.pipeline.strict import strict
 from headwater.pipeline.transform import Apply, Transform, one_by_one
 from headwater.pipeline.transforms.changing import changed
-from headwater.pipeline.transforms.paths import MISSING, Path, find, parsed, placed, shown, without
+from headwater.pipeline.transforms.paths import MISSING, Path, find, parsed, placed, removals, shown, without
 
 
 class Rename(Transform):
@@ -23,21 +22,26 @@ class Rename(Transform):
         return not any(path[0] in id_fields for pair in self.pairs for path in pair)
 
     def opened(self) -> Apply:
-        pairs, olds = self.pairs, [old for old, _ in self.pairs]
+        pairs, olds = self.pairs, removals(old for old, _ in self.pairs)
         names = [(old[0], new[0]) for old, new in pairs] if all(len(path) == 1 for pair in pairs for path in pair) else []
 
-        def quick(message: Message) -> Message:
-            data = message.data.copy()
-            taken = [(new, data.pop(old)) for old, new in names if old in data]  # all of them before the first is put: swaps and chains
-            data.update(taken)
-            return changed(message, data=data)
+        def quick(messages: Sequence[Message]) -> list[Message | None]:
+            out: list[Message | None] = []
+            for message in messages:
+                data, taken = message.data.copy(), []
+                for old, new in names:  # all are taken before the first is put: swaps and chains
+                    if old in data:
+                        taken.append((new, data.pop(old)))
+                for new, value in taken:
+                    data[new] = value
+                out.append(changed(message, data=data))
+            return out
 
         def nested(message: Message) -> Message:
             found = [(new, value) for old, new in pairs if (value := find(message.data, old)) is not MISSING]
-            data: dict[str, Any] = placed(without(message.data, olds), found)
-            return changed(message, data=data)
+            return changed(message, data=placed(without(message.data, olds), found))
 
-        return one_by_one(self, quick if names else nested)
+        return quick if names else one_by_one(self, nested)
 
 
 @strict

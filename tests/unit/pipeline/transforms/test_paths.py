@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.core.errors import BadConfig, BadInput
-from headwater.pipeline.transforms.paths import MISSING, Path, find, only, parsed, placed, shown, without
+from headwater.pipeline.transforms.paths import MISSING, Path, find, only, parsed, placed, removals, shown, without
 
 NAMES = st.sampled_from(["a", "b", "0", "1", "x.y"])
 DOCUMENTS = st.dictionaries(
@@ -92,7 +92,7 @@ def test_without_removes_what_was_there_and_nothing_else(data: dict[str, Any], p
             return {key: swept(one) for key, one in value.items() if one is not GONE}
         return [swept(one) for one in value if one is not GONE] if isinstance(value, list) else value
 
-    assert without(data, paths) == swept(marked)
+    assert without(data, removals(paths)) == swept(marked)
     assert data == before
 
 
