@@ -269,6 +269,7 @@ class Run:
                 process=f"{socket.gethostname()}:{os.getpid()}",
                 sinks=names,
                 file=self._file,
+                folder=os.getcwd(),
                 beat=self._clock.now_ms(),
                 claims=claims,
             )

@@ -40,6 +40,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     ended: int = 0
     process: str = ""
     file: str = ""  # where the pipeline was defined, so that an operator can step and replay by its name
+    folder: str = ""  # where it was run: what relative paths in the file mean
     beat: int = 0  # when the run last said that it lives
     sinks: tuple[str, ...] = ()
     stopping: bool = False  # an operator has asked it to stop
