@@ -28,7 +28,8 @@ def opened(data: Path | None, config: Path | None, *, read_only: bool = True, cr
             f"There is no data directory {settings.data}.",
             hint="Name it with --data; `headwater log create TOPIC` or `headwater serve` makes a new one.",
         )
-    with open_log(address_of(settings), read_only=read_only) as log:
+    # Absolute: sending to a sink by hand goes to the folder where the pipeline was run, and the log must still be found from there.
+    with open_log(address_of(settings, settings.data.absolute()), read_only=read_only) as log:
         yield log, settings
 
 

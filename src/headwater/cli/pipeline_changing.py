@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 
 from headwater.cli.options import ConfigFile, DataDir, DryRun, Json
 from headwater.cli.output import Column, count, print_json, print_table
-from headwater.cli.pipeline_looking import where_row
-from headwater.cli.pipeline_options import Name, Offset, SinkName, Why, because, operating
+from headwater.cli.pipeline_looking import PLACES, place_row
+from headwater.cli.pipeline_options import Name, Offset, SinkName, Why, operating
 from headwater.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from headwater.pipeline.answers import Answer
 
 
 def stop(name: Name, why: Why = "", dry_run: DryRun = False, data: DataDir = None, config: ConfigFile = None, json: Json = False) -> None:
     """Ask a live run to finish what it has begun, and stop."""
-    with operating(name, data, config, changes=not dry_run) as (operator, _):
-        operator.stop(why=why, dry_run=dry_run)
-    _said({"pipeline": name, "stopping": True, "dry_run": dry_run}, f"{name} {'would be' if dry_run else 'is'} asked to stop.", json)
+    with operating(name, data, config, changes=not dry_run) as desk:
+        said = desk.stop(why=why, dry_run=dry_run)
+    _said(said, f"{name} {'would be' if dry_run else 'is'} asked to stop.", json)
 
 
 def offset(
@@ -38,32 +40,28 @@ def offset(
 ) -> None:
     """Look at and change positions: of all sinks, of one by namespace; move one, or forget a sink that is no more."""
     changes = verb in ("mark", "delete") and not dry_run
-    with operating(name, data, config, changes=changes) as (operator, _):
+    with operating(name, data, config, changes=changes) as desk:
         if verb == "list":
-            found = [msgspec.to_builtins(one) for one in operator.sinks()]
-            columns = [Column("sink"), Column("position", True), Column("end", True), Column("lag", True), Column("state"), Column("error")]
-            print_json(found) if json else print_table(columns, [where_row(one) for one in found])
+            found = desk.offsets()
+            print_json(found) if json else print_table(PLACES, [place_row(one) for one in found])
             return
         if verb not in ("show", "mark", "delete"):
             raise BadInput(f"offset knows no {verb}.", hint="Use list, show, mark or delete.")
         if sink is None:
             raise BadInput("Which sink?", hint=f"List them with `headwater pipeline offset {name} list`.")
         if verb == "show":
-            names, state = operator.namespaces(sink), operator.sink(sink)
+            one = desk.offset(sink)
             if json:
-                print_json({"sink": sink, "position": state.position, "taken": state.taken, "namespaces": names})
+                print_json(one)
             else:
-                print_table([Column("namespace"), Column("offset", True)], [(one, str(at)) for one, at in sorted(names.items())])
+                print_table([Column("namespace"), Column("offset", True)], [(key, str(at)) for key, at in sorted(one.namespaces.items())])
         elif verb == "mark":
             if position is None:
                 raise BadInput("Which offset?", hint=f"As in `headwater pipeline offset {name} mark {sink} 12 --why ...`.")
-            before = operator.sink(sink).position
-            after = operator.mark(sink, position, why=because(why), dry_run=dry_run)
-            said = {"sink": sink, "before": before, "position": after.position, "dry_run": dry_run}
-            _said(said, f"{sink} {'would be' if dry_run else 'is'} at {after.position}; it was at {before}.", json)
+            moved = desk.mark(sink, position, why=why, dry_run=dry_run)
+            _said(moved, f"{sink} {'would be' if dry_run else 'is'} at {moved.position}; it was at {moved.before}.", json)
         else:
-            operator.delete(sink, why=because(why), dry_run=dry_run)
-            _said({"sink": sink, "deleted": not dry_run, "dry_run": dry_run}, f"{sink} {'would be' if dry_run else 'is'} forgotten.", json)
+            _said(desk.delete(sink, why=why, dry_run=dry_run), f"{sink} {'would be' if dry_run else 'is'} forgotten.", json)
 
 
 def ack(
@@ -77,10 +75,9 @@ def ack(
     json: Json = False,
 ) -> None:
     """Count a message as taken by a sink without sending it."""
-    with operating(name, data, config, changes=not dry_run) as (operator, _):
-        after = operator.ack(sink, message, why=because(why), dry_run=dry_run)
-    said = {"sink": sink, "offset": message, "position": after.position, "dry_run": dry_run}
-    _said(said, f"Message {message} {'would count' if dry_run else 'counts'} as taken by {sink}, which is at {after.position}.", json)
+    with operating(name, data, config, changes=not dry_run) as desk:
+        said = desk.ack(sink, message, why=why, dry_run=dry_run)
+    _said(said, f"Message {message} {'would count' if dry_run else 'counts'} as taken by {sink}, which is at {said.position}.", json)
 
 
 def edit(
@@ -100,18 +97,17 @@ def edit(
     """Correct a message: from now on a corrected copy is delivered in its place. The original stays in the log."""
     if sum((bool(set_ or unset), document is not None, undo)) != 1:
         raise BadInput("What is to be corrected?", hint="Give --set PATH=JSON (or --unset PATH), or --doc FILE, or --undo.")
-    with operating(name, data, config, changes=not dry_run) as (operator, _):
+    with operating(name, data, config, changes=not dry_run) as desk:
         if undo:
-            operator.undo(message, why=because(why), sink=sink, dry_run=dry_run)
-            _said({"offset": message, "undone": not dry_run}, f"Message {message} is delivered as it was read.", json)
+            undone = desk.undo(message, why=why, sink=sink, dry_run=dry_run)
+            _said(undone, f"Message {message} {'would be' if dry_run else 'is'} delivered as it was read.", json)
             return
-        made = _document(document) if document is not None else _changed(operator.original(message, sink), set_ or [], unset or [])
-        operator.edit(message, made, why=because(why), sink=sink, dry_run=dry_run)
+        whole = _document(document) if document is not None else None
+        made = desk.edit(message, whole, set=_given(set_ or []), unset=unset or [], sink=sink, why=why, dry_run=dry_run)
     from headwater.pipeline import values
 
-    text = values.encode(made).decode()
-    said = {"offset": message, "data": made, "sink": sink or None, "dry_run": dry_run}
-    _said(said, f"Message {message} {'would be' if dry_run else 'is'} delivered as {text}", json)
+    text = values.encode(made.data).decode()
+    _said(made, f"Message {message} {'would be' if dry_run else 'is'} delivered as {text}", json)
 
 
 def _document(path: Path) -> dict[str, Any]:
@@ -124,32 +120,30 @@ def _document(path: Path) -> dict[str, Any]:
     return values.decode(text.strip())
 
 
-def _changed(document: dict[str, Any], changes: list[str], gone: list[str]) -> dict[str, Any]:
+def _given(changes: list[str]) -> dict[str, Any]:
     from headwater.pipeline import values
-    from headwater.pipeline.transforms.paths import parsed, placed, without
 
+    given: dict[str, Any] = {}
     for change in changes:
         path, equals, text = change.partition("=")
         if not equals or not path:
             raise BadInput(f"{change!r} sets nothing.", hint="Write PATH=JSON, as in --set price=12.5 or --set 'name=\"Ann\"'.")
         try:
-            value = values.decode_any(text)
+            given[path] = values.decode_any(text)
         except BadInput:
             raise BadInput(f"{text!r} is no JSON.", hint=f"Text stands in quotes: --set '{path}=\"{text}\"'.") from None
-        document = placed(document, [(parsed(path, "--set"), value)])
-    return without(document, tuple(parsed(path, "--unset") for path in gone))
+    return given
 
 
 def compact(name: Name, dry_run: DryRun = False, data: DataDir = None, config: ConfigFile = None, json: Json = False) -> None:
     """Keep, below what every sink has taken, only the last message of each namespace; and only the newest positions."""
-    with operating(name, data, config, changes=not dry_run) as (operator, _):
-        done = operator.compact(dry_run=dry_run)
+    with operating(name, data, config, changes=not dry_run) as desk:
+        done = desk.compact(dry_run=dry_run)
     if dry_run:
-        _said(msgspec.to_builtins(done), f"Closed segments below {done.before} would be compacted.", json)
+        _said(done, f"Closed segments below {done.before} would be compacted.", json)
         return
-    text = f"Below {done.before}: {count(done.records_before)} messages became {count(done.records_after)}."
-    _said(msgspec.to_builtins(done), text, json)
+    _said(done, f"Below {done.before}: {count(done.records_before)} messages became {count(done.records_after)}.", json)
 
 
-def _said(value: dict[str, Any], text: str, json: bool) -> None:
+def _said(value: Answer, text: str, json: bool) -> None:
     print_json(value) if json else typer.echo(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,11 +13,9 @@ import typer
 
 from headwater.cli.log_opening import opened
 from headwater.core.errors import BadInput
-from headwater.core.settings import Settings
 
 if TYPE_CHECKING:
-    from headwater.pipeline.definition import Pipeline
-    from headwater.pipeline.operator import Operator
+    from headwater.pipeline.desk import Desk
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The pipeline's name.", show_default=False)]
 SinkName = Annotated[str, typer.Argument(metavar="SINK", help="The sink's name.", show_default=False)]
@@ -28,33 +27,25 @@ DefinedIn = Annotated[
 
 
 @contextmanager
-def operating(name: str, data: Path | None, config: Path | None, *, changes: bool = False) -> Iterator[tuple[Operator, Settings]]:
+def operating(name: str, data: Path | None, config: Path | None, *, changes: bool = False, file: Path | None = None) -> Iterator[Desk]:
     """The pipeline of this name, to look at or to change."""
-    from headwater.pipeline.operator import Operator
+    from headwater.pipeline.desk import Desk
 
-    with opened(data, config, read_only=not changes) as (log, settings):
-        yield Operator(log, name), settings
-
-
-def defined(operator: Operator, file: Path | None) -> Pipeline:
-    """The definition that an operator's command sends by: the file of the last run, or another one."""
-    from headwater.pipeline.loading import load_pipeline
-
-    run = operator.state().run
-    where = str(file) if file is not None else run.file if run is not None else ""
-    if not where:
-        raise BadInput(f"Where {operator.pipeline} is defined is not known.", hint="Name its file with --file FILE.")
-    found = load_pipeline(where)
-    if found.name != operator.pipeline:
-        raise BadInput(f"{where} defines {found.name}, not {operator.pipeline}.", hint="Name the right file with --file FILE.")
-    return found
+    with opened(data, config, read_only=not changes) as (log, _):
+        yield Desk(log, name, file=file)
 
 
-def because(why: str) -> str:
-    """The reason. Errors: `BadInput` where there is none: a change without a reason helps nobody later."""
-    if not why.strip():
-        raise BadInput("This change needs a reason.", hint='Add --why "...".')
-    return why
+@contextmanager
+def sending(name: str, data: Path | None, config: Path | None, file: Path | None, *, changes: bool = True) -> Iterator[Desk]:
+    """The same, to send to its sinks or to read them: in the folder where it was run, or relative paths would mean other files.
+
+    Errors: `NotFound` where that folder is gone.
+    """
+    with operating(name, data, config, changes=changes, file=file) as desk:
+        folder = desk.folder()
+        if file is None and folder is not None:
+            os.chdir(folder)
+        yield desk
 
 
 def span(text: str) -> tuple[int, int]:

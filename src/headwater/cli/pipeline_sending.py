@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from headwater.cli.options import ConfigFile, DataDir, DryRun, Json
 from headwater.cli.output import Column, count, print_json, print_table
-from headwater.cli.pipeline_looking import moment
-from headwater.cli.pipeline_options import DefinedIn, Name, SinkName, Why, because, defined, operating, span
+from headwater.cli.pipeline_options import DefinedIn, Name, SinkName, Why, operating, sending, span
 from headwater.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from headwater.pipeline.answers import BuriedMessage
 
 
 def step(
@@ -26,21 +27,15 @@ def step(
     json: Json = False,
 ) -> None:
     """Deliver the next message to a sink and wait until it has taken it."""
-    from headwater.pipeline.hands import Hands
-
-    with operating(name, data, config, changes=not dry_run) as (operator, settings):
-        hands = Hands(operator, defined(operator, file), sink, settings)
-        first = operator.sink(sink).position + 1
-        if dry_run:
-            taken, after = 0, first - 1
-        else:
-            taken = hands.step(number, why=why, told=None if json else lambda at: typer.echo(f"{sink} has taken message {at}."))
-            after = operator.sink(sink).position
+    with sending(name, data, config, file, changes=not dry_run) as desk:
+        said = desk.step(
+            sink, number, why=why, dry_run=dry_run, told=None if json else lambda at: typer.echo(f"{sink} has taken message {at}.")
+        )
     if json:
-        print_json({"sink": sink, "taken": taken, "position": after, "dry_run": dry_run})
+        print_json(said)
     elif dry_run:
-        typer.echo(f"Message {first} would be delivered to {sink}.")
-    elif not taken:
+        typer.echo(f"Message {said.position + 1} would be delivered to {sink}.")
+    elif not said.taken:
         typer.echo(f"{sink} has everything.")
 
 
@@ -56,16 +51,13 @@ def replay(
     json: Json = False,
 ) -> None:
     """Send messages to a sink again. Its position does not move."""
-    from headwater.pipeline.hands import Hands
-
     first, last = span(messages)
-    with operating(name, data, config, changes=not dry_run) as (operator, settings):
-        outcome = Hands(operator, defined(operator, file), sink, settings).replay(first, last, why=why, dry_run=dry_run)
-    written = outcome.written if outcome is not None else 0
+    with sending(name, data, config, file, changes=not dry_run) as desk:
+        said = desk.replay(sink, first, last, why=why, dry_run=dry_run)
     if json:
-        print_json({"sink": sink, "first": first, "last": last, "written": written, "dry_run": dry_run})
+        print_json(said)
     else:
-        would = "would be sent again" if dry_run else f"were sent again: {count(written)} written"
+        would = "would be sent again" if dry_run else f"were sent again: {count(said.written)} written"
         typer.echo(f"Messages {first}..{last} {would}.")
 
 
@@ -82,60 +74,58 @@ def dead(
     json: Json = False,
 ) -> None:
     """See to messages that were put aside: list them, look at one, send it again, or let it go."""
-    from headwater.pipeline.hands import Hands
-
     if verb not in ("list", "show", "retry", "drop"):
         raise BadInput(f"dead knows no {verb}.", hint="Use list, show, retry or drop.")
-    with operating(name, data, config, changes=verb in ("retry", "drop") and not dry_run) as (operator, settings):
-        if verb == "list":
-            found = operator.dead(sink)
-            if json:
-                print_json([msgspec.to_builtins(one) for one in found])
-            else:
-                rows = [(one.sink, str(one.offset), moment(one.at), one.error, one.message.partition("\n")[0]) for one in found]
-                print_table([Column("sink"), Column("offset", True), Column("when"), Column("error"), Column("message")], rows)
-            return
-        if message is None:
-            raise BadInput("Which message?", hint=f"List them with `headwater pipeline dead {name} list`.")
-        one = operator.dead_one(message, sink)
-        if verb == "show":
-            shown = next(iter(operator.show(message)), None)
-            _print_dead(msgspec.to_builtins(one), msgspec.to_builtins(shown) if shown is not None else None, json)
-            return
-        if verb == "drop":
-            operator.drop(message, why=because(why), sink=sink, dry_run=dry_run)
-        elif not dry_run:
-            Hands(operator, defined(operator, file), one.sink, settings).retry(one, why=why)
-    done = {"drop": "let go", "retry": "taken"}[verb]
-    if json:
-        print_json({"sink": one.sink, "offset": message, "done": done, "dry_run": dry_run})
-    else:
-        typer.echo(f"Message {message} {'would be' if dry_run else 'is'} {done} ({one.sink}).")
-
-
-def _print_dead(one: dict[str, Any], message: dict[str, Any] | None, json: bool) -> None:
-    if json:
-        print_json({**one, "record": message})
+    if verb == "list":
+        with operating(name, data, config) as desk:
+            found = desk.dead(sink)
+        if json:
+            print_json(found)
+        else:
+            rows = [(one.sink, str(one.offset), one.at or "-", one.error, one.message.splitlines()[0][:100]) for one in found]
+            print_table([Column("sink"), Column("offset", True), Column("when"), Column("error"), Column("message")], rows)
         return
+    if message is None:
+        raise BadInput("Which message?", hint=f"List them with `headwater pipeline dead {name} list`.")
+    if verb == "show":
+        with operating(name, data, config) as desk:
+            one = desk.dead_one(message, sink)
+        print_json(one) if json else _print_dead(one)
+        return
+    if verb == "drop":
+        with operating(name, data, config, changes=not dry_run) as desk:
+            said = desk.drop(message, sink=sink, why=why, dry_run=dry_run)
+    else:
+        with sending(name, data, config, file, changes=not dry_run) as desk:
+            said = desk.retry(message, sink=sink, why=why, dry_run=dry_run)
+    if json:
+        print_json(said)
+    else:
+        typer.echo(f"Message {message} {'would be' if dry_run else 'is'} {said.done} ({said.sink}).")
+
+
+def _print_dead(one: BuriedMessage) -> None:
+    from headwater.cli.output import visible
     from headwater.pipeline import values
 
-    typer.echo(f"message {one['offset']} for {one['sink']}, put aside {moment(one['at'])} after {one['tries']} tries")
-    typer.echo(f"  {one['error']}: {one['message']}")
-    if message is not None:
-        typer.echo(f"  {message['namespace']} {message['op']} {values.encode(message['data']).decode()}")
-    for line in one["trace"].splitlines():
+    typer.echo(f"message {one.offset} for {one.sink}, put aside {one.at or '-'} after {one.tries} tries")
+    typer.echo(f"  {one.error}: {visible(one.message)}")
+    if one.record is not None:
+        data = one.record.data
+        text = data if isinstance(data, str) else values.encode(data).decode()
+        typer.echo(f"  {visible(one.record.namespace)} {one.record.op} {visible(text)}")
+    for line in one.trace.splitlines():
         typer.echo(f"  {line}")
 
 
 def verify(name: Name, sink: SinkName, file: DefinedIn = None, data: DataDir = None, config: ConfigFile = None, json: Json = False) -> None:
     """Compare what a sink holds with what the log says that it should hold."""
     from headwater.core.errors import Differs
-    from headwater.pipeline.verification import verify as compare
 
-    with operating(name, data, config) as (operator, _):
-        found = compare(operator, defined(operator, file), sink)
+    with sending(name, data, config, file, changes=False) as desk:
+        found = desk.verify(sink)
     if json:
-        print_json(msgspec.to_builtins(found))
+        print_json(found)
     else:
         typer.echo(f"{sink} up to {found.position}: {count(found.expected)} documents expected, {count(found.found)} found.")
     if not found.equal:
