@@ -19,6 +19,7 @@ from headwater.core.errors import (
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Slice
 from headwater.pipeline.adaptors.postgres_adaptor import postgres
+from headwater.pipeline.adaptors.postgres_link import connect
 from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
 
@@ -186,6 +187,14 @@ def test_check_says_what_is_there(ground: Ground) -> None:
     assert ground.all("SELECT to_regclass('headwater_committed')") == [(None,)]
     with pytest.raises(NotFound):
         ground.source().check("source", ground.chosen("none"))
+
+
+def test_options_in_the_uri_are_kept_and_ours_hold(ground: Ground) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, at timestamptz)", "INSERT INTO t VALUES (1, '2020-01-01 00:00:00+00')")
+    uri = f"{ground.uri}?application_name=mine&options=-c%20timezone%3DAsia/Tokyo%20-c%20work_mem%3D5MB"
+    assert copied(postgres(uri), ground.chosen()) == [{"id": 1, "at": {"$date": "2020-01-01T00:00:00.000Z"}}]
+    with connect(uri) as link:
+        assert link.execute("SELECT current_setting('work_mem'), current_setting('application_name')").fetchone() == ("5MB", "mine")
 
 
 def test_errors_never_show_the_password(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,6 +152,21 @@ def test_what_does_not_fit_is_refused_with_the_reason(ground: Ground, data: dict
     assert ground.all("SELECT id FROM t") == [(5,)]
 
 
+def test_a_constraint_that_is_checked_at_the_commit_refuses_the_batch_and_then_the_message(ground: Ground) -> None:
+    ground.run("CREATE TABLE parent (id int PRIMARY KEY)", "INSERT INTO parent VALUES (1)")
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, p int REFERENCES parent DEFERRABLE INITIALLY DEFERRED)")
+    sink = ground.sink()
+    rows = [insert(0, id=1, p=1), insert(1, id=2, p=9)]
+    with pytest.raises(Rejected, match="commit") as refused:
+        write(sink, rows)
+    assert (refused.value.offset, refused.value.before_taken) == (-1, False)
+    write(sink, rows[:1])
+    with pytest.raises(Rejected) as refused:
+        write(sink, rows[1:], 1)
+    assert refused.value.offset == 1
+    assert ground.all("SELECT id FROM t") == [(1,)]
+
+
 def test_a_connection_killed_in_the_middle_of_a_write_leaves_nothing_half_done(ground: Ground) -> None:
     ground.run("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE waits (id int PRIMARY KEY)", "INSERT INTO waits VALUES (1)")
     ground.run(

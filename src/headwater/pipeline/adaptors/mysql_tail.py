@@ -93,6 +93,8 @@ class _Reading:
         ends = time.monotonic() + 2 * HEARTBEAT
         while size < PIECE_BYTES and len(out) < PIECE_MESSAGES:
             event = self._stream.fetchone()
+            if event is None:  # the server has ended the stream, as it does when it stops
+                raise Unreachable(f"MySQL at {self._where} has ended the stream of changes.", hint="See whether it runs, then start again.")
             size += event.event_size
             if type(event).__name__ == "HeartbeatLogEvent":
                 break

@@ -54,8 +54,17 @@ def connect(uri: str, **more: Any) -> Connection:
     psycopg = library()
     where = place(uri)
     try:
-        options = {"connect_timeout": 10, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
-        link: Connection = psycopg.connect(uri, autocommit=True, options=_SESSION, application_name="headwater", **{**options, **more})
+        given = psycopg.conninfo.conninfo_to_dict(uri)
+        usual = {
+            "connect_timeout": 10,
+            "keepalives_idle": 30,
+            "keepalives_interval": 10,
+            "keepalives_count": 3,
+            "application_name": "headwater",
+        }
+        own = {name: value for name, value in usual.items() if name not in given}
+        session = f"{given.get('options', '')} {_SESSION}"  # ours last, so that they hold
+        link: Connection = psycopg.connect(uri, autocommit=True, **{**own, "options": session, **more})
     except psycopg.Error as error:
         raise meaning(error, where) from None  # the cause could hold the URI
     return link

@@ -63,6 +63,9 @@ class PostgresWriter(SinkWriter):
             except psycopg.Error as error:
                 if deadline.passed:
                     raise deadline.error() from error
+                if about_data(error):  # seen at the commit only, as by a deferred constraint: which message it is, one by one tells
+                    offset = batch.messages[0].offset if len(batch.messages) == 1 else -1
+                    raise Rejected(f"The batch is refused at its commit: {' '.join(str(error).split())}", offset=offset) from error
                 raise meaning(error, self._where) from error
 
     def close(self) -> None:
