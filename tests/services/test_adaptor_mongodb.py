@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import bson
@@ -68,7 +69,8 @@ def numbered(count: int, *, start: int = 0) -> list[Message]:
 
 
 def held(adaptor: MongoDB, namespace: str = "orders") -> dict[Any, Any]:
-    return {row["_id"] if isinstance(row["_id"], int | str) else str(row["_id"]): row.get("n") for row in adaptor.rows(namespace)}
+    with adaptor.connect() as link:
+        return {one["_id"]: one.get("n") for one in link.database[namespace].find()}
 
 
 def documents(adaptor: MongoDB, plan: CopyPlan) -> list[dict[str, Any]]:
@@ -246,6 +248,23 @@ def test_ids_of_several_fields_are_an_object(adaptor: MongoDB, database: Databas
     composed.op = Op.DELETE
     write(adaptor, composed)
     assert list(database.orders.find()) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "ids"),
+    [
+        (
+            {"_id": {"$oid": "0123456789abcdef01234567"}, "at": {"$date": "2020-01-01T00:00:00.123456Z"}, "n": {"$numberLong": "5"}},
+            ("_id",),
+        ),
+        ({"_id": 5, "n": 5, "price": Decimal("1.10"), "none": None}, ("_id",)),
+        ({"id": 7, "deep": [{"a": {"$uuid": "00010203-0405-0607-0809-0a0b0c0d0e0f"}}]}, ("id",)),
+        ({"shop": "x", "nr": {"$numberLong": "3"}, "n": 1.5}, ("shop", "nr")),
+    ],
+)
+def test_what_is_stored_is_what_is_read_back(adaptor: MongoDB, data: dict[str, Any], ids: tuple[str, ...]) -> None:
+    write(adaptor, Message("orders", data, offset=0, id_fields=ids))
+    assert list(adaptor.rows("orders")) == [adaptor.stored(data)]
 
 
 def test_nobody_at_the_address() -> None:

@@ -151,7 +151,10 @@ def test_without_versions_the_last_one_sent_holds(adaptor: OpenSearch) -> None:
 
 def test_documents_keep_their_id_fields_where_the_id_is_another_than__id(adaptor: OpenSearch) -> None:
     write(adaptor, Message("orders", {"shop": "x", "nr": 1, "n": 5}, offset=0, id_fields=("shop", "nr")))
-    assert held(adaptor) == {'["x",1]': {"shop": "x", "nr": 1, "n": 5}}
+    assert list(adaptor.rows("orders")) == [{"shop": "x", "nr": 1, "n": 5}]
+    with adaptor.connect() as client:
+        found = client.get(f"/{adaptor.index_for('orders')}/_search")["hits"]["hits"]
+    assert [one["_id"] for one in found] == ['["x",1]']
 
 
 def test_a_closed_index_is_told_at_the_message_that_meets_it(adaptor: OpenSearch) -> None:
@@ -207,6 +210,20 @@ def test_nobody_at_the_address() -> None:
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1 cannot be reached") as told:
         opensearch_at("http://user:secret@127.0.0.1:1").writer(part())
     assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "ids"),
+    [
+        ({"_id": {"$oid": "0123456789abcdef01234567"}, "at": {"$date": "2020-01-01T00:00:00Z"}, "n": {"$numberLong": "5"}}, ("_id",)),
+        ({"_id": 5, "n": 5, "price": Decimal("1.10"), "none": None}, ("_id",)),
+        ({"id": 7, "deep": [{"a": {"$binary": {"base64": "eA==", "subType": "00"}}}]}, ("id",)),
+        ({"shop": "x", "nr": {"$numberLong": "3"}, "n": 1.5}, ("shop", "nr")),
+    ],
+)
+def test_what_is_stored_is_what_is_read_back(adaptor: OpenSearch, data: dict[str, Any], ids: tuple[str, ...]) -> None:
+    write(adaptor, Message("orders", data, offset=0, id_fields=ids))
+    assert list(adaptor.rows("orders")) == [adaptor.stored(data)]
 
 
 # -- the source ---------------------------------------------------------------------------------------------

@@ -104,14 +104,19 @@ class MongoDB(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
             link.close()
             raise
 
+    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        from headwater.pipeline.adaptors.mongodb_types import as_read, row
+
+        return row(as_read(data))
+
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
-        """The collection's documents, as extended JSON, in the order of their ids."""
+        """The collection's documents, as extended JSON: without `_id` where it is made of other fields of theirs."""
         with self.connect() as link:
-            from headwater.pipeline.adaptors.mongodb_types import to_json
+            from headwater.pipeline.adaptors.mongodb_types import row, to_json
 
             with link.asking():
                 for document in link.database[namespace].find().sort("_id", 1):
-                    yield to_json(document)
+                    yield row(to_json(document))
 
 
 @strict

@@ -32,7 +32,7 @@ class Link:
             from pymongo.uri_parser import parse_uri
         except ImportError:
             raise BadConfig("The client for MongoDB is not installed.", hint='Run `pip install "headwater[mongodb]"`.') from None
-        from bson.codec_options import CodecOptions, DatetimeConversion
+        from headwater.pipeline.adaptors.mongodb_types import CODEC
 
         shown = shown or "The address"
         try:
@@ -43,14 +43,12 @@ class Link:
             raise BadConfig(f"{shown} names no database.", hint="Give mongodb://host:27017/DATABASE.")
         self.where = f"{','.join(f'{host}:{port}' for host, port in parts['nodelist'])}/{parts['database']}"
         options: dict[str, Any] = {} if GONE in {name.lower() for name in parts["options"]} else {"serverSelectionTimeoutMS": SELECTION}
-        # Whatever is stored comes back: dates out of Python's range too, and times with their zone.
-        codec = CodecOptions[dict[str, Any]](tz_aware=True, datetime_conversion=DatetimeConversion.DATETIME_AUTO)
         try:
             self._client: MongoClient[Document] = MongoClient(uri, appname="headwater", **options)
         except (ConfigurationError, ValueError) as error:
             raise BadConfig(f"{shown} cannot be used: {error}.", hint="Correct its options.") from None
-        self.database: Database[Document] = self._client.get_database(parts["database"], codec_options=codec)
-        self.oplog: Collection[Document] = self._client.get_database("local", codec_options=codec)["oplog.rs"]
+        self.database: Database[Document] = self._client.get_database(parts["database"], codec_options=CODEC)
+        self.oplog: Collection[Document] = self._client.get_database("local", codec_options=CODEC)["oplog.rs"]
 
     def __enter__(self) -> Self:
         return self

@@ -16,12 +16,15 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from bson import Binary, Code, DatetimeMS, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
+from bson import Binary, Code, DatetimeMS, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp, decode, encode
+from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.errors import BSONError
 
 from headwater.core.errors import BadInput
 from headwater.pipeline import values
 
+# Whatever is stored comes back: dates out of Python's range too, and times with their zone.
+CODEC: CodecOptions[dict[str, Any]] = CodecOptions(tz_aware=True, datetime_conversion=DatetimeConversion.DATETIME_AUTO)
 INT32 = range(-(1 << 31), 1 << 31)
 INT64 = range(-(1 << 63), 1 << 63)
 FLAGS = {"i": 2, "l": 4, "m": 8, "s": 16, "u": 32, "x": 64}
@@ -61,6 +64,20 @@ def from_json(value: Any) -> Any:
     if isinstance(value, datetime | date | bytes | bytearray | UUID):  # what a transform of the user's may have left
         return from_json(values.extended(value))
     raise BadInput(f"A value of type {kind.__name__} cannot be written as BSON.", hint="Turn it into text, a number, a list or an object.")
+
+
+def as_read(data: dict[str, Any]) -> dict[str, Any]:
+    """A document as it would be read back after it was written: dates to the millisecond, numbers in the type that they were given."""
+    found: dict[str, Any] = to_json(decode(encode({name: from_json(value) for name, value in data.items()}), CODEC))
+    return found
+
+
+def row(document: dict[str, Any]) -> dict[str, Any]:
+    """A document without an `_id` that is made of its other fields, as those are that come from a table."""
+    identity = document.get("_id")
+    others = {name: value for name, value in document.items() if name != "_id"}
+    parts = isinstance(identity, dict) and identity and all(name in others and others[name] == one for name, one in identity.items())
+    return others if parts or identity in others.values() else document
 
 
 def is_type(value: Mapping[str, Any]) -> bool:

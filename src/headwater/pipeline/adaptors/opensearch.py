@@ -102,12 +102,20 @@ class OpenSearch(CanCopy, CanWrite, frozen=True, kw_only=True):
             raise
         return OpenSearchWriter(self, part, client)
 
+    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        from headwater.pipeline.adaptors.opensearch_sink import id_text, plain, row
+
+        found = {name: value for name, value in data.items() if name != "_id"}
+        return row(id_text(data["_id"]), plain(found)) if data.get("_id") is not None else dict(plain(found))
+
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
-        """The documents of the namespace's index, as they were written: with `_id` as text, in no order."""
+        """The documents of the namespace's index, in no order: with `_id` as text, unless their other fields hold it."""
+        from headwater.pipeline.adaptors.opensearch_sink import row
         from headwater.pipeline.adaptors.opensearch_source import everything
 
         with self.connect() as client:
-            yield from everything(client, self.index_for(namespace), size=self.batch, keep=self.keep)
+            for found in everything(client, self.index_for(namespace), size=self.batch, keep=self.keep):
+                yield row(found.pop("_id"), found)
 
 
 def index_name(wanted: str) -> str:

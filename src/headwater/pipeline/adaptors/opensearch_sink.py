@@ -6,6 +6,7 @@ import base64
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
@@ -175,6 +176,18 @@ def id_text(value: Any) -> str:
     if isinstance(found, str | UUID):
         return str(found)
     return values.canonical(value if isinstance(found, bytes | datetime) else values.extended(found)).decode()
+
+
+def row(identity: str, document: dict[str, Any]) -> dict[str, Any]:
+    """A document with its id; without it where the id is made of fields that the document has, which a table's documents are."""
+    texts = {id_text(value) for value in document.values() if not isinstance(value, dict | list)}
+    if identity in texts:
+        return document
+    if identity.startswith("["):
+        with suppress(BadInput):
+            if all(id_text(one) in texts for one in values.decode_any(identity)):
+                return document
+    return {"_id": identity} | document
 
 
 def plain(value: Any) -> Any:
