@@ -20,6 +20,7 @@ from bench.case import Benchmark, Skipped
 from bench.checks import check
 from bench.compactions import compaction
 from bench.kafka import kafka
+from bench.pipelines import pipelines
 from bench.place import Place
 from bench.processes import processes
 from bench.reopening import reopen
@@ -41,6 +42,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "compaction": compaction,
     "kafka": kafka,
     "spark": spark,
+    "pipelines": pipelines,
 }
 
 

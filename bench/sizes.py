@@ -21,6 +21,8 @@ class Sizes:
     load: int  # records that a process appends before it is killed
     kafka: int  # records per round
     spark: int  # records that Spark reads
+    documents: int  # that a pipeline copies
+    steps: int  # messages that go one at a time
 
     @property
     def few(self) -> int:
@@ -41,6 +43,8 @@ FULL = Sizes(
     load=500_000,
     kafka=50_000,
     spark=2_000_000,
+    documents=1_000_000,
+    steps=2_000,
 )
 QUICK = Sizes(
     name="quick",
@@ -55,6 +59,8 @@ QUICK = Sizes(
     load=100_000,
     kafka=10_000,
     spark=500_000,
+    documents=200_000,
+    steps=500,
 )
 TINY = Sizes(
     name="tiny",
@@ -69,4 +75,6 @@ TINY = Sizes(
     load=2_000,
     kafka=200,
     spark=1_000,
+    documents=300,
+    steps=5,
 )

@@ -169,6 +169,10 @@ class Found:
         work, part = self._work, self._part
         out: list[Message] = []
         for chunk in self._chunks:
+            plain = None if leave_out or part.buckets > 1 else self._plain(chunk)
+            if plain is not None:
+                out += plain
+                continue
             headers = chunk.column("headers").to_pylist() if chunk.column("headers").null_count < len(chunk) else None
             rows = zip(
                 chunk.column("offset").to_pylist(),
@@ -201,6 +205,28 @@ class Found:
                     except BadInput as error:
                         raise Rejected(error.message, offset=offset, hint="Correct it with `headwater pipeline edit`.") from error
                 out.append(Message(namespace, data, _OPS[op], timestamp, _MODES[mode], offset, ids))
+        return out
+
+    def _plain(self, chunk: pa.RecordBatch) -> list[Message] | None:
+        """The messages of a chunk in which nothing has to be looked at one by one; else None."""
+        offsets = chunk.column("offset")
+        first, last = offsets[0].as_py(), offsets[-1].as_py()
+        names = _distinct(chunk.column("key"))
+        ordinary = len(names) == 1 and names[0] is not None and not pc.max(chunk.column("op")).as_py()
+        if not ordinary or self._poisoned(chunk) or any(first <= offset <= last for offset in self._work.edits):
+            return None
+        modes = pc.min_max(chunk.column("mode")).as_py()
+        if modes["min"] != modes["max"] or not self._chosen(names[0]):
+            return None if modes["min"] != modes["max"] else []
+        namespace = (names[0] or b"").decode()
+        ids, mode, op, decode = self._work.ids.get(namespace, ("_id",)), _MODES[modes["min"]], Op.INSERT, values.decode
+        rows = zip(chunk.column("value").to_pylist(), chunk.column("timestamp").to_pylist(), offsets.to_pylist(), strict=True)
+        out: list[Message] = []
+        try:
+            for value, timestamp, offset in rows:
+                out.append(Message(namespace, decode(value), op, timestamp, mode, offset, ids))
+        except BadInput as error:
+            raise Rejected(error.message, offset=offset, hint="Correct it with `headwater pipeline edit`.") from error
         return out
 
     def last(self) -> dict[str, int]:

@@ -24,7 +24,7 @@ class Op(IntEnum):
     SKIP = 5  # what a transform sets to drop a message
 
 
-class Message(msgspec.Struct):
+class Message(msgspec.Struct, gc=False):
     """One message, a copy of the receiver's own: changing it changes nothing that another sink sees.
 
     `data` holds JSON values. Integers are exact, decimals that a float would change are `Decimal`, and types that JSON lacks are

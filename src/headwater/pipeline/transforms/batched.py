@@ -42,7 +42,7 @@ def by_namespace(
         if transform.keeps_id:
             for before, after in zip(messages, made, strict=True):
                 if after is not None:
-                    check_id(transform.name, before, after)
+                    check_id(transform.name, before.id, after)
         return made
 
     return apply

@@ -24,11 +24,11 @@ def same_id(before: Any, after: Any) -> bool:
     return before is after or (type(before) is type(after) and before == after and canonical(before) == canonical(after))
 
 
-def check_id(name: str, before: Message, after: Message) -> None:
+def check_id(name: str, before: Any, after: Message) -> None:
     """Errors: `Rejected` when a transform that has promised to keep ids has changed one."""
-    if not same_id(before.id, after.id):
+    if not same_id(before, after.id):
         raise Rejected(
-            f"Transform {name} says keeps_id=True, and changed the id {before.id!r} to {after.id!r}.",
-            offset=before.offset,
+            f"Transform {name} says keeps_id=True, and changed the id {before!r} to {after.id!r}.",
+            offset=after.offset,
             hint="Leave keeps_id out, or the fields that documents are told apart by as they are.",
         )

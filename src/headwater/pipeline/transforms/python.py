@@ -30,42 +30,42 @@ class Python(Transform):
         function, keeps_id, name = self.function, self.keeps_id, self.name
 
         def call(message: Message) -> Message | None:
-            given = changed(message, data=to_builtins(message.data, builtin_types=(Decimal,)))  # people change what they are given: a copy
-            result = function(given)
+            offset, mode, timestamp, fields = message.offset, message.mode, message.timestamp, message.id_fields
+            before = _kept(message.id) if keeps_id else None
+            result = function(message)  # a copy of this sink's own, decoded for it: people may change what they are given
             if result is None:
                 return None
             if isinstance(result, Message):
-                made = _checked(result, message)
+                made = _checked(result, fields)
             elif isinstance(result, Mapping):
-                made = changed(given, data=extended(result))
+                made = changed(message, data=extended(result))
             else:
                 raise BadInput(f"It returned {type(result).__name__}, not a message, an object or None.")
+            made.offset, made.mode, made.timestamp = offset, mode, made.timestamp or timestamp  # its place in the log stays
             if keeps_id:
-                check_id(name, message, made)
+                check_id(name, before, made)
             return made
 
         return one_by_one(self, call)
 
 
-def _checked(result: Message, message: Message) -> Message:
-    """The message that a function gave, fit for sinks. What a new message leaves out is as in the original; its place in the log always."""
+def _kept(id: Any) -> Any:
+    """An id that stays what it is while a function changes the message."""
+    return id if type(id) in (int, str) else to_builtins(id, builtin_types=(Decimal,))
+
+
+def _checked(result: Message, fields: tuple[str, ...]) -> Message:
+    """The message that a function gave, fit for sinks. What a new message leaves out is as in the original."""
     if type(result.data) is not dict and not isinstance(result.data, Mapping):
         raise BadInput(f"The message's data is {type(result.data).__name__}, not an object.")
     if not isinstance(result.namespace, str) or not result.namespace:
         raise BadInput(f"The message's namespace is {result.namespace!r}, not a text.")
     if not isinstance(result.op, Op):
         raise BadInput(f"The message's op is {result.op!r}, not one of Op.")
-    fields = result.id_fields
-    if fields == DEFAULT_ID and all(name in result.data for name in message.id_fields):
-        fields = message.id_fields
-    return changed(
-        result,
-        data=extended(result.data),
-        timestamp=result.timestamp or message.timestamp,
-        mode=message.mode,
-        offset=message.offset,
-        id_fields=fields,
-    )
+    result.data = extended(result.data)
+    if result.id_fields == DEFAULT_ID and result.id_fields is not fields and all(name in result.data for name in fields):
+        result.id_fields = fields
+    return result
 
 
 @strict

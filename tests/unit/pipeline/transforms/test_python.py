@@ -24,11 +24,9 @@ GIVEN = Message("shop", {"_id": 1, "n": 5, "deep": {"list": [1]}}, Op.UPDATE, 99
 
 
 def applied(fn: Any, message: Message = GIVEN, **options: Any) -> Message | None:
-    """What the function makes of a message, which must stay as it was, having travelled as Spark sends it."""
-    before = deepcopy(message)
+    """What the function makes of a copy of a message, having travelled as Spark sends it."""
     transform = pickle.loads(cloudpickle.dumps(python(fn, **options)))
-    [made] = chain([transform])([message])
-    assert message == before
+    [made] = chain([transform])([deepcopy(message)])
     return made
 
 
