@@ -34,7 +34,7 @@ HeadwaterError
  ├ Denied         401  exit 5    the token is missing or unknown
  │  └ Forbidden   403           it is known, and may not do this
  ├ Differs             exit 8    two things that must be equal are not
- ├ Stopped             exit 9    a record that cannot be taken stops its part
+ ├ Stopped        422  exit 9    a record that cannot be taken stops its part
  └ TaskFailed     500  exit 1    code that ran inside a Spark task raised
 
 Each error carries `code` (the same word in HTTP problems and in `--json`), `status`, `exit_code`, and `hint`: the next thing to type.
@@ -259,6 +259,7 @@ class Differs(HeadwaterError):
 class Stopped(HeadwaterError):
     """A record that cannot be taken has stopped its part; the message names it."""
 
+    status = 422
     exit_code = 9
 
 

@@ -16,6 +16,7 @@ from headwater.core.errors import BadBounds, BadInput, NotFound
 from headwater.core.settings import Settings, Spark
 from headwater.log import Log
 from headwater.pipeline import answers, values
+from headwater.pipeline.control import Control
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.operator import Operator, Shown, Where, pipelines
 from headwater.pipeline.state import State
@@ -66,8 +67,18 @@ class Desk:
     Errors: those of `Operator` and `Hands`, and `BadInput` for a change that lacks its reason.
     """
 
-    def __init__(self, log: Log, pipeline: str, *, who: str = "", clock: Clock | None = None, file: Path | None = None) -> None:
-        self.operator = Operator(log, pipeline, clock=clock, who=who)
+    def __init__(
+        self,
+        log: Log,
+        pipeline: str,
+        *,
+        who: str = "",
+        clock: Clock | None = None,
+        file: Path | None = None,
+        control: Control | None = None,
+    ) -> None:
+        """`file`: where it is defined, when that is not the file of its last run. `control`: its state, when somebody keeps it."""
+        self.operator = Operator(log, pipeline, clock=clock, who=who, control=control)
         self._clock, self._file = clock, file
 
     # -- looking --------------------------------------------------------------------------------------------

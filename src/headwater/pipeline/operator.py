@@ -74,12 +74,12 @@ class Operator:
     Errors: `UnknownPipeline`, `UnknownSink`, `BadBounds` for an offset that is not in the log.
     """
 
-    def __init__(self, log: Log, pipeline: str, *, clock: Clock | None = None, who: str = "") -> None:
+    def __init__(self, log: Log, pipeline: str, *, clock: Clock | None = None, who: str = "", control: Control | None = None) -> None:
         self.log, self.pipeline = log, pipeline
         self.topic = log_topic(pipeline)
         self._clock = clock or SystemClock()
         self._who = who or who_am_i()
-        self.control = Control(log, pipeline, self._clock)
+        self.control = control or Control(log, pipeline, self._clock)
 
     # -- looking --------------------------------------------------------------------------------------------
 
