@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,12 +10,13 @@ import httpx2
 import pytest
 
 from headwater.server.operation import Operation
-from headwater.server.routes import health, log_table
+from headwater.server.routes import health, log_table, pipelines_table
 from headwater.server.spawned import SpawnedServer
 
 EVENTS = {"Accept": "text/event-stream"}
 LINES = {"Content-Type": "application/x-ndjson"}
-EVERY: list[Operation] = [*health.TABLE, *log_table.TABLE]
+BODIES = {"pipeline_ack": b'{"offset": 0}', "pipeline_replay": b'{"first": 0, "last": 0}'}
+EVERY: list[Operation] = [*health.TABLE, *log_table.TABLE, *pipelines_table.TABLE]
 
 
 @pytest.fixture(scope="module")
@@ -216,15 +218,16 @@ def test_the_description_names_every_operation_and_no_other(http: httpx2.Client)
 
 @pytest.mark.parametrize("operation", EVERY, ids=lambda operation: f"{operation.method} {operation.path}")
 def test_every_described_operation_exists(http: httpx2.Client, operation: Operation) -> None:
-    path = operation.path.replace("{topic}", "none").replace("{partition}", "0")
+    path = re.sub(r"{(topic|name|sink)}", "none", operation.path).replace("{partition}", "0").replace("{offset}", "0")
     query = {param.name: "0" for param in operation.query if param.required}
     allowed = http.options(path).headers["allow"].split(", ")
     assert operation.method in allowed
     if operation.method == "PUT":
         return  # it would create what it names
-    status = http.request(operation.method, path, params=query, content=b'{"value": 1}' if operation.body else None).status_code
+    body = BODIES.get(operation.name, b"{}" if operation.path.startswith("/pipelines") else b'{"value": 1}')
+    status = http.request(operation.method, path, params=query, content=body if operation.body else None).status_code
     assert status in operation.answers or status == 404
-    assert (status == 404) == ("{topic}" in operation.path)
+    assert (status == 404) == ("{topic}" in operation.path or "{name}" in operation.path)
 
 
 TYPES = {"object": dict, "array": list, "string": str, "integer": int, "null": type(None)}
@@ -242,7 +245,7 @@ KNOWN = {
     "minimum",
     "maximum",
 }
-WORDS = {"description", "format", "default", "pattern", "contentEncoding", "minItems"}
+WORDS = {"description", "format", "default", "pattern", "contentEncoding", "minItems", "maxItems"}
 
 
 def conforms(value: Any, schema: dict[str, Any], document: dict[str, Any]) -> None:

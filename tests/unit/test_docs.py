@@ -14,7 +14,7 @@ from headwater.cli.app import app
 from headwater.core import errors
 from headwater.core.config import NOT_SETTINGS, load
 from headwater.core.errors import HeadwaterError
-from headwater.core.metrics import Metrics
+from headwater.core.metrics import Metrics, SinkReading
 from headwater.core.settings import every_setting
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -167,6 +167,7 @@ def test_every_metric_is_documented_with_type_and_labels() -> None:
     partition.appended(1, 0.1, 1)
     partition.synced(0.1)
     metrics.http.answered("/", "GET", 200, 0.1)
+    metrics.pipeline.read = lambda: [SinkReading("shop", "report", 13, 7, True, 14)]
     real = {}
     for family in metrics.registry.collect():
         if family.name.startswith("headwater_"):

@@ -88,6 +88,9 @@ class _Part:
             raise AttributeError(name)
         return _wrapped(getattr(self._part, name), self._loop)
 
+    def __getitem__(self, name: str) -> Any:
+        return _wrapped(self._part[name], self._loop)
+
     def __dir__(self) -> list[str]:
         return [name for name in dir(self._part) if not name.startswith("_")]
 

@@ -14,6 +14,7 @@ from headwater.core.errors import Closed
 
 if TYPE_CHECKING:
     from headwater.client.log import AsyncLog
+    from headwater.client.pipelines import Pipelines
 
 
 def open(
@@ -30,7 +31,7 @@ def open(
 
 
 class Headwater:
-    """Everything that headwater keeps, through one door: `.log`."""
+    """Everything that headwater keeps, through one door: `.log`, `.pipelines`."""
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class Headwater:
         self._where, self._config, self._token = where, config, token
         self._clock: Clock = clock or SystemClock()
         self._log: AsyncLog | None = None
+        self._pipelines: Pipelines | None = None
         self.address: str | None = None
         """The server's address; None when the directory is open in this process."""
 
@@ -52,6 +54,24 @@ class Headwater:
         if self._log is None:
             raise Closed("This headwater is not open.", hint="Use it inside `async with headwater.open(...) as hw:`.")
         return self._log
+
+    @property
+    def pipelines(self) -> Pipelines:
+        """The pipelines that have run on the log. Errors: `Closed` outside of `async with`."""
+        log = self.log
+        if self._pipelines is None:
+            from headwater.client.local import LocalLog
+            from headwater.client.pipelines import Pipelines
+            from headwater.client.pipelines_local import LocalPipelines
+            from headwater.client.pipelines_remote import RemotePipelines
+            from headwater.client.remote import RemoteLog
+
+            if isinstance(log, LocalLog):
+                self._pipelines = Pipelines(LocalPipelines(log, clock=self._clock))
+            else:
+                assert isinstance(log, RemoteLog)
+                self._pipelines = Pipelines(RemotePipelines(log))
+        return self._pipelines
 
     async def __aenter__(self) -> Self:
         if self._log is None:
@@ -63,7 +83,7 @@ class Headwater:
 
     async def aclose(self) -> None:
         """End what is under way, then let go. Closing twice is no error; use after it is `Closed`."""
-        log, self._log = self._log, None
+        log, self._log, self._pipelines = self._log, None, None
         if log is not None:
             await log.aclose()
 

@@ -162,6 +162,15 @@ class LocalLog(AsyncLog):
 
     # -- where it runs ----------------------------------------------------------------------------------------
 
+    @property
+    def now(self) -> Log | None:
+        """The log as it is open at this moment; None before and after."""
+        return None if self._closed else self._log
+
+    async def work(self, call: Callable[[Log], T]) -> T:
+        """Do something with the log itself that may take long, in a thread."""
+        return await self._thread(call)
+
     async def _thread(self, call: Callable[[Log], T]) -> T:
         return await asyncio.to_thread(call, await self._opened())
 

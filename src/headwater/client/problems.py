@@ -41,6 +41,11 @@ def error_of(status: int, body: bytes) -> HeadwaterError:
     return kind(problem.detail, hint=problem.hint)
 
 
+def error_named(code: str) -> type[HeadwaterError]:
+    """The error of this code."""
+    return _by_code().get(code, HeadwaterError)
+
+
 def _title(error: HeadwaterError) -> str:
     words = error.code.replace("-", " ")
     return words[:1].upper() + words[1:]

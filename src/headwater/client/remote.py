@@ -76,7 +76,7 @@ class RemoteLog(AsyncLog):
     async def read(self, topic: str, partition: int, start: int, *, limit: int = 1000) -> list[Record]:
         check_read(start, limit)
         query = {"from": start, "limit": min(limit, _LIMIT), "decode": "binary"}
-        page = _page.decode(await self._ask("GET", f"{_place(topic, partition)}/records", params=query))
+        page = _page.decode(await self.ask("GET", f"{_place(topic, partition)}/records", params=query))
         return [read_shown(bytes(item)) for item in page.items]
 
     async def tail(self, topic: str, partition: int, start: int | None = None) -> AsyncIterator[Record]:
@@ -131,10 +131,11 @@ class RemoteLog(AsyncLog):
     # -- one request ------------------------------------------------------------------------------------------
 
     async def _json(self, method: str, path: str, **parts: Any) -> Any:
-        body = await self._ask(method, path, **parts)
+        body = await self.ask(method, path, **parts)
         return msgspec.json.decode(body) if body else None
 
-    async def _ask(self, method: str, path: str, **parts: Any) -> bytes:
+    async def ask(self, method: str, path: str, **parts: Any) -> bytes:
+        """The body of an answer. Errors: the server's, `Unreachable`, `Timeout`, and `OutcomeUnknown` for a lost answer to a change."""
         try:
             response = await self._client().request(method, path, **parts)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:

@@ -11,7 +11,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import metadata
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -196,6 +196,40 @@ class SparkMetrics:
         yield _histogram("headwater_spark_round_seconds", "One round of ranges on Spark.", [], [((), self._rounds)], lambda h: h)
 
 
+class SinkReading(NamedTuple):
+    """How far a sink of a pipeline is. `records` only the process that runs the pipeline knows."""
+
+    pipeline: str
+    sink: str
+    offset: int
+    lag: int
+    stopped: bool
+    records: int | None = None
+
+
+class PipelineMetrics:
+    """Where the sinks of pipelines are, read when somebody asks: `read` is set by whoever knows."""
+
+    def __init__(self) -> None:
+        self.read: Callable[[], Iterable[SinkReading]] = tuple
+
+    def families(self) -> Iterator[Metric]:
+        readings = list(self.read())
+        labels = ["pipeline", "sink"]
+        offsets = GaugeMetricFamily("headwater_pipeline_sink_offset", "The last message that a sink has taken; -1: none.", labels=labels)
+        lags = GaugeMetricFamily("headwater_pipeline_sink_lag_records", "Messages of the log that a sink has not taken.", labels=labels)
+        stopped = GaugeMetricFamily("headwater_pipeline_stopped", "1 while a sink stands at a message that it refused.", labels=labels)
+        records = CounterMetricFamily("headwater_pipeline_records", "Messages that this run has written to a sink.", labels=labels)
+        for one in readings:
+            named = (one.pipeline, one.sink)
+            offsets.add_metric(named, one.offset)
+            lags.add_metric(named, one.lag)
+            stopped.add_metric(named, float(one.stopped))
+            if one.records is not None:
+                records.add_metric(named, one.records)
+        yield from (offsets, lags, stopped, records)
+
+
 class Metrics:
     """All groups, and the registry that shows them. Other parts add a group of their own with `add`."""
 
@@ -203,9 +237,10 @@ class Metrics:
         self.log = LogMetrics()
         self.http = HttpMetrics()
         self.spark = SparkMetrics()
+        self.pipeline = PipelineMetrics()
         self.registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=self.registry)
-        for group in (_Build(), self.log, self.http, self.spark):
+        for group in (_Build(), self.log, self.http, self.spark, self.pipeline):
             self.add(group)
 
     def add(self, group: Described) -> None:

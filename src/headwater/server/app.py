@@ -13,7 +13,7 @@ from headwater.core.errors import BadMethod, Forbidden, HeadwaterError, NotFound
 from headwater.core.ids import Ids
 from headwater.core.metrics import HttpMetrics
 from headwater.server.auth import Guard, Tokens
-from headwater.server.call import Call, ClientGone
+from headwater.server.call import WHO, Call, ClientGone
 from headwater.server.operation import Offer, Role
 from headwater.server.problem import problem_answer
 
@@ -61,6 +61,7 @@ class App:
         try:
             self._guard.check(method, scope["headers"])
             scope[_ROLE] = self._role(scope)
+            scope[WHO] = "http" if self._tokens is None else f"http {scope[_ROLE].name.lower()}"
             await self._router(scope, receive, counted)
         except ClientGone:
             status = 499  # nobody is there to be answered

@@ -14,6 +14,7 @@ from headwater.server.operation import LARGEST
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope
 
+WHO = "headwater.who"
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 
@@ -38,11 +39,18 @@ class Call:
                 return text
         return None
 
+    @property
+    def who(self) -> str:
+        """Who asks, for an audit: tokens have a role and no name."""
+        who: str = self.scope[WHO]
+        return who
+
     def number(self, name: str) -> int:
         """A part of the path that is a number. Errors: `BadInput`."""
         text = self.path[name]
         if not (text.isascii() and text.isdigit() and int(text) <= LARGEST):
-            raise BadInput(f"The {name} is a whole number, not {text!r}.", hint="Partitions count from 0: /log/{topic}/0")
+            hint = "Partitions count from 0: /log/{topic}/0" if name == "partition" else "It counts from 0."
+            raise BadInput(f"The {name} is a whole number, not {text!r}.", hint=hint)
         return int(text)
 
     def accepts(self, kind: str) -> bool:

@@ -19,12 +19,17 @@ _PROBLEMS = {
     410: "The offset was deleted.",
     413: "The body or the record is too large.",
     415: "The type of the body is not read here.",
+    422: "A sink refuses the message; the detail says why.",
     503: "Not now: the hint says what to do before trying again. With code outcome-unknown the write may or may not be there.",
+    504: "A system that was asked did not answer in time.",
     507: "The disk is full: nothing was appended, reading goes on.",
 }
 _PATH = {
     "topic": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,249}$"},
     "partition": {"type": "integer", "minimum": 0},
+    "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"},
+    "sink": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"},
+    "offset": {"type": "integer", "minimum": 0},
 }
 
 
@@ -79,7 +84,7 @@ def _problems(operation: Operation) -> list[int]:
     usual = {400, *operation.problems}
     if operation.role is not Role.NOBODY:
         usual |= {401, 403}
-    if "{topic}" in operation.path:
+    if "{topic}" in operation.path or "{name}" in operation.path:
         usual |= {404, 503}
     if operation.body:
         usual |= {413, 415}

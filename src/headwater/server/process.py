@@ -16,6 +16,7 @@ import uvicorn
 import uvloop
 
 from headwater.client.local import LocalLog, local_log
+from headwater.client.pipelines_local import LocalPipelines
 from headwater.client.presence import Presence
 from headwater.client.wire import show_time
 from headwater.core.clock import Clock
@@ -30,6 +31,7 @@ from headwater.server.listening import listen, url_of
 from headwater.server.openapi import document
 from headwater.server.routes.health import HealthRoutes
 from headwater.server.routes.log import LogRoutes
+from headwater.server.routes.pipelines import PipelineRoutes
 
 _CLOSING = 2.0  # seconds of the grace that are kept for closing the log
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -97,10 +99,12 @@ class Server:
     def _app(self, log: LocalLog, metrics: Metrics, stop: asyncio.Event, tokens: Tokens | None) -> App:
         version = metadata.version("headwater")
         logs = LogRoutes(log=log, stop=stop, ids=self._ids)
+        pipelines = LocalPipelines(log, clock=self._clock)
+        metrics.pipeline.read = pipelines.readings
         health = HealthRoutes(
             log=log, metrics=metrics, stop=stop, document=lambda: document([operation for operation, _ in offered], version)
         )
-        offered = [*health.offers(), *logs.offers()]
+        offered = [*health.offers(), *logs.offers(), *PipelineRoutes(pipelines=pipelines).offers()]
         server = self._settings.server
         return App(
             offered,

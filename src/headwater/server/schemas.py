@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from headwater.server.operation import Schema
 
 _BINARY: dict[str, Any] = {
@@ -121,6 +123,19 @@ COMPONENTS: dict[str, Schema] = {
     "Health": _object(["status"], status={"const": "ok"}),
     "Ready": _object(["status", "log"], status={"const": "ready"}, log={"enum": ["embedded", "kafka"]}),
 }
+
+
+def described(*types: Any) -> None:
+    """Add the shapes of these structs, and of what is inside them, to the components, under their own names."""
+    _, found = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    for name, shape in found.items():
+        shape.pop("title", None)
+        COMPONENTS[name] = shape
+
+
+def listed(name: str) -> dict[str, Schema]:
+    """JSON content of a list of a component's shape, whole: its `next` is always null."""
+    return {"application/json": _object(["items", "next"], items={"type": "array", "items": schema(name)}, next={"type": "null"})}
 
 
 def ref(name: str) -> dict[str, Schema]:

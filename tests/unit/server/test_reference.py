@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from headwater.client.log import AsyncLog
+from headwater.client.pipelines import OnePipeline
 from headwater.server.operation import Operation
-from headwater.server.routes import health, log_table
+from headwater.server.routes import health, log_table, pipelines_table
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
-EVERY: list[Operation] = [*health.TABLE, *log_table.TABLE]
+EVERY: list[Operation] = [*health.TABLE, *log_table.TABLE, *pipelines_table.TABLE]
 
 
 def rows() -> dict[str, tuple[str, str]]:
@@ -34,20 +35,22 @@ def test_its_role_and_parameters_are_told(operation: Operation) -> None:
     assert set(re.findall(r"`(\w+)`", text)) == {param.name for param in operation.query}
 
 
-def test_every_call_of_the_log_is_in_the_reference() -> None:
-    calls = re.findall(r"^\| `(\w+)\((.*)\)` \|", (REFERENCE / "python.md").read_text(), re.MULTILINE)
+@pytest.mark.parametrize(("heading", "offering"), [("hw.log", AsyncLog), ("hw.pipelines", OnePipeline)])
+def test_every_call_of_the_door_is_in_the_reference(heading: str, offering: type) -> None:
+    text = (REFERENCE / "python.md").read_text().partition(f"## `{heading}`\n")[2].partition("\n## ")[0]
+    calls = re.findall(r"^\| `(\w+)\((.*)\)` \|", text, re.MULTILINE)
     offered = {
-        name: value for name, value in inspect.getmembers(AsyncLog, inspect.isfunction) if not name.startswith("_") and name != "aclose"
+        name: value for name, value in inspect.getmembers(offering, inspect.isfunction) if not name.startswith("_") and name != "aclose"
     }
     assert {name for name, _ in calls} == set(offered)
     for name, written in calls:
-        names = [part.partition("=")[0].strip() for part in written.split(",") if part.strip() != "*" and part.strip()]
+        names = [part.partition("=")[0].strip() for part in written.split(",") if part.strip() not in ("*", ")", "")]
         assert names == [name for name in inspect.signature(offered[name]).parameters if name != "self"]
 
 
 def test_the_examples_run(tmp_path: Path) -> None:
     examples = re.findall(r"```python\n(.*?)```", (REFERENCE / "python.md").read_text(), re.DOTALL)
-    assert len(examples) == 2
+    assert len(examples) == 3
     printed = ""
     for code in examples:
         ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)

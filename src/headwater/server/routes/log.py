@@ -10,7 +10,7 @@ import msgspec
 from starlette.responses import Response
 
 from headwater.client.wire import Decoder, read_records, read_sent_topic, show_record, show_topic
-from headwater.core.errors import BadInput, Unsupported
+from headwater.core.errors import BadInput, Forbidden, Unsupported
 from headwater.core.ids import Ids
 from headwater.log.record import Bounds, Record
 from headwater.server.call import Call, json_answer
@@ -75,6 +75,12 @@ class LogRoutes:
 
     async def append(self, call: Call) -> ASGIApp:
         topic, partition = _place(call)
+        if topic.startswith("pipeline-") and topic.endswith("-offsets"):
+            # It names the file that stepping and replaying run: what is appended there would choose a program to run on this machine.
+            raise Forbidden(
+                f"{topic} holds the positions of a pipeline: nothing is appended to it over HTTP.",
+                hint=f"Change them through /pipelines/{topic.removeprefix('pipeline-').removesuffix('-offsets')}.",
+            )
         if call.header(b"idempotency-key") is not None:
             # Taken and then not kept, the key would promise what does not happen: a retry would append twice.
             raise Unsupported(

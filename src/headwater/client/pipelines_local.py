@@ -1,0 +1,148 @@
+"""The pipelines of a log that is open in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from headwater.client.local import LocalLog
+from headwater.client.pipelines import Asked, check
+from headwater.client.problems import error_named
+from headwater.core.clock import Clock, SystemClock
+from headwater.core.errors import HeadwaterError, NotFound, UnknownTopic
+from headwater.core.metrics import SinkReading
+from headwater.log import Log
+from headwater.pipeline import answers
+from headwater.pipeline.control import Control, offsets_topic
+from headwater.pipeline.desk import Desk
+from headwater.pipeline.errand import Errand, Outcome, Verb
+from headwater.pipeline.operator import pipelines
+from headwater.pipeline.values import exact
+
+T = TypeVar("T")
+_SENDING = frozenset({"step", "replay", "retry", "verify"})  # they run the pipeline's file: in a process of its own
+_LONG = frozenset({"compact"})  # what others must not wait for
+
+
+class _Kept:
+    """A pipeline's state that is kept between two questions: only what is new is read. One thread at a time."""
+
+    def __init__(self, generation: str, control: Control) -> None:
+        self.generation, self.control, self.lock = generation, control, threading.Lock()
+
+
+class LocalPipelines(Asked):
+    """Answers in a thread. `who` stands in the audit; None: the user of this process."""
+
+    def __init__(self, log: LocalLog, *, clock: Clock | None = None) -> None:
+        self._log, self._clock = log, clock or SystemClock()
+        self._all: dict[str, _Kept] = {}
+        self._mutex = threading.Lock()
+
+    async def every(self) -> list[answers.Status]:
+        return await self._log.work(self._every)
+
+    async def ask(self, pipeline: str, verb: str, kind: type[T], arguments: Mapping[str, Any], *, who: str = "") -> T:
+        check(pipeline, arguments)
+        if verb in _SENDING:
+            return await self._send(pipeline, verb, kind, arguments, who)
+        return cast(T, await self._log.work(lambda log: self._asked(log, pipeline, verb, arguments, who)))
+
+    def readings(self) -> list[SinkReading]:
+        """Where all sinks are, for the metrics. Nothing while the log is not open, or cannot be read: that is told elsewhere."""
+        log = self._log.now
+        if log is None:
+            return []
+        try:
+            return [one for name in pipelines(log) for one in self._readings(log, name)]
+        except HeadwaterError:
+            return []
+
+    # -- in a thread ----------------------------------------------------------------------------------------
+
+    def _every(self, log: Log) -> list[answers.Status]:
+        found = []
+        for name in pipelines(log):
+            try:
+                with self._desk(log, name, "") as desk:
+                    found.append(desk.status())
+            except NotFound:
+                continue  # a run that has only just begun has not made its log yet; or it was deleted since
+        return found
+
+    def _asked(self, log: Log, pipeline: str, verb: str, arguments: Mapping[str, Any], who: str) -> Any:
+        if verb in _LONG:
+            return getattr(Desk(log, pipeline, who=who, clock=self._clock), verb)(**arguments)
+        with self._desk(log, pipeline, who) as desk:
+            return getattr(desk, verb)(**arguments)
+
+    def _readings(self, log: Log, name: str) -> list[SinkReading]:
+        try:
+            with self._desk(log, name, "") as desk:
+                places = desk.operator.sinks()
+        except NotFound:
+            return []
+        return [
+            SinkReading(pipeline=name, sink=one.sink, offset=one.position, lag=one.lag, stopped=one.state == "stopped") for one in places
+        ]
+
+    @contextmanager
+    def _desk(self, log: Log, pipeline: str, who: str) -> Iterator[Desk]:
+        kept = self._kept(log, pipeline)
+        with kept.lock:
+            yield Desk(log, pipeline, who=who, clock=self._clock, control=kept.control)
+
+    def _kept(self, log: Log, pipeline: str) -> _Kept:
+        try:
+            generation = log.topic(offsets_topic(pipeline)).generation
+        except UnknownTopic:
+            self._all.pop(pipeline, None)
+            generation = ""
+        with self._mutex:
+            kept = self._all.get(pipeline)
+            if kept is None or kept.generation != generation:
+                kept = self._all[pipeline] = _Kept(generation, Control(log, pipeline, self._clock))
+            return kept
+
+    # -- in a process ---------------------------------------------------------------------------------------
+
+    async def _send(self, pipeline: str, verb: str, kind: type[T], arguments: Mapping[str, Any], who: str) -> T:
+        address, folder = await self._log.work(lambda log: (log.address, self._folder(log, pipeline)))
+        errand = Errand(log=address, pipeline=pipeline, who=who, verb=cast(Verb, verb), arguments=dict(arguments))
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-P",  # a file in the run's folder must not stand for one of Python's
+            "-m",
+            "headwater.pipeline.errand",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=folder,
+        )
+        try:
+            out, said = await process.communicate(msgspec.json.encode(errand))
+        finally:
+            if process.returncode is None:  # whoever asked is gone: a message under way is delivered again, as after a crash
+                process.kill()
+                await process.wait()
+        if process.returncode != 0 or not out:
+            words = said.decode("utf-8", "replace").strip().splitlines()
+            raise HeadwaterError(
+                f"Sending for {pipeline} failed: {words[-1] if words else f'exit {process.returncode}'}.",
+                hint=f"Try it on the command line: `headwater pipeline {verb} {pipeline} ...`.",
+            )
+        outcome = msgspec.json.decode(out, type=Outcome)
+        if outcome.code:
+            raise error_named(outcome.code)(outcome.message, hint=outcome.hint)
+        return msgspec.json.Decoder(kind, float_hook=exact).decode(outcome.answer)
+
+    def _folder(self, log: Log, pipeline: str) -> Path | None:
+        with self._desk(log, pipeline, "") as desk:
+            return desk.folder()

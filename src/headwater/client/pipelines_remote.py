@@ -1,0 +1,85 @@
+"""The pipelines of a server, over HTTP."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar, get_origin
+from urllib.parse import quote
+
+import msgspec
+
+from headwater.client.pipelines import Asked, check
+from headwater.client.remote import RemoteLog
+from headwater.pipeline import answers
+from headwater.pipeline.answers import written
+from headwater.pipeline.values import exact, extended
+
+T = TypeVar("T")
+
+
+class Address(NamedTuple):
+    """Where a question is asked. What the path does not name goes into the body of a PUT or POST, otherwise into the query."""
+
+    method: str
+    path: str
+
+
+_ONE = "/pipelines/{name}"
+ADDRESSES = {
+    "status": Address("GET", _ONE),
+    "messages": Address("GET", f"{_ONE}/log"),
+    "offsets": Address("GET", f"{_ONE}/offsets"),
+    "offset": Address("GET", f"{_ONE}/offsets/{{sink}}"),
+    "mark": Address("PUT", f"{_ONE}/offsets/{{sink}}"),
+    "delete": Address("DELETE", f"{_ONE}/offsets/{{sink}}"),
+    "step": Address("POST", f"{_ONE}/sinks/{{sink}}/step"),
+    "ack": Address("POST", f"{_ONE}/sinks/{{sink}}/ack"),
+    "replay": Address("POST", f"{_ONE}/sinks/{{sink}}/replay"),
+    "edit": Address("PUT", f"{_ONE}/edits/{{offset}}"),
+    "undo": Address("DELETE", f"{_ONE}/edits/{{offset}}"),
+    "dead": Address("GET", f"{_ONE}/dead"),
+    "dead_one": Address("GET", f"{_ONE}/dead/{{offset}}"),
+    "retry": Address("POST", f"{_ONE}/dead/{{offset}}/retry"),
+    "drop": Address("DELETE", f"{_ONE}/dead/{{offset}}"),
+    "compact": Address("POST", f"{_ONE}/compact"),
+    "stop": Address("POST", f"{_ONE}/stop"),
+    "audit": Address("GET", f"{_ONE}/audit"),
+    "verify": Address("GET", f"{_ONE}/verify/{{sink}}"),
+}
+QUERY_NAMES = {"first": "from", "last": "to"}  # as they stand in a query
+_LONG = frozenset({"step", "replay", "retry", "compact", "verify"})  # as long as it takes
+
+
+class _List(msgspec.Struct):
+    items: msgspec.Raw
+
+
+class RemotePipelines(Asked):
+    """Speaks through the connections of the server's log."""
+
+    def __init__(self, log: RemoteLog) -> None:
+        self._log = log
+
+    async def every(self) -> list[answers.Status]:
+        return _read(await self._log.ask("GET", "/pipelines"), list[answers.Status])
+
+    async def ask(self, pipeline: str, verb: str, kind: type[T], arguments: Mapping[str, Any]) -> T:
+        check(pipeline, arguments)
+        address = ADDRESSES[verb]
+        named = {name: quote(str(value), safe="") for name, value in {**arguments, "name": pipeline}.items()}
+        inside = set(re.findall(r"{(\w+)}", address.path))
+        rest = {name: value for name, value in arguments.items() if name not in inside and value is not None}
+        query = {"dry_run": "true"} if rest.pop("dry_run", False) else {}
+        parts: dict[str, Any] = {"timeout": None} if verb in _LONG else {}
+        if address.method in ("PUT", "POST"):
+            parts |= {"content": written(extended(rest)), "headers": {"Content-Type": "application/json"}}
+        else:
+            query |= {QUERY_NAMES.get(name, name): value for name, value in rest.items()}
+        return _read(await self._log.ask(address.method, address.path.format(**named), params=query, **parts), kind)
+
+
+def _read(body: bytes, kind: type[T]) -> T:
+    if get_origin(kind) is list:
+        body = bytes(msgspec.json.decode(body, type=_List).items)
+    return msgspec.json.Decoder(kind, float_hook=exact).decode(body)

@@ -1,0 +1,79 @@
+"""Pipelines over HTTP: looked at, corrected, stepped and replayed."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.responses import Response
+
+from headwater.client.pipelines_remote import ADDRESSES, QUERY_NAMES
+from headwater.client.wire import unreadable
+from headwater.pipeline.answers import Messages, written
+from headwater.pipeline.values import exact
+from headwater.server.call import Call
+from headwater.server.operation import Offer
+from headwater.server.routes.pipelines_table import ANSWERS, BODIES, TABLE
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from headwater.client.pipelines_local import LocalPipelines
+
+_decoders = {verb: msgspec.json.Decoder(kind, float_hook=exact) for verb, kind in BODIES.items()}
+_ARGUMENTS = {written: name for name, written in QUERY_NAMES.items()}
+
+
+class PipelineRoutes:
+    """One handler answers all questions: they differ in their names alone."""
+
+    def __init__(self, *, pipelines: LocalPipelines) -> None:
+        self._pipelines = pipelines
+
+    def offers(self) -> list[Offer]:
+        every: Offer = (TABLE[0], self._every)
+        return [every, *((operation, partial(self._answer, operation.name.removeprefix("pipeline_"))) for operation in TABLE[1:])]
+
+    async def _every(self, call: Call) -> ASGIApp:
+        return _json({"items": await self._pipelines.every(), "next": None})
+
+    async def _answer(self, verb: str, call: Call) -> ASGIApp:
+        arguments = _placed(verb, call)
+        if verb in BODIES:
+            call.body_kind()
+            arguments |= _sent(verb, await call.body())
+        for name, value in call.query.items():
+            if name == "dry_run":
+                arguments[name] = value == "true"
+            elif name == "why":
+                arguments[name] = value or ""
+            else:
+                arguments[_ARGUMENTS.get(name, name)] = value
+        found: Any = await self._pipelines.ask(call.path["name"], verb, ANSWERS[verb], arguments, who=call.who)
+        if isinstance(found, list):
+            return _json({"items": found, "next": None})
+        if isinstance(found, Messages) and found.next is not None:
+            query = urlencode({name: value for name, value in {**call.query, "from": found.next}.items() if value is not None})
+            return _json(found, {"Link": f'<{call.scope["path"]}?{query}>; rel="next"'})
+        return _json(found)
+
+
+def _placed(verb: str, call: Call) -> dict[str, Any]:
+    """What the path says, besides the pipeline's name."""
+    inside = set(re.findall(r"{(\w+)}", ADDRESSES[verb].path)) - {"name"}
+    return {name: call.number(name) if name == "offset" else call.path[name] for name in inside}
+
+
+def _sent(verb: str, body: bytes) -> dict[str, Any]:
+    """What the body says; an empty one says nothing. Errors: `BadInput` with the nearest known field."""
+    try:
+        return msgspec.structs.asdict(_decoders[verb].decode(body.strip() or b"{}"))
+    except (msgspec.MsgspecError, ArithmeticError, UnicodeDecodeError, RecursionError) as error:
+        raise unreadable(error, BODIES[verb].__struct_fields__) from None
+
+
+def _json(content: object, headers: dict[str, str] | None = None) -> Response:
+    return Response(written(content), 200, headers, "application/json")
