@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +16,7 @@ from headwater.cli.options import ConfigFile, DataDir, Json, settings_from
 from headwater.cli.output import count, print_json_line
 from headwater.cli.pipeline_making import PipelineFile
 from headwater.cli.stop import Stop
-from headwater.core.errors import BadInput, HeadwaterError, Stopped
+from headwater.core.errors import BadInput, Conflict, HeadwaterError, Stopped
 
 if TYPE_CHECKING:
     from headwater.pipeline.events import Listener
@@ -29,6 +31,10 @@ def run(
     again: Annotated[bool, typer.Option("--again", help="Read the source anew from its beginning.")] = False,
     events: Annotated[
         str | None, typer.Option("--events", metavar="FILE|URL", help="Write events there as JSON: boot, metrics, error, exit.")
+    ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option("--metrics-port", metavar="N", min=1, max=65535, help="Show metrics for Prometheus at 127.0.0.1:N/metrics."),
     ] = None,
     data: DataDir = None,
     config: ConfigFile = None,
@@ -49,8 +55,40 @@ def run(
         listeners.append(print_json_line)
     with Stop() as stop, open_log(address) as log:
         made = Run(pipeline, log, settings, follow=follow, again=again, file=_where(file), listeners=listeners)
-        result = _watched(made, stop, json)
+        with _measured(made, metrics_port):
+            result = _watched(made, stop, json)
     _told(result, json)
+
+
+@contextmanager
+def _measured(made: Run, port: int | None) -> Iterator[None]:
+    """Show the run's metrics while it lasts. Errors: `Conflict` for a port that is taken."""
+    if port is None:
+        yield
+        return
+    from prometheus_client import start_http_server
+
+    from headwater.core.metrics import Metrics, SinkReading
+
+    def read() -> list[SinkReading]:
+        try:
+            progress = made.progress()
+        except (HeadwaterError, AttributeError):  # the run has not yet begun, or has just ended
+            return []
+        return [SinkReading(made.pipeline.name, o.sink, o.position, o.lag, o.state == "stopped", o.written) for o in progress]
+
+    metrics = Metrics()
+    metrics.pipeline.read = read
+    try:
+        server, thread = start_http_server(port, addr="127.0.0.1", registry=metrics.registry)
+    except OSError as error:
+        raise Conflict(f"Port {port} cannot be used: {error.strerror}.", hint="Give another one with --metrics-port.") from error
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def _where(file: str) -> str:
