@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 from pathlib import Path
 from typing import IO, Literal, cast
 
@@ -53,5 +54,6 @@ def open_plain(path: Path, compression: str) -> IO[bytes]:
     if compression == "zstd":
         import pyarrow as pa
 
-        return cast("IO[bytes]", pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))
+        # Arrow's own stream can be read, but not line by line.
+        return cast("IO[bytes]", io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"), 1 << 16))
     return path.open("rb")

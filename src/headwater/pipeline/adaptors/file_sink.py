@@ -6,6 +6,7 @@ appending the part and then noting the offset and the length, so that what a dea
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import shutil
@@ -22,7 +23,7 @@ from headwater.core.files import FileLock, Files, explained, replace
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part, SinkWriter
 from headwater.pipeline.adaptors.file_formats import compression_of, open_plain
-from headwater.pipeline.adaptors.file_writers import LineWriter, TableWriter, ending
+from headwater.pipeline.adaptors.file_writers import LineWriter, TableWriter, TextWriter, ending
 
 if TYPE_CHECKING:
     from headwater.pipeline.adaptors.file_adaptor import File
@@ -54,7 +55,20 @@ def writer(adaptor: File, part: Part) -> SinkWriter:
     temporary = where.work / f"tmp-{part.start}-{part.end}-{part.bucket}of{part.buckets}.{part.attempt}"
     if kind == "parquet":
         return TableWriter(temporary, compression="zstd" if compression == "zstd" else "snappy")
-    return LineWriter(temporary, csv=kind == "csv", envelope=adaptor.envelope, compression=compression, header=adaptor.folder)
+    if kind == "jsonl" and not adaptor.envelope:
+        return TextWriter(temporary, csv=False, envelope=False, compression=compression)
+    names = columns(adaptor) if kind == "csv" and not adaptor.envelope and isinstance(where, Single) else []
+    return LineWriter(temporary, csv=kind == "csv", envelope=adaptor.envelope, compression=compression, names=names)
+
+
+def columns(adaptor: File) -> list[str]:
+    """The header of a CSV file that parts are appended to; empty where there is none yet."""
+    try:
+        with open_plain(adaptor.path, compression_of(adaptor.path, adaptor.compression)) as opened:
+            first = opened.readline()
+    except FileNotFoundError:
+        return []
+    return next(csv.reader([first.decode("utf-8-sig", "replace")]), []) if first else []
 
 
 def target(adaptor: File, pipeline: str, sink: str) -> Target:
@@ -229,11 +243,16 @@ class Single(Target):
             if not part.again and noted and noted[-1].start <= part.start and noted[-1].end >= receipt["end"]:
                 return
             length = noted[-1].length if noted else self._first_length()
+            head = receipt.get("head", 0) if length else 0
+            if head and (have := columns(self._adaptor)) != receipt["names"]:
+                # Parts that were written side by side, before the file had a header: the next try sees it, and finds the message.
+                raise Conflict(f"{path} has the columns {', '.join(have)}, not {', '.join(receipt['names'])}.", hint="Run again.")
             with path.open("r+b" if path.exists() else "w+b") as opened:
                 opened.truncate(length)
                 opened.seek(length)
                 for temporary in receipt["files"]:
                     with open(temporary, "rb") as source:
+                        source.seek(head)
                         shutil.copyfileobj(source, opened, 1 << 20)
                 opened.flush()
                 os.fsync(opened.fileno())
@@ -286,16 +305,20 @@ class Standard(Target):
 
     def begin(self, epoch: int) -> list[tuple[int, int]]:
         super().begin(epoch)
+        (self.work / "headed").unlink(missing_ok=True)
         return []
 
     def recovered(self, new: bool) -> list[tuple[int, int]]:
         return []
 
     def publish(self, part: Part, receipt: dict[str, Any]) -> None:
+        headed = self.work / "headed"
         for temporary in receipt["files"]:
             with open(temporary, "rb") as source:
+                source.seek(receipt.get("head", 0) if headed.exists() else 0)
                 shutil.copyfileobj(source, sys.stdout.buffer)
             Path(temporary).unlink()
+            headed.touch()
         sys.stdout.buffer.flush()
 
 

@@ -52,32 +52,38 @@ class _Temporary(SinkWriter):
 
 
 class LineWriter(_Temporary):
-    """JSON lines or CSV, compressed if asked."""
+    """JSON lines or CSV, compressed if asked. `names`: the columns that a CSV file has already.
 
-    takes_text: ClassVar[bool] = True
+    The header of CSV is compressed by itself, and its length is in the receipt: a part that is appended to a file goes without it.
+    """
 
-    def __init__(self, path: Path, *, csv: bool, envelope: bool, compression: str, header: bool) -> None:
+    def __init__(self, path: Path, *, csv: bool, envelope: bool, compression: str, names: Sequence[str] = ()) -> None:
         super().__init__(path)
-        self._csv, self._envelope, self._header = csv, envelope, header
-        self._names: list[str] = []
+        self._csv, self._envelope, self._compression = csv, envelope, compression
+        self._names = list(names)
+        self._head = 0
         try:
             self._raw = path.open("wb")
         except OSError as error:
             raise explained(error, path) from error
-        self._out: IO[bytes] = self._raw
-        if compression == "gzip":
-            self._out = cast("IO[bytes]", gzip.GzipFile(fileobj=self._raw, mode="wb", mtime=0))
-        elif compression == "zstd":
-            import pyarrow as pa
+        self._opened: IO[bytes] | None = None
 
-            self._out = cast("IO[bytes]", pa.CompressedOutputStream(pa.PythonFile(self._raw, "w"), "zstd"))
+    @property
+    def _out(self) -> IO[bytes]:
+        if self._opened is None:
+            self._opened = self._raw
+            if self._compression == "gzip":
+                self._opened = cast("IO[bytes]", gzip.GzipFile(fileobj=self._raw, mode="wb", mtime=0))
+            elif self._compression == "zstd":
+                import pyarrow as pa
+
+                self._opened = cast("IO[bytes]", pa.CompressedOutputStream(pa.PythonFile(self._raw, "w"), "zstd"))
+        return self._opened
 
     def write(self, batch: Batch) -> None:
         try:
-            if batch.values and not self._csv and not self._envelope:
+            if batch.values:
                 self._out.write(b"\n".join(batch.values) + b"\n")
-            elif batch.values:
-                self._put([Message("", values.decode(one)) for one in batch.values])
             else:
                 self._put(batch.messages)
         except OSError as error:
@@ -104,8 +110,6 @@ class LineWriter(_Temporary):
         for message, row in zip((m for m in messages if m.op != Op.COMMAND), rows, strict=True):
             if not self._names:
                 self._names = list(row)
-                if self._header:
-                    out.writerow(self._names)
             if extra := [name for name in row if name not in self._names]:
                 raise Rejected(
                     f"The field {extra[0]} is not among the columns {', '.join(self._names)} of the file.",
@@ -113,12 +117,14 @@ class LineWriter(_Temporary):
                     hint="Pick the fields to write with pick(...).",
                 )
             out.writerow([_cell(row.get(name)) for name in self._names])
+        if not self._head:
+            self._head = self._raw.write(compressed(_line(self._names), self._compression))
         self._out.write(text.getvalue().encode())
 
     def finish(self) -> dict[str, Any]:
         try:
-            if self._out is not self._raw:
-                self._out.close()
+            if self._opened is not None and self._opened is not self._raw:
+                self._opened.close()
             if not self._raw.closed:
                 self._raw.flush()
                 os.fsync(self._raw.fileno())
@@ -133,11 +139,37 @@ class LineWriter(_Temporary):
         empty = not self._finished or self._path.stat().st_size == 0
         if empty:
             self._path.unlink(missing_ok=True)
-        return {"files": [] if empty else [str(self._path)], "end": self._end} if self._finished else {}
+        if not self._finished:
+            return {}
+        return {"files": [] if empty else [str(self._path)], "end": self._end, "head": self._head, "names": self._names}
 
     def close(self) -> None:
         self._raw.close()
         super().close()
+
+
+class TextWriter(LineWriter):
+    """JSON lines that are written as they were read."""
+
+    takes_text: ClassVar[bool] = True
+
+
+def compressed(data: bytes, compression: str) -> bytes:
+    """Bytes that can stand in a compressed file before others."""
+    if compression == "gzip":
+        return gzip.compress(data, mtime=0)
+    if compression == "zstd":
+        import pyarrow as pa
+
+        made: bytes = pa.compress(data, codec="zstd", asbytes=True)
+        return made
+    return data
+
+
+def _line(names: Sequence[str]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerow(names)
+    return text.getvalue().encode()
 
 
 class TableWriter(_Temporary):
