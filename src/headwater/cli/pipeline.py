@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import Any
 
 import typer
+from typer.core import TyperCommand
 
 from headwater.cli import pipeline_changing, pipeline_looking, pipeline_making, pipeline_running, pipeline_sending
 
@@ -12,6 +15,13 @@ NOTE = (
     "A run that stops at a message says which commands come next. All of them work beside a live run, and every change is audited: "
     "who, when, what and why."
 )
+
+
+class Numbers(TyperCommand):
+    """A command whose arguments may be negative numbers: `offset NAME mark SINK -1` means the beginning, and is no option -1."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [f" {word}" if re.fullmatch(r"-\d+", word) else word for word in args])
 
 
 def group() -> typer.Typer:
@@ -37,5 +47,5 @@ def group() -> typer.Typer:
         "audit": pipeline_looking.audit,
     }
     for name, command in commands.items():
-        tree.command(name)(command)
+        tree.command(name, cls=Numbers)(command)
     return tree
