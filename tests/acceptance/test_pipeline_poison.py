@@ -1,0 +1,223 @@
+"""A record that a sink refuses: seen, corrected or skipped, sent, and in the audit; by the commands that people type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pipeline_home import SHOP, Home
+
+POISON = 14
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A pipeline that stands at message 14 of sixteen: the report cannot take it, the archive has everything."""
+    made = Home(tmp_path)
+    made.write("shop.py", SHOP)
+    made.documents(16, at14={"price": None})
+    ran = made.pipeline("run", "shop.py")
+    assert ran.code == 9, ran.err
+    made.first = ran.err  # type: ignore[attr-defined]
+    return made
+
+
+def test_the_run_names_sink_offset_error_and_the_next_commands(home: Home) -> None:
+    said = home.first  # type: ignore[attr-defined]
+    assert "Sink report of shop stands at message 14: Transform python(with_total) raised TypeError" in said
+    assert "archive: 16 written, at 16 of 16" in said
+    for command in (
+        "headwater pipeline xlog shop show 14",
+        "headwater pipeline edit shop 14 --set FIELD=JSON --why ...",
+        "headwater pipeline ack shop report 14 --why ...",
+    ):
+        assert command in said
+    assert home.positions() == {"archive": 16, "report": 13}
+    assert home.rows("select max(_id) from orders") == [(13,)]
+
+
+def test_status_and_list_show_where_it_stands(home: Home) -> None:
+    found = home.pipeline("status", "shop", "--json").json
+    assert found["state"] == "stopped at report"
+    [report] = [one for one in found["sinks"] if one["sink"] == "report"]
+    assert (report["position"], report["lag"], report["state"]) == (13, 3, "stopped")
+    assert report["error"]["offset"] == POISON
+    assert report["error"]["error"] == "TypeError"
+    assert "with_total" in report["error"]["trace"]
+    assert "14: Transform python(with_total) raised TypeError" in home.pipeline("status", "shop").out
+    assert home.pipeline("offset", "shop", "show", "report", "--json").json["namespaces"] == {"orders.jsonl": 13}
+    assert "stopped at report" in home.pipeline("list").out
+
+
+def test_a_second_run_tries_again_and_stops_at_the_same_message(home: Home) -> None:
+    ran = home.pipeline("run", "shop.py", "--json")
+    assert ran.code == 9
+    assert ran.problem["code"] == "stopped"
+    assert home.positions() == {"archive": 16, "report": 13}
+
+
+def test_edited_and_run_again(home: Home) -> None:
+    shown = home.pipeline("xlog", "shop", "show", "14", "--json").lines
+    assert shown[0]["data"] == {"_id": 14, "item": "pen", "price": None, "qty": 0}
+    assert shown[0]["edited"] is False
+    before = home.end_of_offsets()
+    tried = home.pipeline("edit", "shop", "14", "--set", "price=1.10", "--why", "left out", "--dry-run")
+    assert tried.out == 'Message 14 would be delivered as {"_id":14,"item":"pen","price":1.10,"qty":0}\n'
+    assert home.end_of_offsets() == before
+    assert home.pipeline("edit", "shop", "14", "--set", "price=1.10", "--set", "qty=2", "--why", "left out").code == 0
+    ran = home.pipeline("run", "shop.py")
+    assert ran.code == 0, ran.err
+    assert home.rows("select price, total from orders where _id = 14") == [("1.10", "2.20")]
+    assert home.positions() == {"archive": 16, "report": 16}
+    shown = home.pipeline("xlog", "shop", "show", "14", "--json").lines  # the original stays
+    assert (shown[0]["data"]["price"], shown[0]["edited"]) == (None, True)
+    verified = home.pipeline("verify", "shop", "report")
+    assert (verified.code, verified.out.splitlines()[-1]) == (0, "verify: equal")
+    [entry] = home.pipeline("audit", "shop", "--json").json
+    assert (entry["what"], entry["why"], entry["details"]["offset"]) == ("edit", "left out", 14)
+    assert entry["who"]
+    assert entry["at"].endswith("Z")
+
+
+def test_undo_delivers_the_original_again(home: Home) -> None:
+    assert home.pipeline("edit", "shop", "14", "--set", "price=1", "--why", "guess").code == 0
+    assert home.pipeline("edit", "shop", "14", "--undo", "--why", "wrong guess").code == 0
+    assert home.pipeline("run", "shop.py").code == 9
+    again = home.pipeline("edit", "shop", "14", "--undo", "--why", "twice")
+    assert (again.code, "has no corrected copy" in again.err) == (3, True)
+    assert [one["what"] for one in home.pipeline("audit", "shop", "--json").json] == ["edit", "undo"]
+
+
+def test_an_edit_for_one_sink_a_whole_document_and_a_field_less(home: Home) -> None:
+    home.write("right.json", '{"_id": 14, "item": "ink", "price": 3, "qty": 2, "note": "x"}')
+    assert home.pipeline("edit", "shop", "14", "--doc", "right.json", "--sink", "report", "--why", "found it").code == 0
+    assert home.pipeline("edit", "shop", "14", "--unset", "note", "--sink", "report", "--why", "no notes").code == 0
+    assert home.pipeline("run", "shop.py").code == 0
+    assert home.rows("select item, total from orders where _id = 14") == [("ink", 6)]
+    assert "note" not in [row[1] for row in home.rows("pragma table_info(orders)")]
+    assert home.pipeline("verify", "shop", "archive").code == 0  # the other sink keeps the original
+
+
+def test_skipped_with_ack(home: Home) -> None:
+    before = home.end_of_offsets()
+    tried = home.pipeline("ack", "shop", "report", "14", "--why", "a test order", "--dry-run")
+    assert tried.out == "Message 14 would count as taken by report, which is at 14.\n"
+    assert home.end_of_offsets() == before
+    assert home.pipeline("ack", "shop", "report", "14").code == 5  # no reason
+    assert home.pipeline("ack", "shop", "report", "14", "--why", "a test order").code == 0
+    assert home.pipeline("run", "shop.py").code == 0
+    assert [row[0] for row in home.rows("select _id from orders order by 1")] == [n for n in range(16) if n != POISON]
+    assert home.pipeline("verify", "shop", "report").code == 0
+    twice = home.pipeline("ack", "shop", "report", "14", "--why", "again")
+    assert (twice.code, "use replay" in twice.err) == (4, True)
+
+
+def test_steps_stop_at_the_message_and_go_on_once_it_is_mended(home: Home) -> None:
+    ran = home.pipeline("step", "shop", "report")
+    assert (ran.code, ran.out) == (9, "")
+    assert "Sink report refuses message 14" in ran.err
+    assert home.pipeline("step", "shop", "report", "--dry-run").out == "Message 14 would be delivered to report.\n"
+    assert home.pipeline("edit", "shop", "14", "--set", "price=1", "--why", "left out").code == 0
+    assert home.pipeline("step", "shop", "report").out == "report has taken message 14.\n"
+    assert home.positions()["report"] == 14
+    stepped = home.pipeline("step", "shop", "report", "--count", "5", "--json").json
+    assert (stepped["taken"], stepped["position"]) == (2, 16)
+    assert home.pipeline("step", "shop", "report").out == "report has everything.\n"
+    assert home.rows("select count(*) from orders") == [(16,)]
+
+
+def test_marked_forward_and_back(home: Home) -> None:
+    before = home.end_of_offsets()
+    assert home.pipeline("offset", "shop", "mark", "report", "14", "--why", "skip", "--dry-run").code == 0
+    assert home.end_of_offsets() == before
+    assert home.pipeline("offset", "shop", "mark", "report", "14").code == 5  # no reason
+    assert home.pipeline("offset", "shop", "mark", "report", "14", "--why", "skip").out == "report is at 14; it was at 13.\n"
+    assert home.pipeline("run", "shop.py").code == 0
+    assert home.rows("select count(*) from orders") == [(15,)]
+    assert home.pipeline("offset", "shop", "mark", "report", "9", "--why", "send again").code == 0
+    ran = home.pipeline("run", "shop.py")
+    assert ran.code == 9
+    assert "report: 4 written, at 13 of 16" in ran.err
+    assert home.rows("select count(*) from orders") == [(15,)]  # rows were written over, not added
+
+
+def test_marked_back_at_a_folder_of_files(home: Home) -> None:
+    assert home.pipeline("offset", "shop", "mark", "archive", "-1", "--why", "all again").code == 0
+    home.pipeline("run", "shop.py")
+    assert home.ids("archive") == list(range(16))
+    assert home.positions()["archive"] == 16
+
+
+def test_replay_sends_again_and_moves_nothing(home: Home) -> None:
+    home.change("update orders set item = 'lost' where _id in (3, 4)")
+    assert home.pipeline("verify", "shop", "report").code == 8
+    before = home.end_of_offsets()
+    assert home.pipeline("replay", "shop", "report", "3..4", "--dry-run").out == "Messages 3..4 would be sent again.\n"
+    assert home.end_of_offsets() == before
+    assert home.pipeline("replay", "shop", "report", "3..4", "--why", "changed by hand").code == 0
+    assert home.pipeline("verify", "shop", "report").code == 0
+    assert home.positions()["report"] == 13
+    refused = home.pipeline("replay", "shop", "report", "13..15")
+    assert (refused.code, "refuses message 14" in refused.err) == (9, True)
+
+
+def test_offset_delete_forgets_a_sink(home: Home) -> None:
+    before = home.end_of_offsets()
+    assert home.pipeline("offset", "shop", "delete", "archive", "--why", "gone", "--dry-run").code == 0
+    assert home.end_of_offsets() == before
+    assert home.pipeline("offset", "shop", "delete", "archive", "--why", "gone").code == 0
+    assert set(home.positions()) == {"report"}
+    assert home.pipeline("offset", "shop", "show", "archive").code == 3
+
+
+def test_put_aside_listed_shown_mended_sent_and_dropped(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.documents(16, at5={"price": None}, at9={"price": "much"}, at14={"price": None})
+    policy = 'table="orders"), on_error=DeadLetter())'
+    home.write("shop.py", SHOP.replace('table="orders"))', policy).replace("Pipeline, python", "DeadLetter, Pipeline, python"))
+    ran = home.pipeline("run", "shop.py")
+    assert ran.code == 0, ran.err
+    assert home.positions() == {"archive": 16, "report": 16}
+    assert [one["offset"] for one in home.pipeline("dead", "shop", "list", "--json").json] == [5, 14]
+    assert "2 messages are put aside: headwater pipeline dead shop list" in home.pipeline("status", "shop").out
+    shown = home.pipeline("dead", "shop", "show", "5")
+    assert "message 5 for report, put aside" in shown.out
+    assert 'orders.jsonl insert {"_id":5' in shown.out
+    assert home.pipeline("dead", "shop", "show", "5", "--json").json["record"]["data"]["_id"] == 5
+    assert home.pipeline("dead", "shop", "show", "6").code == 3
+    again = home.pipeline("dead", "shop", "retry", "5")
+    assert (again.code, "refuses message 5 again" in again.err) == (9, True)
+    assert home.pipeline("edit", "shop", "5", "--set", "price=1", "--why", "left out").code == 0
+    assert home.pipeline("dead", "shop", "retry", "5", "--why", "mended").out == "Message 5 is taken (report).\n"
+    assert home.pipeline("dead", "shop", "drop", "14").code == 5  # no reason
+    assert home.pipeline("dead", "shop", "drop", "14", "--why", "a test", "--dry-run").out == "Message 14 would be let go (report).\n"
+    assert home.pipeline("dead", "shop", "drop", "14", "--why", "a test").code == 0
+    assert home.pipeline("dead", "shop", "list", "--json").json == []
+    assert home.rows("select total from orders where _id = 5") == [(5,)]
+    assert home.rows("select count(*) from orders") == [(15,)]
+    assert [one["what"] for one in home.pipeline("audit", "shop", "--json").json] == ["edit", "dead retry", "drop"]
+
+
+def test_retry_then_put_aside(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.documents(16, at14={"price": None})
+    policy = 'table="orders"), on_error=Retry(2, "1ms", DeadLetter()))'
+    home.write("shop.py", SHOP.replace('table="orders"))', policy).replace("Pipeline, python", "DeadLetter, Pipeline, Retry, python"))
+    assert home.pipeline("run", "shop.py").code == 0
+    [one] = home.pipeline("dead", "shop", "list", "--json").json
+    assert (one["offset"], one["tries"]) == (14, 3)
+
+
+def test_compacting_keeps_the_last_message_of_each_namespace(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.documents(60)
+    home.write("shop.py", SHOP.replace('Pipeline("shop")', 'Pipeline("shop", segment="1KiB")'))
+    assert home.pipeline("run", "shop.py").code == 0
+    home.documents(3, name="more.jsonl")
+    before = home.end_of_offsets()
+    assert home.pipeline("compact", "shop", "--dry-run").out == "Closed segments below 61 would be compacted.\n"
+    assert home.end_of_offsets() == before
+    assert home.pipeline("compact", "shop").code == 0
+    assert home.pipeline("xlog", "shop", "current").out == "60\n"
+    assert home.pipeline("run", "shop.py").code == 0
+    assert home.ids("archive") == list(range(60))
