@@ -35,6 +35,7 @@ FIXTURES = {  # and the servers they need
     "postgres": "postgres",
     "mariadb": "mariadb",
     "rabbitmq": "rabbitmq",
+    "s3": "s3",
 }
 
 
@@ -167,6 +168,12 @@ def mariadb(pytestconfig: pytest.Config) -> str:
 def rabbitmq(pytestconfig: pytest.Config) -> str:
     """The URI of a RabbitMQ, shared: choose queue and exchange names of your own, and delete them."""
     return _servers(pytestconfig).want("rabbitmq").rabbitmq
+
+
+@pytest.fixture(scope="session")
+def s3(pytestconfig: pytest.Config) -> str:
+    """The endpoint of an S3 gateway, shared: choose bucket names of your own. Its user and password are in `tools.services.s3`."""
+    return _servers(pytestconfig).want("s3").s3
 
 
 @pytest.fixture(scope="session")

@@ -58,6 +58,11 @@ def epmd(port: int, host: str = "127.0.0.1") -> bool:
     return _ask(host, port, b"\0\1n", 4) == struct.pack(">i", port)
 
 
+def s3(port: int, host: str = "127.0.0.1") -> bool:
+    """A request for the list of buckets that nobody has signed is refused, in S3's words."""
+    return b"<Code>AccessDenied</Code>" in _ask(host, port, b"GET / HTTP/1.1\r\nHost: s3\r\nConnection: close\r\n\r\n", 4096)
+
+
 def json_page(port: int, path: str, host: str = "127.0.0.1") -> dict[str, Any] | None:
     """The JSON object that an HTTP server gives at `path`; None when it gives none."""
     connection = http.client.HTTPConnection(host, port, timeout=SECONDS)

@@ -17,6 +17,8 @@ from tools.services.postgres import uri as postgres_uri
 from tools.services.rabbitmq import RabbitMQ
 from tools.services.rabbitmq import uri as rabbitmq_uri
 from tools.services.runner import Runner, of_kind
+from tools.services.s3 import S3
+from tools.services.s3 import uri as s3_uri
 from tools.services.server import Server
 from tools.services.spark import Spark
 from tools.services.state import State
@@ -29,6 +31,7 @@ KINDS: dict[str, type[Server]] = {
     "opensearch": OpenSearch,
     "postgres": Postgres,
     "rabbitmq": RabbitMQ,
+    "s3": S3,
     "spark": Spark,
 }
 
@@ -76,6 +79,11 @@ class Running:
     def rabbitmq(self) -> str:
         """The URI of RabbitMQ's first virtual host, with user and password."""
         return rabbitmq_uri(self._of("rabbitmq").address)
+
+    @property
+    def s3(self) -> str:
+        """The endpoint of the S3 gateway; `tools.services.s3` has the user and password."""
+        return s3_uri(self._of("s3").address)
 
     @property
     def spark_master(self) -> str:
