@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from headwater.core.clock import Clock
-from headwater.core.errors import Differs
+from headwater.core.errors import Differs, Unreachable
 from headwater.core.ids import random_id
 from headwater.log import Log, Writer
 from headwater.log.record import Mode
@@ -26,6 +26,28 @@ if TYPE_CHECKING:
 
 _ROUND = 96 << 20  # bytes of a slice that one round reads
 _WAIT = 0.05
+_PATIENCE = 300.0  # seconds
+T = TypeVar("T")
+
+
+class _Patience:
+    """A source that cannot be reached is tried again, later each time; for five minutes, or for ever where it is followed."""
+
+    def __init__(self, clock: Clock, stopping: threading.Event, forever: bool) -> None:
+        self._clock, self._stopping, self._forever = clock, stopping, forever
+
+    def with_(self, call: Callable[[], T]) -> T | None:
+        """What the call returns; None when stopping before it could."""
+        began, pause = self._clock.monotonic(), 0.5
+        while not self._stopping.is_set():
+            try:
+                return call()
+            except Unreachable:
+                if not self._forever and self._clock.monotonic() - began > _PATIENCE:
+                    raise
+                self._clock.wait(self._stopping, pause)
+                pause = min(30.0, pause * 2)
+        return None
 
 
 class SourceReader:
@@ -58,14 +80,16 @@ class SourceReader:
         return isinstance(adaptor, CanTail) and bool(getattr(adaptor, "tail", True))
 
     def run(self, follow: bool) -> None:
-        """Read. With `follow` a source that can be followed is, until stopping. Errors: what the adaptor raises; `Differs`."""
-        state = self._begin()
-        if not state.copied:
+        """Read. A source that can be followed is: with `follow` until stopping, else until it has nothing new. Errors: what the adaptor raises; `Differs`."""
+        patience = _Patience(self._clock, self._stopping, follow)
+        state = patience.with_(self._begin)
+        while state is not None and not state.copied and not self._stopping.is_set():
             self.phase = "copy"
-            self._copy(state)
-        if self.follows and follow and not self._stopping.is_set():
+            state = patience.with_(lambda: self._copy(self._begin()))  # what was appended before a failure is read back first
+        caught_up = not self.follows
+        while not caught_up and not self._stopping.is_set():
             self.phase = "sync"
-            self._follow()
+            caught_up = bool(patience.with_(lambda: self._follow(follow)))
         self.phase = "done" if not self._stopping.is_set() else "stopped"
 
     def plan(self) -> CopyPlan:
@@ -94,6 +118,7 @@ class SourceReader:
         else:
             plan = CopyPlan(identity={}, slices=())
         end = self._log.bounds(self._topic, 0).end
+        self._again = False
         state = ReaderState(
             run=random_id(),
             plan=msgspec.to_builtins(plan),
@@ -116,7 +141,7 @@ class SourceReader:
         self._flushed = self._clock.monotonic()
         return state
 
-    def _copy(self, state: ReaderState) -> None:
+    def _copy(self, state: ReaderState) -> ReaderState:
         plan = msgspec.convert(state.plan, CopyPlan)
         finished = set(state.finished)
         adaptor = self._pipeline.reader
@@ -147,7 +172,8 @@ class SourceReader:
             names = list(dict.fromkeys(part.namespace for part in plan.slices))
             if names:
                 self._writer.append(complete_records(names))
-            self._store(msgspec.structs.replace(state, copied=True, upto=self._log.bounds(self._topic, 0).end))
+            state = self._store(msgspec.structs.replace(state, copied=True, upto=self._log.bounds(self._topic, 0).end))
+        return state
 
     def _round(self, work: CopyWork, left: list[int]) -> list[Copied]:
         """A share of each slice: side by side on Spark where there are several, else here."""
@@ -165,10 +191,10 @@ class SourceReader:
 
     # -- the changes ----------------------------------------------------------------------------------------
 
-    def _follow(self) -> None:
-        state = self._control.state.reader
+    def _follow(self, on: bool) -> bool:
+        """Changes, until stopping; true when there was nothing new and nobody wants to wait for more."""
+        state = self._begin()
         adaptor = self._pipeline.reader
-        assert state is not None
         assert isinstance(adaptor, CanTail)
         cursor: Any = state.cursor
         for piece in adaptor.follow(cursor, self._pipeline.namespaces, self._stopping.is_set):
@@ -177,14 +203,17 @@ class SourceReader:
                 self._writer.append(batch)
                 self.records += len(batch)
             cursor = piece.position
+            if not batch and not on:
+                self._store(msgspec.structs.replace(state, cursor=cursor, upto=self._log.bounds(self._topic, 0).end))
+                return True
             if self._clock.monotonic() - self._flushed > self._pipeline.options.flush.seconds:
                 state = msgspec.structs.replace(state, cursor=cursor, upto=self._log.bounds(self._topic, 0).end)
                 self._store(state)
             while self._waits() and not self._stopping.is_set():
                 pass
-            if self._stopping.is_set():
-                break
         self._store(msgspec.structs.replace(state, cursor=cursor, upto=self._log.bounds(self._topic, 0).end))
+        self._clock.wait(self._stopping, _WAIT)  # a source that ends what it was asked to follow is asked again, not at once
+        return False
 
     def _claims(self) -> tuple[tuple[int, int], ...]:
         run = self._control.state.run

@@ -18,11 +18,15 @@ from headwater.core.errors import UnknownAdaptor
 if TYPE_CHECKING:
     from headwater.pipeline.adaptor import Adaptor
     from headwater.pipeline.adaptors.file_adaptor import file as file
+    from headwater.pipeline.adaptors.http_adaptor import http as http
+    from headwater.pipeline.adaptors.rabbitmq_adaptor import rabbitmq as rabbitmq
     from headwater.pipeline.adaptors.sqlite_adaptor import sqlite as sqlite
 
 GROUP = "headwater.adaptors"
 BUILT_IN = {
     "file": "headwater.pipeline.adaptors.file_adaptor:file",
+    "http": "headwater.pipeline.adaptors.http_adaptor:http",
+    "rabbitmq": "headwater.pipeline.adaptors.rabbitmq_adaptor:rabbitmq",
     "sqlite": "headwater.pipeline.adaptors.sqlite_adaptor:sqlite",
 }
 

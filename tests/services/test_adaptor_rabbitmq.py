@@ -1,0 +1,264 @@
+"""RabbitMQ: the server, and the adaptor against it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pika
+import pytest
+from tools.services.private import PrivateServers
+
+from headwater.core.errors import BadConfig, Denied, NotFound, Rejected, Unreachable
+from headwater.pipeline.adaptor import Batch, Part
+from headwater.pipeline.adaptors.rabbitmq_adaptor import RabbitMQ, rabbitmq
+from headwater.pipeline.message import Message, Op
+from headwater.pipeline.namespaces import Namespaces
+
+pytestmark = pytest.mark.service("rabbitmq")
+
+
+class Broker:
+    """A connection of the test's own, and queues that go with it."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self.name = f"t-{uuid.uuid4().hex[:10]}"
+        self._connection = pika.BlockingConnection(pika.URLParameters(uri))
+        self.channel = self._connection.channel()
+        self.queues: list[str] = []
+
+    def queue(self, end: str = "", **arguments: Any) -> str:
+        name = self.name + end
+        self.channel.queue_declare(name, durable=True, arguments=arguments)
+        self.queues.append(name)
+        return name
+
+    def put(self, queue: str, *bodies: bytes, **properties: Any) -> None:
+        for body in bodies:
+            self.channel.basic_publish("", queue, body, pika.BasicProperties(**properties))
+
+    def waiting(self, queue: str) -> int:
+        return int(self.channel.queue_declare(queue, passive=True).method.message_count)
+
+    def got(self, queue: str) -> list[tuple[Any, bytes]]:
+        """Everything in the queue, taken out."""
+        found = []
+        while (answer := self.channel.basic_get(queue, auto_ack=True))[0] is not None:
+            found.append((answer[1], answer[2]))
+        return found
+
+    def close(self) -> None:
+        for name in self.queues:
+            self.channel.queue_delete(name)
+        self._connection.close()
+
+
+@pytest.fixture
+def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    made = Broker(request.getfixturevalue("rabbitmq"))
+    yield made
+    made.close()
+
+
+def part(**changes: Any) -> Part:
+    return msgspec.structs.replace(Part(pipeline="p", sink="s", start=0, end=1000), **changes)
+
+
+def write(adaptor: RabbitMQ, *messages: Message, where: Part | None = None) -> None:
+    writer = adaptor.writer(where or part())
+    try:
+        writer.write(Batch(start=messages[0].offset, end=messages[-1].offset + 1, messages=messages))
+    finally:
+        writer.close()
+
+
+def followed(adaptor: RabbitMQ, namespace: str, count: int) -> list[Message]:
+    """Read until so many messages have come, and ask once more, so that they are let go of."""
+    found: list[Message] = []
+    for piece in adaptor.follow(None, Namespaces(namespace), lambda: len(found) >= count):
+        found.extend(piece.messages)
+    return found
+
+
+# -- the sink -----------------------------------------------------------------------------------------------
+
+
+def test_messages_go_to_the_queue_of_their_namespace(broker: Broker) -> None:
+    queue = broker.queue()
+    write(
+        rabbitmq(broker.uri),
+        Message(queue, {"_id": 1, "big": 2**63 + 1}, offset=7, timestamp=5_000),
+        Message(queue, {"_id": 1}, Op.DELETE, offset=8),
+    )
+    (first, body), (second, _) = broker.got(queue)
+    assert body == b'{"_id":1,"big":9223372036854775809}'
+    assert (first.delivery_mode, first.message_id, first.timestamp, first.content_type) == (2, "p/s/7", 5, "application/json")
+    assert first.headers == {"op": "insert", "namespace": queue, "offset": 7}
+    assert second.headers["op"] == "delete"
+
+
+def test_the_routing_key_may_stand_in_a_field(broker: Broker) -> None:
+    red, blue = broker.queue("-red"), broker.queue("-blue")
+    adaptor = rabbitmq(broker.uri, routing_key="to.queue", key_in_field=True, delivery_mode="transient")
+    write(adaptor, Message("x", {"to": {"queue": red}}, offset=0), Message("x", {"to": {"queue": blue}}, offset=1))
+    assert [len(broker.got(red)), len(broker.got(blue))] == [1, 1]
+    with pytest.raises(Rejected, match=r"to\.queue holds no routing key") as refused:
+        write(adaptor, Message("x", {"to": {"queue": red}}, offset=2), Message("x", {"to": 1}, offset=3))
+    assert (refused.value.offset, refused.value.before_taken) == (3, True)
+    assert [properties.delivery_mode for properties, _ in broker.got(red)] == [1]
+
+
+def test_an_exchange_and_its_bindings(broker: Broker) -> None:
+    queue, exchange = broker.queue(), f"{broker.name}-x"
+    broker.channel.exchange_declare(exchange, "topic", auto_delete=True)
+    broker.channel.queue_bind(queue, exchange, "shop.*")
+    adaptor = rabbitmq(broker.uri, exchange=exchange)
+    assert adaptor.check("sink", Namespaces()) == [f"exchange {exchange} is there"]
+    write(adaptor, Message("shop.orders", {"n": 1}, offset=0))
+    assert len(broker.got(queue)) == 1
+
+
+def test_a_message_that_no_queue_gets_is_refused_and_those_before_it_are_there(broker: Broker) -> None:
+    queue = broker.queue()
+    messages = [Message(queue if n != 3 else f"{queue}-none", {"n": n}, offset=n) for n in range(6)]
+    with pytest.raises(Rejected, match="No queue would get it") as refused:
+        write(rabbitmq(broker.uri), *messages)
+    assert (refused.value.offset, refused.value.before_taken) == (3, True)
+    assert [properties.headers["offset"] for properties, _ in broker.got(queue)][:3] == [0, 1, 2]
+
+
+def test_a_broker_that_does_not_take_a_message_is_no_fault_of_it(broker: Broker) -> None:
+    queue = broker.queue(**{"x-max-length": 1, "x-overflow": "reject-publish"})
+    with pytest.raises(Unreachable, match="could not take a message"):
+        write(rabbitmq(broker.uri), *[Message(queue, {"n": n}, offset=n) for n in range(5)])
+
+
+def test_an_exchange_that_is_not_there(broker: Broker) -> None:
+    adaptor = rabbitmq(broker.uri, exchange="no-such-exchange")
+    with pytest.raises(NotFound, match="no-such-exchange"):
+        adaptor.check("sink", Namespaces())
+    with pytest.raises(Unreachable, match="no-such-exchange"):
+        write(adaptor, Message("x", {}, offset=0))
+
+
+def test_many_batches_on_one_writer_arrive_in_order(broker: Broker) -> None:
+    queue = broker.queue()
+    writer = rabbitmq(broker.uri).writer(part())
+    for start in range(0, 3000, 1000):
+        writer.write(
+            Batch(start=start, end=start + 1000, messages=[Message(queue, {"n": n}, offset=n) for n in range(start, start + 1000)])
+        )
+    writer.close()
+    assert [message.data["n"] for message in followed(rabbitmq(broker.uri), queue, 3000)] == list(range(3000))
+    assert broker.waiting(queue) == 0
+
+
+# -- the source ---------------------------------------------------------------------------------------------
+
+
+def test_messages_are_let_go_of_only_when_more_is_asked_for(broker: Broker) -> None:
+    queue = broker.queue()
+    broker.put(queue, b'{"n":1}', b'{"n":2}')
+    adaptor = rabbitmq(broker.uri, queues=queue)
+    pieces = adaptor.follow(None, Namespaces(), lambda: False)
+    found: list[Message] = []
+    while len(found) < 2:
+        found += next(pieces).messages  # the second one may come in a piece of its own: then the first is let go of
+    pieces.close()  # as a run that dies before the last piece is durable
+    again = followed(adaptor, ".*", 1)
+    assert again
+    assert again[-1].data == {"n": 2}
+    assert broker.waiting(queue) == 0
+
+
+def test_what_was_written_is_read_as_it_was(broker: Broker) -> None:
+    queue, other = broker.queue(), broker.queue("-b")
+    messages = [Message(queue, {"_id": 1, "n": 2**60}, offset=0, timestamp=9_000), Message(queue, {"_id": 1}, Op.DELETE, offset=1)]
+    write(rabbitmq(broker.uri), *messages, Message(other, {"_id": 2}, offset=2))
+    found = followed(rabbitmq(broker.uri, queues=[queue, other]), ".*", 3)
+    assert {(one.namespace, one.op, one.timestamp, str(one.data)) for one in found} == {
+        (queue, Op.INSERT, 9_000, str({"_id": 1, "n": 2**60})),
+        (queue, Op.DELETE, 0, str({"_id": 1})),
+        (other, Op.INSERT, 0, str({"_id": 2})),
+    }
+
+
+def test_a_body_that_is_no_document_is_kept_and_marked(broker: Broker) -> None:
+    queue = broker.queue()
+    broker.put(queue, b'{"n":1}', b"no json \xff", b"[1]")
+    found: list[Message] = []
+    bad: dict[str, str] = {}
+    for piece in rabbitmq(broker.uri, queues=queue).follow(None, Namespaces(), lambda: len(found) == 3):
+        bad |= {piece.messages[index].data["body"]: why for index, why in piece.bad.items()}
+        found.extend(piece.messages)
+    assert set(bad) == {"no json \\xff", "[1]"}
+    assert "no JSON object" in bad["[1]"]
+    assert broker.waiting(queue) == 0  # kept in the log: it need not stay in the queue
+
+
+def test_an_idle_queue_gives_empty_pieces(broker: Broker) -> None:
+    queue = broker.queue()
+    pieces = rabbitmq(broker.uri, queues=queue).follow(None, Namespaces(), lambda: False)
+    assert [len(next(pieces).messages) for _ in range(2)] == [0, 0]
+    pieces.close()
+
+
+def test_a_queue_that_is_deleted_or_never_was(broker: Broker) -> None:
+    queue = broker.queue()
+    pieces = rabbitmq(broker.uri, queues=queue).follow(None, Namespaces(), lambda: False)
+    next(pieces)
+    broker.channel.queue_delete(queue)
+    with pytest.raises(NotFound, match="was deleted"):
+        for _ in range(100):
+            next(pieces)
+    for role in (
+        lambda a: list(a.follow(None, Namespaces("gone-away"), lambda: True)),
+        lambda a: a.check("source", Namespaces("gone-away")),
+    ):
+        with pytest.raises(NotFound, match="gone-away"):
+            role(rabbitmq(broker.uri))
+
+
+# -- the connection -----------------------------------------------------------------------------------------
+
+
+def test_who_may_not_come_in_is_told_so_without_the_password(broker: Broker) -> None:
+    for uri in (broker.uri.replace("headwater:headwater", "headwater:hidden"), broker.uri + "nowhere"):
+        with pytest.raises(Denied) as problem:
+            rabbitmq(uri).check("sink", Namespaces())
+        assert "hidden" not in str(problem.value)
+        with pytest.raises(Denied):
+            rabbitmq(uri).writer(part())
+
+
+def test_a_broker_that_dies_and_comes_back(private_servers: PrivateServers) -> None:
+    running = private_servers.up("rabbitmq")
+    broker = Broker(running.rabbitmq)
+    queue = broker.queue()
+    adaptor = rabbitmq(running.rabbitmq)
+    writer = adaptor.writer(part())
+    writer.write(Batch(start=0, end=500, messages=[Message(queue, {"n": n}, offset=n) for n in range(500)]))
+    running.kill("rabbitmq-1")
+    with pytest.raises(Unreachable) as problem:
+        writer.write(Batch(start=500, end=501, messages=[Message(queue, {"n": 500}, offset=500)]))
+    assert "headwater:headwater" not in str(problem.value)
+    writer.close()
+    with pytest.raises(Unreachable):
+        adaptor.writer(part())
+    running.restart("rabbitmq-1")
+    assert [message.data["n"] for message in followed(adaptor, queue, 500)] == list(range(500))  # confirmed, so they survive
+
+
+def test_options_that_cannot_be() -> None:
+    for wrong in ({"delivery_mode": "twice"}, {"prefetch": 0}, {"key_in_field": True}, {"routing": "x"}):
+        with pytest.raises(BadConfig):
+            rabbitmq("amqp://h/", **wrong)
+    for uri in ("http://h/", "amqp://", "nonsense"):
+        with pytest.raises(BadConfig, match="no address"):
+            rabbitmq(uri).check("sink", Namespaces())
+    with pytest.raises(BadConfig, match="No queue is named"):
+        rabbitmq("amqp://h/").queues_for(Namespaces())
+    assert rabbitmq("amqp://h/").queues_for(Namespaces(r"^a\.b-c$")) == ["a.b-c"]
