@@ -28,6 +28,11 @@ def log_topic(pipeline: str) -> str:
     return f"pipeline-{pipeline}"
 
 
+def identity(log: Log, pipeline: str) -> str:
+    """What sinks that hold their own positions know a pipeline by: its name, and which log. Another log's offsets mean other messages."""
+    return f"{pipeline}#{log.topic(log_topic(pipeline)).generation[:12]}"
+
+
 def offsets_topic(pipeline: str) -> str:
     """The topic of a pipeline's offset log."""
     return f"pipeline-{pipeline}-offsets"

@@ -16,7 +16,7 @@ from headwater.core.ids import random_id
 from headwater.log import Log
 from headwater.pipeline.acks import Acks
 from headwater.pipeline.adaptor import Part
-from headwater.pipeline.control import Control
+from headwater.pipeline.control import Control, identity
 from headwater.pipeline.cutting import Cut, cut
 from headwater.pipeline.definition import Sink
 from headwater.pipeline.deliver import deliver
@@ -60,6 +60,7 @@ class SinkLoop:
         self.sink, self._log, self._topic, self._control, self._engine, self._epoch = sink, log, topic, control, engine, epoch
         self._clock, self._stopping, self._reading, self._follow, self._stop_all = clock, stopping, reading, follow, stop_all
         self._told = told
+        self._identity = identity(log, control.pipeline)
         self.acks = Acks(control, sink.name, epoch, clock=clock, every=flush)
         self.state = "starting"
         self.written = 0
@@ -72,7 +73,12 @@ class SinkLoop:
 
     def run(self) -> None:
         """Errors: `Fenced` when a newer run has begun; `Unavailable` when the sink stays unreachable."""
-        self.acks.take_over(self._begun())
+        while not self._stopping.is_set():
+            try:
+                self.acks.take_over(self._begun())
+                break
+            except Unavailable as error:
+                self._wait_for_sink(error)
         try:
             while not self._stopping.is_set() and self._once():
                 pass
@@ -80,15 +86,15 @@ class SinkLoop:
             self.acks.flush()
 
     def _begun(self) -> list[tuple[int, int]] | None:
-        held = self.sink.adaptor.begin(self._control.pipeline, self.sink.name, self._epoch)
+        held = self.sink.adaptor.begin(self._identity, self.sink.name, self._epoch)
         if self.acks.moved:  # an operator's word outranks what the sink holds
             self._move()
-            held = self.sink.adaptor.begin(self._control.pipeline, self.sink.name, self._epoch)
+            held = self.sink.adaptor.begin(self._identity, self.sink.name, self._epoch)
         return held
 
     def _move(self) -> None:
         position = self._control.state.sink(self.sink.name).position
-        self.sink.adaptor.forget(self._control.pipeline, self.sink.name, position, self._epoch)
+        self.sink.adaptor.forget(self._identity, self.sink.name, position, self._epoch)
         self.acks.told()
 
     def _once(self) -> bool:
@@ -168,7 +174,7 @@ class SinkLoop:
 
     def _part(self, start: int, end: int, bucket: int = 0, buckets: int = 1) -> Part:
         return Part(
-            pipeline=self._control.pipeline,
+            pipeline=self._identity,
             sink=self.sink.name,
             start=start,
             end=end,

@@ -12,6 +12,7 @@ from headwater.core.errors import BadBounds, Conflict, Stopped, UnknownSink
 from headwater.core.ids import random_id
 from headwater.core.settings import Settings
 from headwater.pipeline.adaptor import Part
+from headwater.pipeline.control import identity
 from headwater.pipeline.definition import Pipeline, Sink
 from headwater.pipeline.deliver import deliver
 from headwater.pipeline.delivery_loop import SinkLoop, needs_session
@@ -95,7 +96,7 @@ class Hands:
             Engine(self._operator.log, self._settings.spark, stopping=threading.Event()).start()
         epoch = state.run.epoch if state.run is not None else 0
         part = Part(
-            pipeline=self._operator.pipeline,
+            pipeline=identity(self._operator.log, self._operator.pipeline),
             sink=self._sink.name,
             start=start,
             end=end,

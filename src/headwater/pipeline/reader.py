@@ -80,7 +80,10 @@ class SourceReader:
         return isinstance(adaptor, CanTail) and bool(getattr(adaptor, "tail", True))
 
     def run(self, follow: bool) -> None:
-        """Read. A source that can be followed is: with `follow` until stopping, else until it has nothing new. Errors: what the adaptor raises; `Differs`."""
+        """Read. A source that can be followed is: with `follow` until stopping, else until it has nothing new.
+
+        Errors: what the adaptor raises; `Differs`.
+        """
         patience = _Patience(self._clock, self._stopping, follow)
         state = patience.with_(self._begin)
         while state is not None and not state.copied and not self._stopping.is_set():

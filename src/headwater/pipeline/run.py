@@ -27,6 +27,7 @@ from headwater.pipeline.reader import SourceReader
 from headwater.pipeline.state import Change, Failure, RunInfo, RunState, SinkState, State
 
 _POLL = 0.1
+_CANCELLING = 5.0  # seconds for what is cancelled to end
 _METRICS = 5.0
 
 
@@ -72,6 +73,7 @@ class Run:
         self._follow, self._again, self._file, self._listeners = follow, again, file, tuple(listeners)
         self._topic = log_topic(pipeline.name)
         self._stopping = threading.Event()
+        self._cut_short = threading.Event()  # the grace is over: what still runs is cancelled
         self._asked = False
         self._problems: list[HeadwaterError] = []
         self._reading = threading.Event()
@@ -122,7 +124,7 @@ class Run:
         self._tell(
             "boot", details={"source": str(self.pipeline.reader), "sinks": [str(one.adaptor) for one in self.pipeline.sinks.values()]}
         )
-        engine = Engine(self._log, self._settings.spark, stopping=self._stopping)
+        engine = Engine(self._log, self._settings.spark, stopping=self._cut_short)
         try:
             result = self._go(writer, engine)
         except BaseException:
@@ -226,6 +228,9 @@ class Run:
             if self._stopping.is_set() and deadline is None:
                 deadline = now + self.pipeline.options.stop_grace.seconds
             if deadline is not None and now > deadline:
+                self._cut_short.set()
+                for thread in threads:
+                    thread.join(_CANCELLING)
                 break
             if self._asked_by_operator():
                 self.stop()
@@ -242,8 +247,20 @@ class Run:
         return run is not None and run.stopping and not self._stopping.is_set()
 
     def _bytes_behind(self) -> int:
-        """About how many bytes of the log lie before the slowest sink: by the records' mean size."""
+        """About how many bytes of the log lie before the slowest sink: by the records' mean size.
+
+        Where only sinks that stand at a message are behind, nothing would ever move without an operator: a run that does not wait for
+        one ends.
+        """
         end = self._log.bounds(self._topic, 0).end
+        behind_ones = [loop for loop in self._loops if loop.acks.position < end - 1]
+        if behind_ones and not self._follow and all(self._control.state.sink(one.sink.name).stopped for one in behind_ones):
+            limit = self.pipeline.options.max_log
+            if limit is not None and self._size_behind(end) > limit:
+                self._stopping.set()
+        return self._size_behind(end)
+
+    def _size_behind(self, end: int) -> int:
         least = min(loop.acks.position for loop in self._loops)
         behind = end - 1 - least
         if behind <= 0:
@@ -274,8 +291,11 @@ class Run:
                 claims=claims,
             )
             changes: list[Change] = [("run", run)]
+            deleted = {entry.details.get("sink") for entry in state.audit.values() if entry.what == "delete"}
             for name in names:
                 sink = state.sink(name)
+                if name not in state.sinks and name in deleted:
+                    sink = SinkState(generation=1)  # the sink itself must forget what it took in its former life
                 if name not in state.sinks or sink.failure is not None:
                     changes.append((f"sink/{name}", _revived(sink)))
             return changes

@@ -89,6 +89,9 @@ class Target:
     def begin(self, epoch: int) -> list[tuple[int, int]]:
         """Take the target over; sweep temporaries of earlier runs. Returns the offsets that it holds."""
         new = not (self.work / "owner.json").exists()
+        if not new and self._other_log():
+            self.leave()
+            new = True
         if new and self.occupied():
             if self._adaptor.existing == "fail":
                 raise AlreadyExists(
@@ -103,6 +106,16 @@ class Target:
                 leftover.unlink()
             self._files.sync_dir(self.work)
             return self.recovered(new)
+
+    def _other_log(self) -> bool:
+        """Whether the same sink wrote here from another log, which was deleted since: its offsets mean other messages."""
+        owner = self._owner()
+        same = (owner.pipeline.partition("#")[0], owner.sink) == (self._pipeline.partition("#")[0], self._sink)
+        return same and owner.pipeline != self._pipeline
+
+    def leave(self) -> None:
+        """Keep what is there as somebody else's, and forget what it meant."""
+        shutil.rmtree(self.work)
 
     def forget(self, position: int, epoch: int) -> None:
         """The operator's word: what was published stays where it is, and offsets above `position` may come again."""
@@ -131,7 +144,8 @@ class Target:
         owner = self._owner()
         if (owner.pipeline, owner.sink) != (self._pipeline, self._sink):
             raise Conflict(
-                f"{self._adaptor.path} belongs to sink {owner.sink} of pipeline {owner.pipeline}.", hint="Give every sink its own place."
+                f"{self._adaptor.path} belongs to sink {owner.sink} of pipeline {owner.pipeline.partition('#')[0]}.",
+                hint="Give every sink its own place.",
             )
         if owner.epoch > epoch:
             raise Fenced(f"A newer run writes to {self._adaptor.path}.", hint="See `headwater pipeline status`.")
@@ -162,6 +176,13 @@ class Folder(Target):
 
     def clear(self) -> None:
         shutil.rmtree(self._adaptor.path)
+
+    def leave(self) -> None:
+        """Parts keep their content under names that no part of the new log will have."""
+        former = self._owner().pipeline.partition("#")[2]
+        for one in self._adaptor.path.glob("part-*"):
+            os.replace(one, one.with_name(f"earlier-{former}-{one.name}"))
+        super().leave()
 
     def recovered(self, new: bool) -> list[tuple[int, int]]:
         """Ranges whose parts are all there: of a range that was split by id, every share."""
