@@ -75,7 +75,7 @@ class SinkLoop:
         """Errors: `Fenced` when a newer run has begun; `Unavailable` when the sink stays unreachable."""
         while not self._stopping.is_set():
             try:
-                self.acks.take_over(self._begun())
+                self.begin()
                 break
             except Unavailable as error:
                 self._wait_for_sink(error)
@@ -84,6 +84,10 @@ class SinkLoop:
                 pass
         finally:
             self.acks.flush()
+
+    def begin(self) -> None:
+        """Before anything is delivered: shut older runs out, tell the sink of an operator's word, count what it holds."""
+        self.acks.take_over(self._begun())
 
     def _begun(self) -> list[tuple[int, int]] | None:
         held = self.sink.adaptor.begin(self._identity, self.sink.name, self._epoch)
