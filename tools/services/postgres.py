@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from headwater.core.errors import Unavailable, Unreachable
+from headwater.core.errors import Unavailable, Unreachable, Unsupported
 from tools.services import debian, probe
 from tools.services.place import Place
 from tools.services.server import Command, Node, Server, plain_env
@@ -39,6 +39,8 @@ class Postgres(Server):
         if found is None:
             raise Unreachable("Debian's packages have no PostgreSQL that is new enough.", hint=f"Install PostgreSQL {OLDEST} or newer.")
         self._bin = found
+        if self._as() and subprocess.run([*self._as(), "true"], capture_output=True).returncode:
+            raise Unsupported("PostgreSQL refuses to run as root, and user namespaces are not allowed here.", hint="Run as another user.")
 
     def nodes(self) -> list[Node]:
         # SIGINT: PostgreSQL takes SIGTERM as a request to wait until the last client has gone.

@@ -16,7 +16,7 @@ import msgspec
 
 from headwater.core.errors import NotFound
 from headwater.pipeline import values
-from headwater.pipeline.adaptors.mysql_link import ask, quote
+from headwater.pipeline.adaptors.mysql_link import ask, code_of, library, quote
 from headwater.pipeline.namespaces import Namespaces
 
 COMMITTED = "headwater_committed"
@@ -130,7 +130,9 @@ def _described(link: Any, row: tuple[Any, ...]) -> Table:
     schema, name, rows, row_bytes, transactional, made = row
     try:
         checks = [str(one[0]).lower().replace(" ", "") for one in ask(link, _CHECKS, (schema, name))]
-    except Exception:  # MySQL's view lacks the column; its JSON is a type of its own
+    except library().MySQLError as error:
+        if code_of(error) not in (1054, 1109):  # MySQL's view lacks the column, older servers the view; their JSON is a type of its own
+            raise
         checks = []
     columns = []
     for _, _, column, data_type, declared, default, extra, size, precision in ask(link, _COLUMNS, (schema, name)):

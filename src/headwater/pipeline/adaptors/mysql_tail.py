@@ -218,8 +218,8 @@ class _Followed:
         if kind == "DeleteRowsEvent":
             gone = self._document(row)
             return [message(Op.DELETE, {name: gone[name] for name in self._ids} if self._ids else gone)]
-        old = self._document(row, "before_")
-        before = {name: old[name] for name in self._ids}
+        old = row["before_values"]
+        before = {name: None if old.get(name) is None else self._make[name](old[name]) for name in self._ids}
         data = self._document(row, "after_")
         if any(before[name] != data.get(name) for name in self._ids):  # a changed key is a new document
             return [message(Op.DELETE, before), message(Op.INSERT, data)]
