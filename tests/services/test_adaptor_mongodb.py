@@ -22,7 +22,7 @@ from tools.services.private import PrivateServers
 from headwater.core.errors import NotFound, OffsetGone, Rejected, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, CopyPlan, Part, Piece
-from headwater.pipeline.adaptors.mongodb import MongoDB, mongodb
+from headwater.pipeline.adaptors.mongodb_adaptor import MongoDB, mongodb
 from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
 

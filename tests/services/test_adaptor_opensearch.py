@@ -14,7 +14,7 @@ from tools.services.private import PrivateServers
 from headwater.core.errors import Differs, NotFound, Rejected, Timeout, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, CopyPlan, Part
-from headwater.pipeline.adaptors.opensearch import OpenSearch, opensearch
+from headwater.pipeline.adaptors.opensearch_adaptor import OpenSearch, opensearch
 from headwater.pipeline.adaptors.opensearch_client import Client
 from headwater.pipeline.adaptors.opensearch_sink import OpenSearchWriter
 from headwater.pipeline.message import Message, Op

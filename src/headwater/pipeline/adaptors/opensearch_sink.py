@@ -19,7 +19,7 @@ from headwater.pipeline.adaptors.opensearch_client import Client, Reason, explai
 from headwater.pipeline.message import Message, Op
 
 if TYPE_CHECKING:
-    from headwater.pipeline.adaptors.opensearch import OpenSearch
+    from headwater.pipeline.adaptors.opensearch_adaptor import OpenSearch
 
 LONGEST_ID = 512  # bytes; the server refuses the whole request for one that is longer
 PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two tries while the cluster is busy

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from headwater.core.errors import BadConfig, BadInput
 from headwater.pipeline import values
-from headwater.pipeline.adaptors.mongodb import MongoDB, mongodb
+from headwater.pipeline.adaptors.mongodb_adaptor import MongoDB, mongodb
 from headwater.pipeline.adaptors.mongodb_source import KINDS, kind_of, range_of
 from headwater.pipeline.adaptors.mongodb_types import from_json, to_json
 from headwater.pipeline.env import env

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.core.errors import BadConfig, BadInput
-from headwater.pipeline.adaptors.opensearch import OpenSearch, elasticsearch, index_name, opensearch
+from headwater.pipeline.adaptors.opensearch_adaptor import OpenSearch, elasticsearch, index_name, opensearch
 from headwater.pipeline.adaptors.opensearch_client import Client, explained
 from headwater.pipeline.adaptors.opensearch_sink import id_text, plain, problem
 from headwater.pipeline.env import env
