@@ -11,6 +11,8 @@ from __future__ import annotations
 import pytest
 
 pytest.register_assert_rewrite(
+    "headwater.testing.adaptor_contract",
+    "headwater.testing.adaptor_ground",
     "headwater.testing.log_appending",
     "headwater.testing.log_claiming",
     "headwater.testing.log_ground",
@@ -20,7 +22,8 @@ pytest.register_assert_rewrite(
     "headwater.testing.log_topics",
 )
 
+from headwater.testing.adaptor_contract import CopyContract, SinkContract  # noqa: E402
 from headwater.testing.log_contract import LogContract  # noqa: E402
 from headwater.testing.log_model import LogModel  # noqa: E402
 
-__all__ = ["LogContract", "LogModel"]
+__all__ = ["CopyContract", "LogContract", "LogModel", "SinkContract"]

@@ -1,0 +1,88 @@
+"""The adaptors that need no server, held to what adaptors promise."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headwater.pipeline.adaptor import CanCopy, CanWrite
+from headwater.pipeline.adaptors import file, sqlite
+from headwater.testing import CopyContract, SinkContract
+
+ROWS = [{"_id": n, "name": f"thing {n}", "big": 2**53 + n, "deep": {"list": [n, None, "ä"]}} for n in range(50)]
+
+
+class TestLinesSource(CopyContract):
+    @pytest.fixture
+    def source(self, tmp_path: Path) -> CanCopy:
+        (tmp_path / "in.jsonl").write_text("\n".join(json.dumps(row) for row in ROWS))  # without a newline at the end
+        return file(str(tmp_path / "in.jsonl"))
+
+
+class TestFolderSource(CopyContract):
+    @pytest.fixture
+    def source(self, tmp_path: Path) -> CanCopy:
+        (tmp_path / "in" / "deeper").mkdir(parents=True)
+        (tmp_path / "in" / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS[:20]))
+        with gzip.open(tmp_path / "in" / "deeper" / "b.jsonl.gz", "wt") as out:
+            out.write("".join(json.dumps(row) + "\n" for row in ROWS[20:30]))
+        pq.write_table(
+            pa.Table.from_pylist([{"_id": n, "name": "x"} for n in range(30, 50)]), tmp_path / "in" / "c.parquet", row_group_size=7
+        )
+        (tmp_path / "in" / ".hidden.jsonl").write_text("no document")
+        return file(f"{tmp_path}/in/")
+
+
+class TestTableSource(CopyContract):
+    @pytest.fixture
+    def source(self, tmp_path: Path) -> CanCopy:
+        with sqlite3.connect(tmp_path / "in.db") as db:
+            db.execute("create table plain (name, data blob)")
+            db.execute("create table keyed (a integer, b text, primary key (a, b)) without rowid")
+            db.executemany("insert into plain values (?, ?)", [(f"n{n}", bytes([n])) for n in range(30)])
+            db.executemany("insert into keyed values (?, ?)", [(n // 3, str(n)) for n in range(20)])
+        return sqlite(str(tmp_path / "in.db"))
+
+
+class TestFolderOfLines(SinkContract):
+    deletes = upserts = False
+
+    @pytest.fixture
+    def sink(self, tmp_path: Path) -> CanWrite:
+        return file(f"{tmp_path}/out/")
+
+
+class TestFolderOfTables(SinkContract):
+    deletes = upserts = False
+
+    @pytest.fixture
+    def sink(self, tmp_path: Path) -> CanWrite:
+        return file(f"{tmp_path}/out/", format="parquet")
+
+
+class TestFolderOfCompressedLines(SinkContract):
+    deletes = upserts = False
+
+    @pytest.fixture
+    def sink(self, tmp_path: Path) -> CanWrite:
+        return file(f"{tmp_path}/out/", compression="zstd")
+
+
+class TestSingleFile(SinkContract):
+    deletes = upserts = False
+
+    @pytest.fixture
+    def sink(self, tmp_path: Path) -> CanWrite:
+        return file(str(tmp_path / "out.jsonl"))
+
+
+class TestTables(SinkContract):
+    @pytest.fixture
+    def sink(self, tmp_path: Path) -> CanWrite:
+        return sqlite(str(tmp_path / "out.db"))
