@@ -59,7 +59,7 @@ PLACES = [Column("sink"), Column("position", True), Column("end", True), Column(
 
 
 def place_row(one: Place) -> tuple[str, ...]:
-    error = "-" if one.error is None else f"{one.error.offset}: {one.error.message.splitlines()[0][:100]}"
+    error = "-" if one.error is None else f"{one.error.offset}: {one.error.message.partition(chr(10))[0]}"
     return (one.sink, str(one.position), str(one.end), count(one.lag), one.state, error)
 
 

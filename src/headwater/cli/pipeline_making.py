@@ -82,7 +82,7 @@ def about(
     columns = [Column("adaptor"), Column("source"), Column("sink"), Column("what it is")]
     rows = []
     for one in every:
-        source = ("copy + changes" if one["follows"] else "copy" if one["copies"] else "changes") if one["source"] else "-"
+        source = " + ".join(word for word, can in (("copy", one["copies"]), ("changes", one["follows"])) if can) or "-"
         rows.append((one["name"], source, one["delivery"] or "-", one["summary"]))
     print_table(columns, rows)
 
