@@ -59,6 +59,14 @@ def test_changes_survive(tmp_path: Path) -> None:
         assert state.taken == {"a": {"ns": 5}}
 
 
+def test_a_sink_that_is_removed_and_comes_again_has_taken_nothing(log: EmbeddedLog) -> None:
+    control = Control.create(log, "orders", CLOCK)
+    control.change(lambda state: [("sink/a", SinkState(position=5)), ("taken/a/ns", 5)])
+    control.change(lambda state: [("sink/a", None)])
+    control.change(lambda state: [("sink/a", SinkState(position=0))])
+    assert control.state.taken == Control(log, "orders", CLOCK).state.taken == {}
+
+
 def test_no_change_appends_nothing(log: EmbeddedLog) -> None:
     control = Control.create(log, "orders", CLOCK)
     assert control.change(lambda state: []) == []

@@ -206,6 +206,20 @@ def test_a_number_made_text_is_text() -> None:
     assert applied(as_text, {"n": Decimal("1.10")}) == [{"n": "1.10"}]
 
 
+def test_a_value_of_another_type_is_another_value() -> None:
+    def cast(kind: pa.DataType) -> Any:
+        return lambda batch: batch.set_column(1, "n", batch["n"].cast(kind))
+
+    [number] = applied(cast(pa.int64()), {"n": True})
+    [fraction] = applied(cast(pa.float64()), {"n": 5})
+    assert (encode(number), encode(fraction)) == (b'{"n":1}', b'{"n":5.0}')
+
+
+def test_what_stands_beside_a_nan_stays_exact() -> None:
+    document = {"a": [{}, {"b": {"$numberDouble": "NaN"}}], "c": {"$numberDouble": "NaN"}}
+    assert applied(lambda batch: batch, document) == [document]
+
+
 def test_namespaces_come_apart_and_order_is_kept() -> None:
     seen: list[tuple[bytes, list[int]]] = []
 
@@ -230,6 +244,7 @@ def test_commands_pass_by() -> None:
         (lambda batch: None, "It returned NoneType"),
         (lambda batch: batch.drop_columns(["_offset"]), "no column _offset"),
         (lambda batch: pa.concat_batches([batch, batch]), "a row twice"),
+        (lambda batch: batch.take(pa.array([0, 0])), "a row twice"),
         (lambda batch: batch.take(pa.array([1, 0])), "in another order"),
         (lambda batch: batch.set_column(0, "_offset", pa.array([1000, 1001])), "_offset 1000, which it was not given"),
         (lambda batch: batch.set_column(0, "_offset", pa.array([None, None], pa.int64())), "_offset None, which it was not given"),

@@ -53,6 +53,12 @@ def test_every_name_can_be_written(path: Path) -> None:
     assert parsed(shown(path), "omit") == path
 
 
+def test_removing_means_the_list_as_it_was() -> None:
+    data = {"l": [0, 1, {"a": 2, "b": 3}, 4]}
+    assert without(data, removals([("l", "0"), ("l", "2", "a"), ("l", "1"), ("l", "1")])) == {"l": [{"b": 3}, 4]}
+    assert without(data, removals([("l", "2"), ("l", "2", "a"), ("l", "3", "a")])) == {"l": [0, 1, 4]}
+
+
 @given(DOCUMENTS, PATHS)
 def test_finding_is_looking_step_by_step(data: dict[str, Any], path: Path) -> None:
     value: Any = data
@@ -76,8 +82,16 @@ def test_positions_are_counted_from_nought_and_have_one_name() -> None:
 GONE = object()
 
 
-@given(DOCUMENTS, st.lists(PATHS, max_size=4))
-def test_without_removes_what_was_there_and_nothing_else(data: dict[str, Any], paths: list[Path]) -> None:
+def inside(value: Any, at: Path = ()) -> list[Path]:
+    """Every path that there is."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path for key, one in pairs for path in [(*at, str(key)), *inside(one, (*at, str(key)))]]
+
+
+@given(DOCUMENTS, st.data())
+def test_without_removes_what_was_there_and_nothing_else(data: dict[str, Any], drawn: st.DataObject) -> None:
+    there = inside(data)
+    paths = drawn.draw(st.lists(st.sampled_from(there) | PATHS if there else PATHS, max_size=6))
     before = deepcopy(data)
     marked: Any = deepcopy(data)
     for path in paths:  # the model marks first and removes afterwards, so that no position moves
@@ -96,8 +110,10 @@ def test_without_removes_what_was_there_and_nothing_else(data: dict[str, Any], p
     assert data == before
 
 
-@given(DOCUMENTS, st.lists(PATHS, max_size=4))
-def test_only_keeps_exactly_what_is_chosen(data: dict[str, Any], paths: list[Path]) -> None:
+@given(DOCUMENTS, st.data())
+def test_only_keeps_exactly_what_is_chosen(data: dict[str, Any], drawn: st.DataObject) -> None:
+    there = inside(data)
+    paths = drawn.draw(st.lists(st.sampled_from(there) | PATHS if there else PATHS, max_size=6))
     before = deepcopy(data)
     chosen = {path for path in paths if find(data, path) is not MISSING}
 
