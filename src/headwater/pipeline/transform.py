@@ -37,6 +37,7 @@ class Transform(ABC):
     def opened(self) -> Apply:
         """The function that is applied: given messages, it returns as many, None for each that is dropped. Made once per task.
 
+        The messages are its own, and may be changed: whoever delivers one again makes it anew, with no list or object shared.
         Errors while applying: `Rejected` with the offset of the message; any other exception where messages come one by one.
         """
 

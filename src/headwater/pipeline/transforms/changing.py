@@ -1,4 +1,4 @@
-"""What transforms of fields share. No transform changes the message it is given: the same one may be delivered again."""
+"""What transforms share. They make new messages of those they are given; only functions of people, in `python`, change them in place."""
 
 from __future__ import annotations
 
