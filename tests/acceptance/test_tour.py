@@ -54,7 +54,7 @@ def test_every_claim_holds(toured: tuple[Path, str]) -> None:
     assert len(claims) >= 5
     assert set(claims) == {"yes"}
     assert "Everything held." in output
-    for part in ("appends", "kill -9", "batches", "check", "spark"):
+    for part in ("appends", "kill -9", "batches", "check", "spark", "pipeline"):
         assert re.search(rf"^  {part}\b", output, re.MULTILINE), part
 
 

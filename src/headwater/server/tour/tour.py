@@ -24,6 +24,8 @@ from headwater.log.opening import address_of, open_log
 from headwater.server.tour import volume
 from headwater.server.tour.appends import TOPIC, appends
 from headwater.server.tour.killed import FOLDER, killed
+from headwater.server.tour.moved import FOLDER as MOVED
+from headwater.server.tour.moved import moved
 from headwater.server.tour.told import Told
 
 PREFIX = "demo-"
@@ -39,7 +41,11 @@ def tour(settings: Settings, out: TextIO, clock: Clock) -> list[str]:
         volume.fill(log, told)
         if log.engine == "embedded":
             volume.check(settings.data, [TOPIC, volume.TOPIC], told)
-        volume.count_on_spark(log, settings.spark, told)
+        try:
+            volume.count_on_spark(log, settings.spark, told)
+            moved(log, settings, told)
+        finally:
+            volume.stop_spark()
     if told.false:
         told.plain("THE TOUR FAILED. Not true on this machine: " + "; ".join(told.false))
     else:
@@ -60,15 +66,15 @@ async def _under_load(settings: Settings, told: Told, clock: Clock) -> None:
 
 
 async def clean(config: Config, clock: Clock) -> list[str]:
-    """Remove every topic of the tour and its second server's folder; return what was removed."""
+    """Remove every topic of the tour and its folders; return what was removed."""
     async with Headwater(config.settings.data, config=config, clock=clock) as hw:
-        names = [topic.name for topic in await hw.log.topics() if topic.name.startswith(PREFIX)]
+        names = [topic.name for topic in await hw.log.topics() if topic.name.removeprefix("pipeline-").startswith(PREFIX)]
         for name in names:
             await hw.log.delete_topic(name)
-    folder = config.settings.data / FOLDER
-    if folder.is_dir():
-        shutil.rmtree(folder)
-        names.append(str(folder))
+    for folder in (config.settings.data / FOLDER, config.settings.data / MOVED):
+        if folder.is_dir():
+            shutil.rmtree(folder)
+            names.append(str(folder))
     return names
 
 

@@ -72,19 +72,28 @@ def count_on_spark(log: Log, settings: Spark, told: Told) -> None:
     except Unavailable as error:
         told.fact(f"left out: {error}")
         return
-    try:
-        told.fact(f"Spark {spark.version} on {spark.sparkContext.master} is up after {time.perf_counter() - began:.1f} s")
-        bounds = log.bounds(TOPIC, 0)
-        ranges = Range(TOPIC, 0, bounds.start, bounds.end).slices(os.cpu_count() or 1)
-        with Runner(spark, log.address) as runner:
-            _counted(runner.run(ranges[:1], count, schema=_schema()))  # the first job starts the Python workers
-            began = time.perf_counter()
-            counted = _counted(runner.run(ranges, count, schema=_schema()))
-            seconds = time.perf_counter() - began
-        told.fact(f"{TOPIC} counted in {len(ranges)} ranges: {counted:,} records, {rate(counted, seconds)}")
-        told.claim(f"as many as the log holds, {bounds.end - bounds.start:,}", counted == bounds.end - bounds.start)
-    finally:
-        spark.stop()
+    told.fact(f"Spark {spark.version} on {spark.sparkContext.master} is up after {time.perf_counter() - began:.1f} s")
+    bounds = log.bounds(TOPIC, 0)
+    ranges = Range(TOPIC, 0, bounds.start, bounds.end).slices(os.cpu_count() or 1)
+    with Runner(spark, log.address) as runner:
+        _counted(runner.run(ranges[:1], count, schema=_schema()))  # the first job starts the Python workers
+        began = time.perf_counter()
+        counted = _counted(runner.run(ranges, count, schema=_schema()))
+        seconds = time.perf_counter() - began
+    told.fact(f"{TOPIC} counted in {len(ranges)} ranges: {counted:,} records, {rate(counted, seconds)}")
+    told.claim(f"as many as the log holds, {bounds.end - bounds.start:,}", counted == bounds.end - bounds.start)
+
+
+def stop_spark() -> None:
+    """End the session that the tour has started, if it has."""
+    import sys
+
+    if "pyspark" in sys.modules:
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.getActiveSession()
+        if session is not None:
+            session.stop()
 
 
 def count(log: Log, slice: Range) -> Iterator[pa.RecordBatch]:

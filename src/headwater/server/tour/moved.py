@@ -1,0 +1,88 @@
+"""A pipeline: a table of orders to Parquet and to SQLite. One order cannot be counted; it is seen, corrected and sent, and nobody waits."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headwater.core.errors import NotFound
+from headwater.core.settings import Settings
+from headwater.log import Log
+from headwater.server.tour.told import Told, rate
+
+if TYPE_CHECKING:
+    from headwater.pipeline import Message, Pipeline
+
+NAME, FOLDER = "demo-shop", "demo-pipeline"
+_ORDERS, _BAD = 20_000, 14
+
+
+def total(message: Message) -> Message:
+    """The transform: what an order costs. Runs inside Spark's tasks."""
+    message.data["total"] = round(float(message.data["price"]) * int(message.data["qty"]), 2)
+    return message
+
+
+def moved(log: Log, settings: Settings, told: Told) -> None:
+    """Run, look, correct, run again; every step is checked against the files themselves."""
+    from headwater.pipeline.control import log_topic, offsets_topic
+    from headwater.pipeline.operator import Operator
+    from headwater.pipeline.run import Run
+    from headwater.pipeline.verification import verify
+
+    told.part("pipeline")
+    folder = settings.data / FOLDER
+    shutil.rmtree(folder, ignore_errors=True)
+    for topic in (log_topic(NAME), offsets_topic(NAME)):
+        with suppress(NotFound):
+            log.delete_topic(topic)
+    pipeline = _defined(folder)
+    began = time.perf_counter()
+    first = Run(pipeline, log, settings).go()
+    seconds = time.perf_counter() - began
+    told.fact(f"{_ORDERS:,} orders of a CSV file to Parquet and, with a total each, to SQLite: {rate(_ORDERS, seconds)}")
+    archive, report = first.sinks
+    told.claim(f"SQLite stands at message {_BAD}, which has no total", report.failure is not None and report.failure.offset == _BAD)
+    told.claim(f"Parquet has all {_ORDERS:,} and has not waited", archive.lag == 0 and _in_parquet(folder) == _ORDERS)
+    operator = Operator(log, NAME, who="the tour")
+    message = next(operator.show(_BAD))
+    told.fact(f"message {_BAD} is {message.data}: {report.failure.message if report.failure else ''}")
+    operator.edit(_BAD, {**message.data, "qty": 3}, why="a word instead of a number")
+    second = Run(_defined(folder, write=False), log, settings).go()
+    told.claim(f"corrected and sent, SQLite has all {_ORDERS:,}", second.state == "done" and _in_sqlite(folder) == _ORDERS)
+    told.claim("verify: equal", verify(operator, pipeline, "report").equal)
+
+
+def _defined(folder: Path, *, write: bool = True) -> Pipeline:
+    from headwater.pipeline import Pipeline, python
+    from headwater.pipeline.adaptors import file, sqlite
+
+    if write:
+        folder.mkdir(parents=True)
+        with (folder / "orders.csv").open("w") as out:
+            out.write("_id,customer,qty,price\n")
+            for number in range(_ORDERS):
+                qty = "many" if number == _BAD else number % 5 + 1
+                out.write(f"{number},customer {number % 100},{qty},{number % 1000}.25\n")
+    pipeline = Pipeline(NAME)
+    rows = pipeline.source("orders", file(str(folder / "orders.csv")))
+    rows.save("archive", file(f"{folder}/archive/", format="parquet"))
+    rows.transform(python(total, keeps_id=True)).save("report", sqlite(str(folder / "report.db"), table="orders"))
+    return pipeline
+
+
+def _in_parquet(folder: Path) -> int:
+    import pyarrow.parquet as pq
+
+    return sum(pq.read_metadata(part).num_rows for part in (folder / "archive").glob("part-*"))
+
+
+def _in_sqlite(folder: Path) -> int:
+    with sqlite3.connect(folder / "report.db") as db:
+        count: int = db.execute("select count(total) from orders").fetchone()[0]
+    db.close()
+    return count
