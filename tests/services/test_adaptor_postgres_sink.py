@@ -77,6 +77,25 @@ def test_an_operator_can_send_a_range_again_without_moving_anything(ground: Grou
     assert sink.begin("p", "s", 1) == [(0, 4)]
 
 
+def test_two_attempts_at_one_batch_at_once_write_it_once(ground: Ground) -> None:
+    """As when a task is run again while the first one, thought dead, is still writing."""
+    ground.run("CREATE TABLE t (v int)")
+    sink = ground.sink()
+    sink.begin("p", "s", 1)
+    rows = [Message("t", {"v": n}, offset=n) for n in range(10)]
+    waiting = f"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{ground.name}%'"
+    threads = [threading.Thread(target=write, args=(sink, rows), kwargs={"epoch": 1}) for _ in range(2)]
+    with psycopg.connect(ground.uri) as holder:
+        holder.execute(f"LOCK TABLE {ground.name}.t IN SHARE MODE")
+        for thread in threads:
+            thread.start()
+        eventually(lambda: ground.all(waiting) == [(2,)])
+    for thread in threads:
+        thread.join(30)
+    assert ground.all("SELECT count(*), count(DISTINCT v) FROM t") == [(10, 10)]
+    assert sink.begin("p", "s", 1) == [(0, 10)]
+
+
 def test_a_range_is_taken_when_all_its_buckets_are(ground: Ground) -> None:
     ground.run("CREATE TABLE t (id int PRIMARY KEY)")
     sink = ground.sink()
