@@ -1,0 +1,249 @@
+"""Runs that are stopped and killed: what the next run makes of it. Nothing lost, nothing twice, positions never ahead of the sink."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from pipeline_home import KILLED, SHOP, Home, ended, wait_until
+
+MANY = 3000
+
+# The adaptors are the real ones; only the moment of death is added. It is written down first, so that the next run lives.
+DYING = """
+import os
+import signal
+from pathlib import Path
+
+from headwater.pipeline import Pipeline, python
+from headwater.pipeline.adaptors.file_adaptor import File
+from headwater.pipeline.adaptors.sqlite_adaptor import Sqlite
+from headwater.pipeline.adaptors import file
+
+WHEN = "{when}"
+
+
+def die(moment):
+    if moment == WHEN and not Path("died").exists():
+        Path("died").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def at_message(message):
+    if message.data["_id"] == 1234:
+        die("in a transform")
+    return message
+
+
+class Dying:
+    def begin(self, pipeline, sink, epoch):
+        found = super().begin(pipeline, sink, epoch)
+        die("after begin")
+        return found
+
+    def writer(self, part):
+        die("before writing")
+        made = super().writer(part)
+        write = made.write
+
+        def written(batch):
+            write(batch)
+            die("after writing")
+
+        made.write = written
+        return made
+
+    def publish(self, part, receipt):
+        die("before publishing")
+        super().publish(part, receipt)
+        die("after publishing")
+
+
+class DyingFile(Dying, File, frozen=True, kw_only=True):
+    pass
+
+
+class DyingSqlite(Dying, Sqlite, frozen=True, kw_only=True):
+    pass
+
+
+class DyingSource(File, frozen=True, kw_only=True):
+    def read(self, part, position):
+        for piece in super().read(part, position):
+            yield piece
+            die("after reading a piece")
+
+
+p = Pipeline("shop", flush="10ms")
+rows = p.source("orders", DyingSource(uri="orders.jsonl"))
+rows.transform(python(at_message, keeps_id=True)).save("sink", {sink})
+"""
+
+SINKS = {
+    "folder": 'DyingFile(uri="out/", format="jsonl")',
+    "single": 'DyingFile(uri="out.jsonl")',
+    "sqlite": 'DyingSqlite(path="out.db", table="orders")',
+}
+MOMENTS = [
+    ("folder", "after reading a piece"),
+    ("folder", "after begin"),
+    ("folder", "after writing"),
+    ("folder", "before publishing"),
+    ("folder", "after publishing"),
+    ("single", "in a transform"),
+    ("single", "before publishing"),
+    ("single", "after publishing"),
+    ("sqlite", "before writing"),
+    ("sqlite", "in a transform"),
+    ("sqlite", "after writing"),  # committed, and not yet acknowledged
+]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    made = Home(tmp_path)
+    made.documents(MANY)
+    return made
+
+
+def taken(home: Home, sink: str) -> list[int]:
+    if sink == "sqlite":
+        return [row[0] for row in home.rows("select _id from orders order by _id", "out.db")]
+    return home.ids("out" if sink == "folder" else "out.jsonl")
+
+
+@pytest.mark.parametrize(("sink", "when"), MOMENTS)
+def test_killed_at_any_moment_the_next_run_completes_it(home: Home, sink: str, when: str) -> None:
+    home.write("shop.py", DYING.replace("{when}", when).replace("{sink}", SINKS[sink]))
+    assert home.pipeline("run", "shop.py").code == KILLED
+    ran = home.pipeline("run", "shop.py")
+    assert ran.code == 0, ran.err
+    assert taken(home, sink) == list(range(MANY))
+    [place] = home.pipeline("offset", "shop", "list", "--json").json
+    assert (place["lag"], place["error"]) == (0, None)
+
+
+SLOW = """
+import time
+from pathlib import Path
+
+from headwater.pipeline import Pipeline, python
+from headwater.pipeline.adaptors import file, sqlite
+
+
+def slowly(message):
+    if message.data["_id"] == 1500:
+        Path("there").touch()
+        deadline = time.monotonic() + 60
+        while not Path("go").exists() and time.monotonic() < deadline:
+            time.sleep(0.005)
+    return message
+
+
+p = Pipeline("shop")
+rows = p.source("orders", file("orders.jsonl"))
+rows.save("archive", file("archive/", format="jsonl"))
+rows.transform(python(slowly, keeps_id=True)).save("report", sqlite("report.db", table="orders"))
+"""
+
+
+def test_sigterm_finishes_what_is_under_way_and_the_next_run_goes_on(home: Home) -> None:
+    home.write("shop.py", SLOW)
+    running = home.start("pipeline", "run", "shop.py")
+    wait_until((home.home / "there").exists, running)
+    running.send_signal(signal.SIGTERM)
+    (home.home / "go").touch()
+    ran = ended(running)
+    assert ran.code == 0, ran.err
+    assert home.positions()["report"] >= 1500
+    assert_whole(home)
+
+
+def test_a_sink_that_does_not_finish_is_left_behind_when_the_grace_is_over(home: Home) -> None:
+    home.write("shop.py", SLOW.replace('Pipeline("shop")', 'Pipeline("shop", stop_grace="50ms")'))
+    running = home.start("pipeline", "run", "shop.py")
+    wait_until((home.home / "there").exists, running)
+    ran = ended(running, by=[signal.SIGTERM])
+    assert ran.code == 0, ran.err
+    assert "Stopped; 3,000 read." in ran.err
+    assert home.positions()["report"] == -1
+    (home.home / "go").touch()
+    assert_whole(home)
+
+
+def assert_whole(home: Home) -> None:
+    """After one more run nothing is lost and nothing is there twice."""
+    ran = home.pipeline("run", "shop.py")
+    assert ran.code == 0, ran.err
+    assert home.ids("archive") == list(range(MANY))
+    assert home.rows("select count(*), count(distinct _id) from orders") == [(MANY, MANY)]
+    assert home.positions() == {"archive": MANY, "report": MANY}
+
+
+def test_the_second_interrupt_ends_it_at_once(home: Home) -> None:
+    home.write("shop.py", SLOW)
+    running = home.start("pipeline", "run", "shop.py")
+    wait_until((home.home / "there").exists, running)
+    running.send_signal(signal.SIGINT)
+    running.send_signal(signal.SIGINT)
+    # Two signals that come at one moment are one: the third is the second then.
+    wait_until(lambda: running.poll() is not None or bool(running.send_signal(signal.SIGINT)))
+    assert running.returncode == 130
+    ended(running)
+    (home.home / "go").touch()
+    assert_whole(home)
+
+
+def test_stop_asks_a_live_run_to_end(home: Home) -> None:
+    home.write("shop.py", SLOW.replace('Pipeline("shop")', 'Pipeline("shop", stop_grace="50ms")'))
+    running = home.start("pipeline", "run", "shop.py")
+    wait_until((home.home / "there").exists, running)
+    assert home.pipeline("stop", "shop", "--dry-run").code == 0
+    assert running.poll() is None
+    assert home.pipeline("stop", "shop", "--why", "the night").code == 0
+    ran = ended(running)
+    assert ran.code == 0, ran.err
+    assert "Stopped; 3,000 read." in ran.err
+    assert home.pipeline("stop", "shop").code == 4  # nothing runs
+    assert [one["what"] for one in home.pipeline("audit", "shop", "--json").json] == ["stop"]
+
+
+def test_a_newer_run_shuts_the_older_one_out(home: Home) -> None:
+    home.write("shop.py", SLOW)
+    older = home.start("pipeline", "run", "shop.py")
+    wait_until((home.home / "there").exists, older)
+    (home.home / "there").unlink()
+    newer = home.start("pipeline", "run", "shop.py")
+    wait_until((home.home / "there").exists, newer)
+    (home.home / "go").touch()
+    assert ended(newer).code == 0
+    ran = ended(older)
+    assert ran.code == 4, ran.err
+    assert "A newer run" in ran.err
+    assert home.ids("archive") == list(range(MANY))
+    assert home.rows("select count(*) from orders") == [(MANY,)]
+    assert home.positions() == {"archive": MANY, "report": MANY}
+
+
+def test_beside_a_run_that_follows_a_stopped_sink_is_mended_and_goes_on(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.documents(40, at14={"price": None}, at20={"price": None}, at30={"price": None}, at38={"price": None})
+    home.write("shop.py", SHOP)
+    running = home.start("pipeline", "run", "shop.py", "--follow")
+    try:
+        wait_until(lambda: "stopped" in home.pipeline("offset", "shop", "list").out, running)
+        assert home.pipeline("edit", "shop", "14", "--set", "price=1", "--why", "left out").code == 0
+        wait_until(lambda: home.positions()["report"] == 19, running)
+        assert home.pipeline("ack", "shop", "report", "20", "--why", "skip it").code == 0
+        wait_until(lambda: home.positions()["report"] == 29, running)
+        assert home.pipeline("offset", "shop", "mark", "report", "30", "--why", "past it").code == 0
+        wait_until(lambda: home.positions()["report"] == 37, running)
+        home.change("delete from orders where _id > 33")
+        assert home.pipeline("offset", "shop", "mark", "report", "33", "--why", "and back").code == 0
+        wait_until(lambda: home.rows("select max(_id) from orders") == [(37,)], running)
+        assert home.pipeline("edit", "shop", "38", "--set", "price=1", "--why", "the last one").code == 0
+    finally:
+        ran = ended(running)  # a file has no changes to follow: once all is taken, the run is done
+    assert ran.code == 0, ran.err
+    assert [row[0] for row in home.rows("select _id from orders order by 1")] == [n for n in range(40) if n not in (20, 30)]
