@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headwater.core.errors import AlreadyExists, Conflict, Fenced
-from headwater.core.files import FileLock, Files, explained, replace
+from headwater.core.files import FileLock, Files, explained, replace, write_all
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part, SinkWriter
 from headwater.pipeline.adaptors.file_formats import compression_of, open_plain
@@ -28,7 +28,7 @@ from headwater.pipeline.adaptors.file_writers import LineWriter, TableWriter, Te
 if TYPE_CHECKING:
     from headwater.pipeline.adaptors.file_adaptor import File
 
-_PART = re.compile(r"part-(\d{20})-(\d{20})(?:-(\d+)of(\d+))?(?:\.\d+)?\.")
+_PART = re.compile(r"part-(\d{20})-(\d{20})(?:-(\d+)of(\d+))?(\.\d+)?\.")  # the last group: a further file of the same part
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class Noted(msgspec.Struct, frozen=True, array_like=True):
-    """Of a single file: offsets below `end` are its first `length` bytes. `start`: where this note's part began."""
+    """Of a single file: its first `length` bytes hold the offsets [start, end), and perhaps earlier ones."""
 
     start: int
     end: int
@@ -82,9 +82,9 @@ class Target:
 
     work: Path  # a hidden folder for temporaries, the owner's name and notes
 
-    def __init__(self, adaptor: File, pipeline: str, sink: str) -> None:
+    def __init__(self, adaptor: File, pipeline: str, sink: str, files: Files | None = None) -> None:
         self._adaptor, self._pipeline, self._sink = adaptor, pipeline, sink
-        self._files = Files()
+        self._files = files or Files()
 
     def begin(self, epoch: int) -> list[tuple[int, int]]:
         """Take the target over; sweep temporaries of earlier runs. Returns the offsets that it holds."""
@@ -103,7 +103,7 @@ class Target:
         with self.held(None):
             self._own(epoch)
             for leftover in self.work.glob("tmp-*"):
-                leftover.unlink()
+                self._files.unlink(leftover)
             self._files.sync_dir(self.work)
             return self.recovered(new)
 
@@ -167,8 +167,8 @@ class Target:
 class Folder(Target):
     """A folder of parts, each named by its offsets [start, end)."""
 
-    def __init__(self, adaptor: File, pipeline: str, sink: str) -> None:
-        super().__init__(adaptor, pipeline, sink)
+    def __init__(self, adaptor: File, pipeline: str, sink: str, files: Files | None = None) -> None:
+        super().__init__(adaptor, pipeline, sink, files)
         self.work = adaptor.path / ".headwater"
 
     def occupied(self) -> bool:
@@ -181,18 +181,29 @@ class Folder(Target):
         """Parts keep their content under names that no part of the new log will have."""
         former = self._owner().pipeline.partition("#")[2]
         for one in self._adaptor.path.glob("part-*"):
-            os.replace(one, one.with_name(f"earlier-{former}-{one.name}"))
+            self._files.rename(one, one.with_name(f"earlier-{former}-{one.name}"))
         super().leave()
 
     def recovered(self, new: bool) -> list[tuple[int, int]]:
-        """Ranges whose parts are all there: of a range that was split by id, every share."""
+        """Ranges whose parts are all there: of a range that was split by id, every share.
+
+        A part's first file is renamed last: further files without it were left by a dead run, and go.
+        """
         shares: dict[tuple[int, int, int], set[int]] = {}
         forgotten = self._forgotten()
-        for one in self._adaptor.path.glob("part-*"):
+        further: list[Path] = []
+        for one in [*self._adaptor.path.glob("part-*"), *self.work.glob("part-*")]:
             match = _PART.match(one.name)
-            if match and one.name not in forgotten:
+            if match is None:
+                continue
+            if match[5]:
+                further.append(one)
+            elif one.name not in forgotten:
                 start, end, share, of = int(match[1]), int(match[2]), int(match[3] or 0), int(match[4] or 1)
                 shares.setdefault((start, end, of), set()).add(share)
+        for one in further:
+            if not one.with_name(re.sub(r"\.\d+\.", ".", one.name)).exists():
+                self._files.unlink(one)
         return [(start, end) for (start, end, of), have in shares.items() if len(have) == of]
 
     def forget(self, position: int, epoch: int) -> None:
@@ -204,7 +215,7 @@ class Folder(Target):
             for one in sorted(self._adaptor.path.glob("part-*")):
                 match = _PART.match(one.name)
                 if match and int(match[1]) > position:
-                    os.replace(one, aside / one.name)
+                    self._files.rename(one, aside / one.name)
                 elif match and int(match[2]) > position + 1:
                     forgotten.add(one.name)
             replace(self._files, self.work / "forgotten.json", msgspec.json.encode(sorted(forgotten)))
@@ -222,21 +233,22 @@ class Folder(Target):
         if part.again:
             name += f"-{part.attempt}"
         with self.held(part.epoch):
-            for number, temporary in enumerate(receipt["files"]):
-                more = f".{number}" if number else ""
-                final = folder / f"{name}{more}{ending(self._adaptor)}"
-                if Path(temporary).exists():
-                    os.replace(temporary, final)
-            if not receipt["files"] and part.buckets > 1:  # a share without messages: its name says that it is done
-                (folder / f"{name}{ending(self._adaptor)}").touch()
+            for number, temporary in reversed(list(enumerate(map(Path, receipt["files"])))):
+                if not temporary.exists():
+                    continue  # this is a second try, and the first one came so far
+                if number == 0 and len(receipt["files"]) > 1:
+                    self._files.sync_dir(folder)  # the first file says that the part is there: the others must be before it
+                self._files.rename(temporary, folder / f"{name}{f'.{number}' if number else ''}{ending(self._adaptor)}")
             self._files.sync_dir(folder)
+            if not receipt["files"] and part.buckets > 1:  # a share without messages: an empty file in the folder would be no table
+                replace(self._files, self.work / f"{name}.empty", b"")
 
 
 class Single(Target):
     """One file, appended to in the order of offsets."""
 
-    def __init__(self, adaptor: File, pipeline: str, sink: str) -> None:
-        super().__init__(adaptor, pipeline, sink)
+    def __init__(self, adaptor: File, pipeline: str, sink: str, files: Files | None = None) -> None:
+        super().__init__(adaptor, pipeline, sink, files)
         self.work = adaptor.path.parent / f".{adaptor.path.name}.headwater"
 
     def occupied(self) -> bool:
@@ -252,9 +264,9 @@ class Single(Target):
             return []
         length = noted[-1].length if noted else self._first_length()
         if path.exists() and path.stat().st_size > length:
-            with path.open("r+b") as opened:
-                opened.truncate(length)
-                os.fsync(opened.fileno())
+            with self._opened() as fd:
+                self._files.truncate(fd, length)
+                self._files.sync(fd)
         return [(one.start, one.end) for one in noted]
 
     def publish(self, part: Part, receipt: dict[str, Any]) -> None:
@@ -268,22 +280,29 @@ class Single(Target):
             if head and (have := columns(self._adaptor)) != receipt["names"]:
                 # Parts that were written side by side, before the file had a header: the next try sees it, and finds the message.
                 raise Conflict(f"{path} has the columns {', '.join(have)}, not {', '.join(receipt['names'])}.", hint="Run again.")
-            with path.open("r+b" if path.exists() else "w+b") as opened:
-                opened.truncate(length)
-                opened.seek(length)
+            with self._opened() as fd:
+                self._files.truncate(fd, length)
                 for temporary in receipt["files"]:
                     with open(temporary, "rb") as source:
                         source.seek(head)
-                        shutil.copyfileobj(source, opened, 1 << 20)
-                opened.flush()
-                os.fsync(opened.fileno())
-                length = opened.tell()
+                        while piece := source.read(1 << 20):
+                            length += write_all(self._files, fd, [piece], length)
+                self._files.sync(fd)
             if not noted:
                 self._files.sync_dir(path.parent)
-            kept = noted[-1] if noted else Noted(0, 0, length)
-            self._note(Noted(kept.start, kept.end, length) if part.again else Noted(part.start, int(receipt["end"]), length))
+            kept = noted[-1] if noted else Noted(part.start, part.start, length)
+            begin = kept.start if kept.end == part.start else part.start  # what came before may not be acknowledged yet
+            self._note(Noted(kept.start, kept.end, length) if part.again else Noted(begin, int(receipt["end"]), length))
             for temporary in receipt["files"]:
-                Path(temporary).unlink(missing_ok=True)
+                self._files.unlink(Path(temporary))
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        fd = self._files.open(self._adaptor.path, os.O_RDWR | os.O_CREAT)
+        try:
+            yield fd
+        finally:
+            self._files.close(fd)
 
     def forget(self, position: int, epoch: int) -> None:
         """Offsets above `position` come again behind what is there: a file cannot take them back."""
