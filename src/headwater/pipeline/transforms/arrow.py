@@ -41,8 +41,8 @@ def arrow(fn: Function, *, schema: pa.Schema | None = None, keeps_id: bool = Fal
       - Its columns are the new documents. A value that is what was given stays exactly as it was in the document, extended JSON included,
         and a field that was missing stays missing where it is null. New columns become fields, columns that are gone are removed.
 
-    How many messages come at once differs, down to one: the result must not depend on it. What the function raises is told at the first
-    message of its batch; delivery then goes on one at a time, which finds the message that it is. `keeps_id` is as for `python`.
+    How many messages come at once differs, down to one: the result must not depend on it. When the function raises, it is called again with
+    parts of the batch, until the message is found that it raises for, which becomes a poison record. `keeps_id` is as for `python`.
     """
     if not callable(fn):
         raise BadConfig(f"arrow: {fn!r} is no function.", hint="Give a function that takes a pyarrow.RecordBatch: arrow(fix).")

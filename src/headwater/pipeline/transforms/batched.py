@@ -18,20 +18,28 @@ if TYPE_CHECKING:
 def by_namespace(
     transform: Transform, call: Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table], *, schema: pa.Schema | None, digits: int
 ) -> Apply:
-    """An `Apply` of a function for columns. What it raises becomes `Rejected` at the first message of its batch: of one message, at it."""
+    """An `Apply` of a function for columns. What it raises becomes `Rejected` at the first message for which it does."""
 
     def apply(messages: Sequence[Message]) -> list[Message | None]:
         places: dict[str, list[int]] = {}
         for i, message in enumerate(messages):
             places.setdefault(message.namespace, []).append(i)
         out: list[Message | None] = [None] * len(messages)
+        problems: list[Rejected] = []
         for at in places.values():
             part = [messages[i] for i in at]
-            for i, made in zip(at, one(part), strict=True):
-                out[i] = made
+            try:
+                made = attempt(part)
+            except Rejected as problem:
+                problems.append(narrowed(part, problem))
+                continue
+            for i, one in zip(at, made, strict=True):
+                out[i] = one
+        if problems:
+            raise min(problems, key=lambda problem: problem.offset)
         return out
 
-    def one(messages: list[Message]) -> list[Message | None]:
+    def attempt(messages: Sequence[Message]) -> list[Message | None]:
         try:
             given = batch_of(messages, schema=schema, digits=digits)
             made = messages_of(messages, given, call(given))
@@ -44,5 +52,24 @@ def by_namespace(
                 if after is not None:
                     check_id(transform.name, before.id, after)
         return made
+
+    def narrowed(messages: Sequence[Message], problem: Rejected) -> Rejected:
+        """The problem at the message that makes it: batches of half the size, again and again, are far fewer than messages one by one.
+
+        Where the halves pass and the whole did not, it stays with the whole, at its first message.
+        """
+        while len(messages) > 1:
+            half = messages[: len(messages) // 2]
+            try:
+                attempt(half)
+            except Rejected as found:
+                messages, problem = half, found
+            else:
+                messages = messages[len(half) :]
+        try:
+            attempt(messages)
+        except Rejected as found:
+            return found
+        return problem
 
     return apply

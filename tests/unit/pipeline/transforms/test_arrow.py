@@ -245,14 +245,14 @@ def test_commands_pass_by() -> None:
         (lambda batch: batch.drop_columns(["_offset"]), "no column _offset"),
         (lambda batch: pa.concat_batches([batch, batch]), "a row twice"),
         (lambda batch: batch.take(pa.array([0, 0])), "a row twice"),
-        (lambda batch: batch.take(pa.array([1, 0])), "in another order"),
-        (lambda batch: batch.set_column(0, "_offset", pa.array([1000, 1001])), "_offset 1000, which it was not given"),
-        (lambda batch: batch.set_column(0, "_offset", pa.array([None, None], pa.int64())), "_offset None, which it was not given"),
+        (lambda batch: batch.take(pa.array(range(len(batch) - 1, -1, -1))), "in another order"),
+        (lambda batch: batch.set_column(0, "_offset", pa.array([1000] * len(batch))), "_offset 1000, which it was not given"),
+        (lambda batch: batch.set_column(0, "_offset", pa.array([None] * len(batch), pa.int64())), "_offset None, which it was not given"),
         (lambda batch: batch["nosuch"], "KeyError"),
         (lambda batch: batch.append_column("d", pc.divide(batch["n"], 0)), "divide by zero"),
     ],
 )
-def test_what_goes_wrong_is_told_at_the_first_message_of_its_batch(fn: Any, said: str) -> None:
+def test_what_goes_wrong_is_told_at_the_first_message(fn: Any, said: str) -> None:
     with pytest.raises(Rejected, match=r"^Transform arrow\(<lambda>\) raised ") as problem:
         applied(fn, {"n": 1}, {"n": 2})
     assert said in problem.value.message
@@ -260,15 +260,41 @@ def test_what_goes_wrong_is_told_at_the_first_message_of_its_batch(fn: Any, said
     assert "Traceback" in problem.value.trace
 
 
-def test_one_at_a_time_finds_the_message() -> None:
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), min_size=1, max_size=20))
+def test_the_first_message_that_it_raises_for_is_found(rows: list[tuple[str, bool]]) -> None:
     step = chain([arrow(lambda batch: batch.append_column("d", pc.divide(10, batch["n"])))])
-    failed = []
-    for message in messages({"n": 1}, {"n": 0}, {"n": 2}):
-        try:
-            step([message])
-        except Rejected as no:
-            failed.append(no.offset)
-    assert failed == [11]
+    given = [Message(namespace, {"n": int(good)}, offset=100 + i) for i, (namespace, good) in enumerate(rows)]
+    bad = [one.offset for one in given if not one.data["n"]]
+    if bad:
+        with pytest.raises(Rejected, match="divide by zero") as problem:
+            step(given)
+        assert problem.value.offset == bad[0]
+    else:
+        assert all(step(given))
+
+
+def test_finding_it_takes_few_calls() -> None:
+    calls = []
+
+    def divide(batch: pa.RecordBatch) -> pa.RecordBatch:
+        calls.append(len(batch))
+        return batch.append_column("d", pc.divide(10, batch["n"]))
+
+    with pytest.raises(Rejected) as problem:
+        chain([arrow(divide)])(messages(*[{"n": int(i != 700)} for i in range(1000)]))
+    assert problem.value.offset == 710
+    assert len(calls) <= 12
+
+
+def test_what_only_happens_to_the_whole_is_told_at_its_first_message() -> None:
+    def few(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if len(batch) > 2:
+            raise ValueError("too many")
+        return batch
+
+    with pytest.raises(Rejected, match="too many") as problem:
+        chain([arrow(few)])(messages({}, {}, {}, {}))
+    assert problem.value.offset == 10
 
 
 def test_a_field_named_as_the_column_of_offsets_is_refused_at_its_message() -> None:

@@ -176,9 +176,7 @@ def test_a_schema_fixes_types_and_makes_an_unknown_name_an_error(spark: SparkSes
         (sql("n AS `_id`", keeps_id=True), "changed the id 1 to 0"),
     ],
 )
-def test_what_goes_wrong_is_told_at_the_first_message_of_its_batch(
-    spark: SparkSession, step: Sql, said: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_goes_wrong_is_told_at_its_message(spark: SparkSession, step: Sql, said: str, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(Rejected) as problem:
         applied(spark, step, {"_id": 1, "n": 0, "s": "x", "object": {"a": 1}})
     assert said in problem.value.message
@@ -186,6 +184,13 @@ def test_what_goes_wrong_is_told_at_the_first_message_of_its_batch(
     assert problem.value.offset == 10
     assert capfd.readouterr().err == ""
     assert spark.catalog.listTables() == []
+
+
+@pytest.mark.spark
+def test_the_message_is_found_that_the_expression_fails_for(spark: SparkSession) -> None:
+    with pytest.raises(Rejected, match="DIVIDE_BY_ZERO") as problem:
+        applied(spark, sql("*, 1 / n AS x"), {"n": 1}, {"n": 2}, {"n": 3}, {"n": 0}, {"n": 5}, {"n": 0})
+    assert problem.value.offset == 13
 
 
 @pytest.mark.spark
