@@ -236,8 +236,8 @@ def test_a_connection_that_is_cut_while_following_says_so_and_can_be_taken_up(gr
     ground.run("INSERT INTO t VALUES (1)")
     pieces = source.follow(cursor, ground.chosen(), lambda: False)
     given = next(piece for piece in pieces if piece.messages)
-    for (pid,) in ground.all("SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"):
-        ground.run(f"KILL {pid}")
+    own = f"SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%' AND db = '{ground.name}'"
+    ground.run(f"KILL {ground.all(own)[0][0]}")
     with pytest.raises(Unreachable):
         for _ in range(60):
             next(pieces)
