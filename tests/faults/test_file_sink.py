@@ -63,6 +63,29 @@ def run(adaptor: File, files: FailingFiles | None) -> bool:
     return True
 
 
+def test_shares_of_a_range_count_together_or_not_at_all(tmp_path: Path) -> None:
+    adaptor = adaptor_of(tmp_path, "folder")
+    target = target_of(adaptor)
+    target.begin(1)
+    for bucket, numbers in ((0, [0, 2, 4]), (1, [1, 3])):
+        part = Part(pipeline="p#1", sink="s", start=0, end=5, bucket=bucket, buckets=3, epoch=1, attempt=random_id())
+        writer = adaptor.writer(part)
+        writer.write(Batch(start=0, end=5, messages=[message(number) for number in numbers]))
+        target.publish(part, writer.finish())
+        writer.close()
+    assert held(adaptor) == [0, 1, 2, 3, 4]
+    assert target_of(adaptor).begin(1) == []  # the third share, which has no messages, was never said to be done
+    assert held(adaptor) == []
+    for bucket, numbers in ((0, [0, 2, 4]), (1, [1, 3]), (2, [])):
+        part = Part(pipeline="p#1", sink="s", start=0, end=5, bucket=bucket, buckets=3, epoch=1, attempt=random_id())
+        writer = adaptor.writer(part)
+        writer.write(Batch(start=0, end=5, messages=[message(number) for number in numbers]))
+        target.publish(part, writer.finish())
+        writer.close()
+    assert target_of(adaptor).begin(1) == [(0, 5)]
+    assert held(adaptor) == [0, 1, 2, 3, 4]
+
+
 def held(adaptor: File) -> list[int]:
     if adaptor.written_format == "parquet":
         return sorted(row["_id"] for one in adaptor.path.glob("part-*") for row in pq.ParquetFile(one).read().to_pylist())

@@ -187,9 +187,10 @@ class Folder(Target):
     def recovered(self, new: bool) -> list[tuple[int, int]]:
         """Ranges whose parts are all there: of a range that was split by id, every share.
 
-        A part's first file is renamed last: further files without it were left by a dead run, and go.
+        What a dead run left in part goes: shares without the others, and further files of a part whose first one, which is renamed last,
+        is not there.
         """
-        shares: dict[tuple[int, int, int], set[int]] = {}
+        shares: dict[tuple[int, int, int], dict[int, Path]] = {}
         forgotten = self._forgotten()
         further: list[Path] = []
         for one in [*self._adaptor.path.glob("part-*"), *self.work.glob("part-*")]:
@@ -200,7 +201,10 @@ class Folder(Target):
                 further.append(one)
             elif one.name not in forgotten:
                 start, end, share, of = int(match[1]), int(match[2]), int(match[3] or 0), int(match[4] or 1)
-                shares.setdefault((start, end, of), set()).add(share)
+                shares.setdefault((start, end, of), {})[share] = one
+        halves = [one for (_, _, of), have in shares.items() if len(have) < of for one in have.values()]
+        for one in halves:  # the range comes again, and may be shared out in another way
+            self._files.unlink(one)
         for one in further:
             if not one.with_name(re.sub(r"\.\d+\.", ".", one.name)).exists():
                 self._files.unlink(one)
