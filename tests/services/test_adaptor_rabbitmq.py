@@ -199,6 +199,17 @@ def test_a_body_that_is_no_document_is_kept_and_marked(broker: Broker) -> None:
     assert broker.waiting(queue) == 0  # kept in the log: it need not stay in the queue
 
 
+def test_following_is_quiet_only_when_the_queue_is_empty(broker: Broker) -> None:
+    queue = broker.queue()
+    broker.put(queue, *[b'{"n":1}'] * 300)
+    sizes = []
+    for piece in rabbitmq(broker.uri, queues=queue, prefetch=7).follow(None, Namespaces(), lambda: False):
+        sizes.append(len(piece.messages))
+        if not piece.messages:
+            break
+    assert sum(sizes) == 300
+
+
 def test_an_idle_queue_gives_empty_pieces(broker: Broker) -> None:
     queue = broker.queue()
     pieces = rabbitmq(broker.uri, queues=queue).follow(None, Namespaces(), lambda: False)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headwater.pipeline.adaptor import Adaptor
     from headwater.pipeline.adaptors.file_adaptor import file as file
     from headwater.pipeline.adaptors.http_adaptor import http as http
+    from headwater.pipeline.adaptors.kafka_adaptor import kafka as kafka
     from headwater.pipeline.adaptors.rabbitmq_adaptor import rabbitmq as rabbitmq
     from headwater.pipeline.adaptors.sqlite_adaptor import sqlite as sqlite
 
@@ -26,6 +27,7 @@ GROUP = "headwater.adaptors"
 BUILT_IN = {
     "file": "headwater.pipeline.adaptors.file_adaptor:file",
     "http": "headwater.pipeline.adaptors.http_adaptor:http",
+    "kafka": "headwater.pipeline.adaptors.kafka_adaptor:kafka",
     "rabbitmq": "headwater.pipeline.adaptors.rabbitmq_adaptor:rabbitmq",
     "sqlite": "headwater.pipeline.adaptors.sqlite_adaptor:sqlite",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _PIECE = 4 << 20  # bytes
 _WAIT = 0.2  # seconds between two looks at whether to stop
+_FIRST = 15.0  # seconds that a broker may take to send what it has
 
 
 class Got(NamedTuple):
@@ -36,20 +38,30 @@ def follow(adaptor: RabbitMQ, chosen: Namespaces, stopped: Callable[[], bool]) -
     cancelled: list[bool] = []
     with connected(adaptor) as connection:
         where = place(connection._impl.params)
-        channel = connection.channel()
+        channel, asking = connection.channel(), connection.channel()
         channel.basic_qos(prefetch_count=adaptor.prefetch)
         channel.add_on_cancel_callback(lambda frame: cancelled.append(True))
         for queue in queues:
             channel.basic_consume(queue, partial(_take, waiting, queue))
+        quiet_from = time.monotonic()
         while not stopped():
             if not waiting:
                 connection.process_data_events(time_limit=_WAIT)
+            # An empty piece says that there is nothing more for now, which a broker that is slow to send does not mean.
+            if not waiting and not cancelled and time.monotonic() - quiet_from < _FIRST and _ready(asking, queues):
+                continue
+            quiet_from = time.monotonic()
             if cancelled and not waiting:
                 raise NotFound(f"A queue of {', '.join(queues)} was deleted at {where}.", hint="Declare it again, or leave it out.")
             piece, last = _piece(waiting)
             yield piece
             if last:  # asked for more: what was given is durable now
                 channel.basic_ack(last, multiple=True)
+
+
+def _ready(channel: Any, queues: list[str]) -> bool:
+    """Whether a queue holds messages that nobody has been given yet."""
+    return any(channel.queue_declare(queue, passive=True).method.message_count for queue in queues)
 
 
 def _take(waiting: deque[Got], queue: str, channel: Any, method: Any, properties: Any, body: bytes) -> None:
