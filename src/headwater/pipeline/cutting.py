@@ -27,9 +27,10 @@ class Cut(NamedTuple):
         return sum(end - start for start, end, _, _ in self.parts) // (len(self.parts) if self.shared else 1)
 
 
-def cut(log: Log, topic: str, gaps: Sequence[Span], *, width: int, most: int, copied: int) -> Cut:
+def cut(log: Log, topic: str, gaps: Sequence[Span], *, width: int, shares: int, most: int, copied: int) -> Cut:
     """The next parts of the gaps. Copies go in consecutive slices; changes in one range whose documents are shared out by id.
 
+    `width` parts at most; changes are shared out among `shares`.
     `copied`: from this offset on all is known to be of the copy; -1 where that is not known, and the log has to be asked.
     """
     start, end = gaps[0]
@@ -38,7 +39,7 @@ def cut(log: Log, topic: str, gaps: Sequence[Span], *, width: int, most: int, co
         end, mode = _same_mode(log, topic, start, end)
         if mode == Mode.SYNC:
             end = min(end, start + most)
-            buckets = width if end - start >= _SHARED else 1
+            buckets = shares if end - start >= _SHARED else 1
             return Cut([(start, end, bucket, buckets) for bucket in range(buckets)], buckets > 1)
         gaps = [(start, end)]
     parts: list[tuple[int, int, int, int]] = []

@@ -191,7 +191,8 @@ class SinkLoop:
 
     def _batches(self, gaps: Sequence[tuple[int, int]]) -> None:
         width = self.sink.options.parallelism or self._engine.cores
-        planned = cut(self._log, self._topic, gaps, width=width, most=_SLICE, copied=self._copied())
+        shares = width if self._keeps_ids() else 1
+        planned = cut(self._log, self._topic, gaps, width=width, shares=shares, most=_SLICE, copied=self._copied())
         batch = max(self.sink.options.batch, type(self.sink.adaptor).least_batch)
         parts = [self._part(*one) for one in planned.parts]
         here = needs_session(self.sink)
@@ -208,6 +209,11 @@ class SinkLoop:
         else:
             outcomes = self._engine.deliver(self._work(), parts, batch=batch)
         self._settle(planned, outcomes)
+
+    def _keeps_ids(self) -> bool:
+        """Whether changes may be shared out by the ids that they were read with: not where a transform may make two documents one."""
+        fields = {name for names in self._work().ids.values() for name in names} | {"_id"}
+        return all(one.keeps(sorted(fields)) for one in self.sink.transforms)
 
     def _copied(self) -> int:
         """Where changes may begin: everything from the copy's begin up to its end is of one mode."""
