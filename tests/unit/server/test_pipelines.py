@@ -1,0 +1,175 @@
+"""The addresses of pipelines: who may, what a body may say, how pages go on."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from headwater.client.local import LocalLog, local_log
+from headwater.client.pipelines_local import LocalPipelines
+from headwater.client.pipelines_remote import ADDRESSES
+from headwater.core.clock import SystemClock
+from headwater.core.metrics import Metrics
+from headwater.core.settings import Settings
+from headwater.pipeline.desk import Desk
+from headwater.server.app import App
+from headwater.server.auth import Guard, Tokens
+from headwater.server.openapi import document
+from headwater.server.routes.log import LogRoutes
+from headwater.server.routes.pipelines import PipelineRoutes
+from headwater.server.routes.pipelines_table import ANSWERS, BODIES, TABLE
+
+pytestmark = pytest.mark.anyio
+SHOP = "/pipelines/shop"
+ROLES = {"reader": "r" * 20, "writer": "w" * 20, "operator": "o" * 20}
+
+
+@pytest.fixture
+async def log(stopped_shop: Path) -> AsyncIterator[LocalLog]:
+    opened = local_log(Settings(), stopped_shop, SystemClock())
+    try:
+        yield opened
+    finally:
+        await opened.aclose()
+
+
+def client(log: LocalLog, tokens: Tokens | None = None, role: str = "") -> httpx2.AsyncClient:
+    app = App(
+        [*PipelineRoutes(pipelines=LocalPipelines(log)).offers(), *LogRoutes(log=log, stop=asyncio.Event(), ids=lambda: "id").offers()],
+        tokens=tokens,
+        guard=Guard(hosts=None),
+        metrics=Metrics().http,
+        ids=lambda: "id",
+        report=lambda error_id, error: None,
+        max_body=10_000,
+    )
+    headers = {"Authorization": f"Bearer {ROLES[role]}"} if role else {}
+    return httpx2.AsyncClient(base_url="http://server", transport=httpx2.ASGITransport(app=app), headers=headers)
+
+
+@pytest.fixture
+async def http(log: LocalLog) -> AsyncIterator[httpx2.AsyncClient]:
+    async with client(log) as opened:
+        yield opened
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Tokens:
+    file = tmp_path / "tokens"
+    file.write_text("".join(f"{role} {token}\n" for role, token in ROLES.items()))
+    file.chmod(0o600)
+    return Tokens.load(file)
+
+
+async def test_looking_needs_a_reader_and_changing_an_operator(log: LocalLog, tokens: Tokens) -> None:
+    reason = {"position": 3, "why": "test"}
+    for role, looks, changes in [("reader", 200, 403), ("writer", 200, 403), ("operator", 200, 200)]:
+        async with client(log, tokens, role) as http:
+            assert (await http.get(f"{SHOP}/log")).status_code == looks
+            assert (await http.put(f"{SHOP}/offsets/report?dry_run=true", json=reason)).status_code == changes
+            assert (await http.post(f"{SHOP}/sinks/report/ack", json={})).status_code == (400 if role == "operator" else 403)
+    async with client(log, tokens) as http:
+        assert (await http.get("/pipelines")).status_code == 401
+
+
+async def test_the_audit_says_who_by_the_token(log: LocalLog, tokens: Tokens, http: httpx2.AsyncClient) -> None:
+    async with client(log, tokens, "operator") as other:
+        assert (await other.put(f"{SHOP}/offsets/report", json={"position": 3, "why": "one"})).status_code == 200
+    assert (await http.delete(f"{SHOP}/offsets/archive?why=two%20words")).json() == {"sink": "archive", "deleted": True, "dry_run": False}
+    entries = (await http.get(f"{SHOP}/audit")).json()["items"]
+    assert [(entry["who"], entry["why"]) for entry in entries] == [("http operator", "one"), ("http", "two words")]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", entry["at"]) for entry in entries)
+
+
+async def test_pages_lead_to_the_next_one(http: httpx2.AsyncClient) -> None:
+    seen: list[int] = []
+    address: str | None = f"{SHOP}/log?limit=3&namespace=%5Eorders%24&to=12"
+    while address is not None:
+        page = await http.get(address)
+        body = page.json()
+        assert (body["oldest"], body["current"]) == (0, 15)
+        seen += [item["offset"] for item in body["items"]]
+        link = page.headers.get("link")
+        assert (link is None) == (body["next"] is None)
+        address = link[1 : link.index(">")] if link else None
+    assert seen == [1, 3, 5, 7, 9, 11]
+
+
+async def test_decimals_keep_their_digits(http: httpx2.AsyncClient) -> None:
+    assert '"price":13.10' in (await http.get(f"{SHOP}/log?from=13&to=13")).text
+    edited = await http.put(f"{SHOP}/edits/14", content=b'{"set": {"price": 14.10, "n": 12345678901234567890}, "why": "typo"}')
+    assert '"data":{"_id":14,"price":14.10,"n":12345678901234567890}' in edited.text
+
+
+BAD: list[tuple[str, str, Any, str, str]] = [
+    ("PUT", "/offsets/report", b'{"positon": 3}', "bad-input", "'position'"),
+    ("PUT", "/offsets/report", b'{"position": -2, "why": "w"}', "bad-input", "openapi"),
+    ("PUT", "/offsets/report", b'{"position": 1.5, "why": "w"}', "bad-input", "openapi"),
+    ("PUT", "/offsets/report", b"", "bad-input", "openapi"),
+    ("PUT", "/offsets/report", b"[]", "bad-input", "openapi"),
+    ("PUT", "/offsets/report", b'{"position": 3}', "bad-input", "`why`"),
+    ("PUT", "/offsets/report?dry_run=yes", b'{"position": 3, "why": "w"}', "bad-input", "true, false"),
+    ("PUT", "/offsets/report?dryrun=true", b'{"position": 3, "why": "w"}', "bad-input", "'dry_run'"),
+    ("DELETE", "/offsets/report", None, "bad-input", "`why`"),
+    ("POST", "/sinks/report/step", b'{"count": 0}', "bad-input", "openapi"),
+    ("POST", "/sinks/report/step", b'{"count": 10001}', "bad-input", "openapi"),
+    ("POST", "/sinks/report/step", b'{"file": "/tmp/evil.py"}', "bad-input", "Known are count, why."),
+    ("POST", "/sinks/report/replay", b'{"first": 0, "last": 1, "file": "x.py"}', "bad-input", "Known are first, last, why."),
+    ("GET", "/verify/report?file=x.py", None, "bad-input", "It takes none."),
+    ("PUT", "/edits/14", b'{"data": 7, "why": "w"}', "bad-input", "openapi"),
+    ("PUT", "/edits/14", b'{"data": {"a": 1}, "set": {"a": 1}, "why": "w"}', "bad-input", "not both"),
+    ("PUT", "/edits/14", b"\xff", "bad-input", "openapi"),
+    ("PUT", "/edits/14", b'{"data": {"a": 1e999999999999999999999}, "why": "w"}', "bad-input", "openapi"),
+    ("PUT", "/edits/minus", b"{}", "bad-input", "counts from 0"),
+    ("GET", "/log?from=-1", None, "bad-input", "goes from 0"),
+    ("GET", "/log?from=x", None, "bad-input", "from=0"),
+    ("GET", "/log?namespace=(", None, "bad-config", "regular expressions"),
+    ("PATCH", "", None, "bad-method", "GET"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "code", "hint"), BAD, ids=lambda value: str(value)[:40])
+async def test_bad_requests_say_what_to_do_and_change_nothing(
+    http: httpx2.AsyncClient, method: str, path: str, body: bytes | None, code: str, hint: str
+) -> None:
+    answer = await http.request(method, f"{SHOP}{path}", content=body)
+    assert answer.json()["code"] == code, answer.text
+    assert hint in answer.json()["hint"]
+    assert (await http.get(f"{SHOP}/audit")).json()["items"] == []
+
+
+async def test_a_form_is_refused_with_the_header_to_add(http: httpx2.AsyncClient) -> None:
+    answer = await http.post(f"{SHOP}/stop", content=b"a=b", headers={"Content-Type": "application/x-www-form-urlencoded"})
+    assert (answer.status_code, answer.json()["code"]) == (415, "bad-type")
+    assert "application/json" in answer.json()["hint"]
+
+
+async def test_nobody_appends_to_the_positions(http: httpx2.AsyncClient) -> None:
+    for topic in ("pipeline-shop-offsets", "pipeline-new-offsets"):
+        answer = await http.post(f"/log/{topic}/0/records", content=b'{"key": "run", "value": {"file": "/tmp/evil.py"}}')
+        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+        assert topic.removeprefix("pipeline-").removesuffix("-offsets") in answer.json()["hint"]
+
+
+def test_every_question_of_the_door_has_an_address_a_body_and_an_answer() -> None:
+    assert set(ADDRESSES) == set(ANSWERS) == {operation.name.removeprefix("pipeline_") for operation in TABLE[1:]}
+    for operation in TABLE[1:]:
+        verb = operation.name.removeprefix("pipeline_")
+        assert callable(getattr(Desk, verb))
+        assert bool(operation.body) == (verb in BODIES)
+        assert ("dry_run" in {param.name for param in operation.query}) == (operation.method != "GET")
+
+
+def test_the_description_holds_every_shape_that_it_names() -> None:
+    described = document(TABLE, "1")
+    components = described["components"]["schemas"]
+    named = set(re.findall(r"#/components/schemas/(\w+)", str(described)))
+    assert {"Status", "Seen", "Correction", "Verified"} <= named <= set(components)
+    assert components["Correction"]["additionalProperties"] is False
+    assert described["paths"]["/pipelines/{name}/edits/{offset}"]["put"]["requestBody"]
