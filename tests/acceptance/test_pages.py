@@ -83,6 +83,16 @@ def test_the_tutorial(tmp_path: Path) -> None:
         expect(command, written, tmp_path)
 
 
+def test_the_tutorial_of_pipelines(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "tutorial" / "pipelines.md"
+    (program,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    (tmp_path / "shop.py").write_text(program)
+    found = list(steps(page))
+    assert len(found) > 12
+    for command, written in found:
+        expect(command, written, tmp_path)
+
+
 def test_links_lead_somewhere() -> None:
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):

@@ -188,7 +188,12 @@ def test_the_second_interrupt_ends_it_at_once(home: Home) -> None:
     running.send_signal(signal.SIGINT)
     running.send_signal(signal.SIGINT)
     # Two signals that come at one moment are one: the third is the second then.
-    wait_until(lambda: running.poll() is not None or bool(running.send_signal(signal.SIGINT)))
+
+    def gone() -> bool:
+        running.send_signal(signal.SIGINT)
+        return running.poll() is not None
+
+    wait_until(gone)
     assert running.returncode == 130
     ended(running)
     (home.home / "go").touch()

@@ -1,0 +1,55 @@
+"""Writes docs/reference/adaptors.md from what the adaptors say of themselves: `python -m tools.adaptors_page`."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+from headwater.pipeline import adaptors
+from headwater.pipeline.about import describe
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "adaptors.md"
+HEAD = (
+    "# Adaptors\n\nWritten by `python -m tools.adaptors_page` from what `headwater pipeline about` tells; a test compares the two. "
+    "How a pipeline is put together is told in [pipelines](pipelines.md).\n\n"
+)
+
+
+def text() -> str:
+    """The page as it should be."""
+    every = [describe(name) for name in adaptors.names() if name in adaptors.BUILT_IN]
+    lines = ["| adaptor | source | sink | what it is |", "|---|---|---|---|"]
+    for one in every:
+        source = " + ".join(word for word, can in (("copy", one["copies"]), ("changes", one["follows"])) if can) or "–"
+        lines.append(f"| [`{one['name']}`](#{one['name']}) | {source} | {one['delivery'] or '–'} | {_cell(one['summary'])} |")
+    return HEAD + "\n".join(lines) + "\n\n" + "\n".join(map(_section, every))
+
+
+def _section(one: dict[str, Any]) -> str:
+    parts = [f"## `{one['name']}`\n", f"{one['summary']}\n", f"Namespace: {one['namespace']}\n"]
+    if one["source"]:
+        parts.append(f"As a source: {one['source']}\n")
+    if one["sink"]:
+        parts.append(f"As a sink ({one['delivery']}): {one['sink']}\n")
+    parts.append("| option | default |\n|---|---|")
+    parts += [f"| `{option['name']}` | {_default(option['default'])} |" for option in one["options"]]
+    parts.append(f"\n{_paragraphs(inspect.getdoc(adaptors.find(one['name'])) or '')}\n\n```python\n{one['sample']}\n```\n")
+    return "\n".join(parts)
+
+
+def _default(shown: str | None) -> str:
+    return "required" if shown is None else "none" if shown == "None" else f"`{_cell(shown)}`"
+
+
+def _cell(said: str) -> str:
+    return said.replace("|", "\\|")
+
+
+def _paragraphs(said: str) -> str:
+    """A docstring with each paragraph on a line of its own; lists stay as they are."""
+    return "\n\n".join(part if part.lstrip().startswith(("- ", "* ")) else " ".join(part.split()) for part in said.strip().split("\n\n"))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(text(), "utf-8")
