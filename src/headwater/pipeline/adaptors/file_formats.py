@@ -57,3 +57,14 @@ def open_plain(path: Path, compression: str) -> IO[bytes]:
         # Arrow's own stream can be read, but not line by line.
         return cast("IO[bytes]", io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"), 1 << 16))
     return path.open("rb")
+
+
+def plain(source: IO[bytes], compression: str) -> IO[bytes]:
+    """What a stream holds, decompressed, to read; the stream stays the caller's to close."""
+    if compression == "gzip":
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=source, mode="rb"))
+    if compression == "zstd":
+        import pyarrow as pa
+
+        return cast("IO[bytes]", io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(source, "r"), "zstd"), 1 << 16))
+    return source

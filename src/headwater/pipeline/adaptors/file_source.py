@@ -106,22 +106,22 @@ def read(adaptor: File, part: Slice, position: Any) -> Iterator[Piece]:
     if "path" not in part.spec:
         kind = "jsonl" if adaptor.format == "auto" else adaptor.format
         source: IO[bytes] = sys.stdin.buffer
-        yield from _csv(adaptor, source, position) if kind == "csv" else _stream(source, position)
+        yield from csv_pieces(adaptor.infer, source, position) if kind == "csv" else stream_pieces(source, position)
         return
     path = Path(part.spec["path"])
     try:
         kind, compression = format_of(path, adaptor.format), compression_of(path, adaptor.compression)
         if kind == "parquet":
-            yield from _parquet(path, part.spec["groups"], position)
+            yield from parquet_pieces(path, part.spec["groups"], position)
         elif kind == "csv":
             with open_plain(path, compression) as opened:
-                yield from _csv(adaptor, opened, position)
+                yield from csv_pieces(adaptor.infer, opened, position)
         elif compression == "none":
             begin, end = part.spec["bytes"]
             yield from _lines(path, begin, end, position)
         else:
             with open_plain(path, compression) as opened:
-                yield from _stream(opened, position)
+                yield from stream_pieces(opened, position)
     except FileNotFoundError as error:
         raise Differs(f"{path} is gone since its copy began.", hint="Put it back, or begin anew with `run --again`.") from error
 
@@ -147,14 +147,14 @@ def _lines(path: Path, begin: int, end: int, position: Any) -> Iterator[Piece]:
                 cut = data.find(b"\n", max(0, end - at - 1)) + 1
                 data = data[:cut] if cut else data
             following = at + len(data)
-            documents, bad = _documents(data, partial(_number_in_block, fd, at))
+            documents, bad = line_documents(data, partial(_number_in_block, fd, at))
             yield Piece(position=following, values=documents, bad=bad)
             at, block = following, _BLOCK
     finally:
         os.close(fd)
 
 
-def _documents(data: bytes, number: Callable[[int], int]) -> tuple[list[bytes], dict[int, str]]:
+def line_documents(data: bytes, number: Callable[[int], int]) -> tuple[list[bytes], dict[int, str]]:
     """The documents of whole lines; what is no JSON object is kept as it is, with what is wrong with it and its line's number."""
     lines = data.split(b"\n")
     if not lines[-1]:
@@ -216,7 +216,7 @@ def _number_in_block(fd: int, at: int, index: int) -> int:
     return _line_number(fd, at) + index
 
 
-def _stream(source: IO[bytes], position: Any) -> Iterator[Piece]:
+def stream_pieces(source: IO[bytes], position: Any) -> Iterator[Piece]:
     """Lines of a stream that cannot be entered in its middle: what was read before is read again and left out."""
     done = int(position or 0)
     number, pending, here = 1, b"", 0
@@ -232,11 +232,11 @@ def _stream(source: IO[bytes], position: Any) -> Iterator[Piece]:
         here += len(whole)
         first, number = number, number + whole.count(b"\n")
         if here > done:
-            documents, bad = _documents(whole, partial(operator.add, first))
+            documents, bad = line_documents(whole, partial(operator.add, first))
             yield Piece(position=here, values=documents, bad=bad)
 
 
-def _csv(adaptor: File, source: IO[bytes], position: Any) -> Iterator[Piece]:
+def csv_pieces(infer: bool, source: IO[bytes], position: Any) -> Iterator[Piece]:
     """Rows as objects by the names in the first row. An empty cell is null; numbers become numbers unless `infer` is off."""
     done = int(position or 0)
     counted = [0, 0]  # bytes and lines taken by the reader
@@ -252,7 +252,7 @@ def _csv(adaptor: File, source: IO[bytes], position: Any) -> Iterator[Piece]:
     documents: list[bytes] = []
     bad: dict[int, str] = {}
     size = 0
-    cell = _cell if adaptor.infer else _text
+    cell = _cell if infer else _text
     while True:
         line = counted[1] + 1
         try:
@@ -297,7 +297,7 @@ def _cell(cell: str) -> int | float | Decimal | str | None:
     return cell
 
 
-def _parquet(path: Path, groups: list[int], position: Any) -> Iterator[Piece]:
+def parquet_pieces(path: Path | IO[bytes], groups: list[int], position: Any) -> Iterator[Piece]:
     """Row groups as documents. The position is a group and the rows of it that were read."""
     import pyarrow.parquet as pq
 
@@ -315,7 +315,7 @@ def _parquet(path: Path, groups: list[int], position: Any) -> Iterator[Piece]:
 
 def read_back(adaptor: File, source: IO[bytes]) -> Iterator[dict[str, Any]]:
     """The documents of a file that a sink wrote."""
-    pieces = _csv(adaptor, source, None) if adaptor.written_format == "csv" else _stream(source, None)
+    pieces = csv_pieces(adaptor.infer, source, None) if adaptor.written_format == "csv" else stream_pieces(source, None)
     for piece in pieces:
         for one in piece.values:
             document = values.decode(one)
