@@ -9,9 +9,9 @@ from headwater.pipeline.adaptors.mysql_tables import COMMITTED, EPOCH, Table
 from headwater.pipeline.adaptors.sql_infer import ColumnKind
 
 CREATE_STATE = (
-    f"CREATE TABLE IF NOT EXISTS {EPOCH} (pipeline varchar(100) CHARACTER SET ascii, sink varchar(100) CHARACTER SET ascii, "
+    f"CREATE TABLE IF NOT EXISTS {EPOCH} (pipeline varchar(255) CHARACTER SET ascii, sink varchar(255) CHARACTER SET ascii, "
     "epoch bigint NOT NULL, PRIMARY KEY (pipeline, sink)) ENGINE=InnoDB",
-    f"CREATE TABLE IF NOT EXISTS {COMMITTED} (pipeline varchar(100) CHARACTER SET ascii, sink varchar(100) CHARACTER SET ascii, "
+    f"CREATE TABLE IF NOT EXISTS {COMMITTED} (pipeline varchar(255) CHARACTER SET ascii, sink varchar(255) CHARACTER SET ascii, "
     "end_offset bigint, start_offset bigint, bucket int, buckets int, "
     "PRIMARY KEY (pipeline, sink, end_offset, start_offset, bucket, buckets)) ENGINE=InnoDB",
 )
