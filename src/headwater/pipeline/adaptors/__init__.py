@@ -20,14 +20,24 @@ if TYPE_CHECKING:
     from headwater.pipeline.adaptors.file_adaptor import file as file
     from headwater.pipeline.adaptors.http_adaptor import http as http
     from headwater.pipeline.adaptors.kafka_adaptor import kafka as kafka
+    from headwater.pipeline.adaptors.mongodb_adaptor import mongodb as mongodb
+    from headwater.pipeline.adaptors.mysql_adaptor import mysql as mysql
+    from headwater.pipeline.adaptors.opensearch_adaptor import elasticsearch as elasticsearch
+    from headwater.pipeline.adaptors.opensearch_adaptor import opensearch as opensearch
+    from headwater.pipeline.adaptors.postgres_adaptor import postgres as postgres
     from headwater.pipeline.adaptors.rabbitmq_adaptor import rabbitmq as rabbitmq
     from headwater.pipeline.adaptors.sqlite_adaptor import sqlite as sqlite
 
 GROUP = "headwater.adaptors"
 BUILT_IN = {
+    "elasticsearch": "headwater.pipeline.adaptors.opensearch_adaptor:elasticsearch",
     "file": "headwater.pipeline.adaptors.file_adaptor:file",
     "http": "headwater.pipeline.adaptors.http_adaptor:http",
     "kafka": "headwater.pipeline.adaptors.kafka_adaptor:kafka",
+    "mongodb": "headwater.pipeline.adaptors.mongodb_adaptor:mongodb",
+    "mysql": "headwater.pipeline.adaptors.mysql_adaptor:mysql",
+    "opensearch": "headwater.pipeline.adaptors.opensearch_adaptor:opensearch",
+    "postgres": "headwater.pipeline.adaptors.postgres_adaptor:postgres",
     "rabbitmq": "headwater.pipeline.adaptors.rabbitmq_adaptor:rabbitmq",
     "sqlite": "headwater.pipeline.adaptors.sqlite_adaptor:sqlite",
 }
