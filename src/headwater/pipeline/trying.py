@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import msgspec
+
 from headwater.core.errors import HeadwaterError
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Adaptor, CanCopy
@@ -35,11 +37,14 @@ def _check(name: str, adaptor: Adaptor, role: Literal["source", "sink"], chosen:
 
 def _first(pipeline: Pipeline) -> Message | None:
     """One message. A source that can only be followed is not waited for."""
-    if not isinstance(pipeline.reader, CanCopy):
+    reader = pipeline.reader
+    if not isinstance(reader, CanCopy):
         return None
-    plan = pipeline.reader.plan(pipeline.namespaces, 1)
+    if getattr(reader, "tail", False):
+        reader = msgspec.structs.replace(reader, tail=False)  # planning to follow makes slots and the like at the source
+    plan = reader.plan(pipeline.namespaces, 1)
     for part in plan.slices:
-        for piece in pipeline.reader.read(part, None):
+        for piece in reader.read(part, None):
             if piece.messages:
                 return piece.messages[0]
             for index, text in enumerate(piece.values):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headwater.pipeline.adaptors.http_adaptor import http as http
     from headwater.pipeline.adaptors.kafka_adaptor import kafka as kafka
     from headwater.pipeline.adaptors.mongodb_adaptor import mongodb as mongodb
+    from headwater.pipeline.adaptors.mysql_adaptor import mariadb as mariadb
     from headwater.pipeline.adaptors.mysql_adaptor import mysql as mysql
     from headwater.pipeline.adaptors.opensearch_adaptor import elasticsearch as elasticsearch
     from headwater.pipeline.adaptors.opensearch_adaptor import opensearch as opensearch
@@ -34,6 +35,7 @@ BUILT_IN = {
     "file": "headwater.pipeline.adaptors.file_adaptor:file",
     "http": "headwater.pipeline.adaptors.http_adaptor:http",
     "kafka": "headwater.pipeline.adaptors.kafka_adaptor:kafka",
+    "mariadb": "headwater.pipeline.adaptors.mysql_adaptor:mariadb",
     "mongodb": "headwater.pipeline.adaptors.mongodb_adaptor:mongodb",
     "mysql": "headwater.pipeline.adaptors.mysql_adaptor:mysql",
     "opensearch": "headwater.pipeline.adaptors.opensearch_adaptor:opensearch",
