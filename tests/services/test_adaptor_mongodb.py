@@ -25,6 +25,7 @@ from headwater.pipeline.adaptor import Batch, CopyPlan, Part, Piece
 from headwater.pipeline.adaptors.mongodb_adaptor import MongoDB, mongodb
 from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.testing.adaptor_contract import CopyContract, SinkContract
 
 ALL = Namespaces()
 SECONDS = 30.0
@@ -80,6 +81,23 @@ def documents(adaptor: MongoDB, plan: CopyPlan) -> list[dict[str, Any]]:
 def raw(database: Database[dict[str, Any]], name: str) -> list[bytes]:
     found = database.get_collection(name, codec_options=CodecOptions(document_class=RawBSONDocument)).find().sort("_id", 1)
     return [one.raw for one in found]
+
+
+# -- what every adaptor promises ----------------------------------------------------------------------------
+
+
+class TestSink(SinkContract):
+    @pytest.fixture
+    def sink(self, adaptor: MongoDB) -> MongoDB:
+        return adaptor
+
+
+class TestCopy(CopyContract):
+    @pytest.fixture
+    def source(self, adaptor: MongoDB, database: Database[dict[str, Any]]) -> MongoDB:
+        for name in ("orders", "clients"):
+            database[name].insert_many([{"name": name, "n": n} for n in range(25)])
+        return msgspec.structs.replace(adaptor, batch=10)
 
 
 # -- the copy -----------------------------------------------------------------------------------------------

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -19,6 +20,7 @@ from headwater.pipeline.adaptors.opensearch_client import Client
 from headwater.pipeline.adaptors.opensearch_sink import OpenSearchWriter
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.testing.adaptor_contract import CopyContract, SinkContract
 
 
 @pytest.fixture
@@ -57,6 +59,32 @@ def held(adaptor: OpenSearch, namespace: str = "orders") -> dict[str, dict[str, 
 
 def numbered(count: int, *, start: int = 0) -> list[Message]:
     return [message(offset, _id=f"o{offset}", n=offset) for offset in range(start, start + count)]
+
+
+# -- what every adaptor promises ----------------------------------------------------------------------------
+
+
+class TestSink(SinkContract):
+    @pytest.fixture
+    def sink(self, adaptor: OpenSearch) -> OpenSearch:
+        return adaptor
+
+
+class TestCopy(CopyContract):
+    @pytest.fixture
+    def source(self, adaptor: OpenSearch) -> OpenSearch:
+        write(adaptor, *numbered(50))
+        return Only(**{name: getattr(adaptor, name) for name in adaptor.__struct_fields__ if name != "batch"}, batch=20)
+
+
+class Only(OpenSearch, frozen=True, kw_only=True):
+    """Of a server that others use too, the test's own indices alone."""
+
+    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
+        return super().plan(Namespaces(f"^{self.index[:11]}-"), slices)
+
+    def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
+        return super().check(role, Namespaces(f"^{self.index[:11]}-"))
 
 
 # -- the sink -----------------------------------------------------------------------------------------------
@@ -134,6 +162,31 @@ def test_a_late_duplicate_does_not_overwrite_what_is_newer(adaptor: OpenSearch) 
     write(adaptor, message(10, op=Op.UPDATE, _id="a", n=10), message(11, op=Op.DELETE, _id="b"))
     write(adaptor, message(2, _id="a", n=2), message(3, op=Op.DELETE, _id="a"), message(4, _id="b", n=4), message(5, _id="c", n=5))
     assert held(adaptor) == {"a": {"n": 10}, "c": {"n": 5}}
+
+
+def test_a_log_made_anew_outranks_the_one_before_and_whatever_else_was_there(adaptor: OpenSearch) -> None:
+    index = adaptor.index_for("orders")
+    with adaptor.connect() as client:
+        for _ in range(3):
+            client.ask("PUT", f"/{index}/_doc/a", body={"n": 0})
+        client.ask("PUT", f"/{index}/_mapping", body={"_meta": {"theirs": 1}})
+    for log, offset in (("p#first", 500), ("p#second", 0)):
+        write(adaptor, message(offset, _id="a", n=offset), where=part(pipeline=log))
+        assert held(adaptor) == {"a": {"n": offset}}
+    write(adaptor, message(501, _id="a", n=501), where=part(pipeline="p#first"))  # an orphan of the old log
+    assert held(adaptor) == {"a": {"n": 0}}
+    with adaptor.connect() as client:
+        meta = client.get(f"/{index}/_mapping")[index]["mappings"]["_meta"]
+    assert meta == {"theirs": 1, "headwater": {"p/s": ["first", "second"]}}
+
+
+def test_many_writers_at_once_agree_on_a_new_index(adaptor: OpenSearch) -> None:
+    def one(number: int) -> None:
+        write(adaptor, message(number, _id="a", n=number), where=part(pipeline="p#first"))
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(one, range(12)))
+    assert held(adaptor) == {"a": {"n": 11}}
 
 
 def test_an_edited_message_replaces_what_its_offset_wrote(adaptor: OpenSearch) -> None:

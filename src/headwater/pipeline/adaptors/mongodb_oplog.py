@@ -23,7 +23,7 @@ from headwater.pipeline.namespaces import Namespaces
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-REST = 0.2  # seconds between two questions when nothing has changed
+REST = 0.5  # seconds between two questions when nothing has changed
 PATIENCE = 30.0  # seconds for the newest entry to become readable
 
 

@@ -40,9 +40,9 @@ class OpenSearch(CanCopy, CanWrite, frozen=True, kw_only=True):
         "name begins with a dot are left out.",
         sink="bulk requests, durable before they count (the translog is synced). The document's id is the message's, as text: 5 and "
         '"5" are the same document. A message without an id gets one made of the pipeline and its offset. Dates, decimals, binary data and '
-        "ids are written as plain JSON. Each document carries the message's offset as its version (external_gte), so that a late duplicate "
-        "never overwrites what is newer: what another pipeline wrote into the same index, or this one before its log was removed, counts "
-        "as newer; remove the index then, or say versions=False.",
+        "ids are written as plain JSON. Each document's version (external_gte) is made of the message's offset, so that a late duplicate "
+        "never overwrites what is newer; a log made anew counts as newer than the one before (the index's mapping lists them under _meta). "
+        "versions=False leaves that out.",
         sample='opensearch("${SEARCH_URI}", index="shop-{namespace}")',
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
@@ -32,6 +33,7 @@ class Client:
             def dumps(self, data: Any) -> Any:
                 return data if isinstance(data, str | bytes) else values.encode(data).decode()
 
+        logging.getLogger("opensearch").setLevel(logging.CRITICAL)  # it prints every refusal with a traceback; our errors tell as much
         hosts = [one.strip() for one in uri.split(",") if one.strip()]
         self.where = ", ".join(_place(host, shown) for host in hosts)
         if not hosts:

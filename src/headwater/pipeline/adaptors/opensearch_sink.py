@@ -16,6 +16,7 @@ from headwater.core.errors import BadInput, Denied, DiskFull, NotFound, Rejected
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, SinkWriter
 from headwater.pipeline.adaptors.opensearch_client import Client, Reason, explained
+from headwater.pipeline.adaptors.opensearch_versions import Versions
 from headwater.pipeline.message import Message, Op
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class OpenSearchWriter(SinkWriter):
         self._adaptor, self._part, self._client = adaptor, part, client
         self._clock, self._wait = clock, wait
         self._deadline = 0.0
+        self._versions = Versions(client, part.pipeline, part.sink) if adaptor.versions else None
 
     def write(self, batch: Batch) -> None:
         self._deadline = self._clock() + self._part.timeout
@@ -56,6 +58,8 @@ class OpenSearchWriter(SinkWriter):
         for message in batch.messages:
             try:
                 item = self._item(message)
+            except (Denied, NotFound) as error:  # asked about an index: nobody's data is to blame
+                raise Unreachable(error.message, hint=error.hint) from error
             except BadInput as error:
                 self._send(waiting)  # what lies before it counts as taken, so it has to be
                 raise Rejected(error.message, offset=message.offset, before_taken=True, hint=error.hint) from error
@@ -85,8 +89,9 @@ class OpenSearchWriter(SinkWriter):
                 f"The id {text[:40]!r}... has {len(text.encode())} bytes; OpenSearch takes 1 to {LONGEST_ID}.", hint="Shorten it."
             )
         where: dict[str, Any] = {"_index": self._adaptor.index_for(message.namespace), "_id": text}
-        if self._adaptor.versions:
-            where |= {"version": message.offset, "version_type": "external_gte"}
+        if self._versions is not None:
+            version = self._versions.of(where["_index"], message.offset, seconds=self._part.timeout)
+            where |= {"version": version, "version_type": "external_gte"}
         if message.op is Op.DELETE:
             return Item(message.offset, values.encode({"delete": where}) + b"\n")
         data = message.data
