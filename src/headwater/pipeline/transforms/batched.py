@@ -16,9 +16,17 @@ if TYPE_CHECKING:
 
 
 def by_namespace(
-    transform: Transform, call: Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table], *, schema: pa.Schema | None, digits: int
+    transform: Transform,
+    call: Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table],
+    *,
+    schema: pa.Schema | None,
+    digits: int,
+    wanted: Callable[[str], bool] | None = None,
 ) -> Apply:
-    """An `Apply` of a function for columns. What it raises becomes `Rejected` at the first message for which it does."""
+    """An `Apply` of a function for columns. What it raises becomes `Rejected` at the first message for which it does.
+
+    With `wanted` the function gets those columns alone, and what it gives is added to the documents; else it is the documents.
+    """
 
     def apply(messages: Sequence[Message]) -> list[Message | None]:
         places: dict[str, list[int]] = {}
@@ -41,8 +49,8 @@ def by_namespace(
 
     def attempt(messages: Sequence[Message]) -> list[Message | None]:
         try:
-            given = batch_of(messages, schema=schema, digits=digits)
-            made = messages_of(messages, given, call(given))
+            given = batch_of(messages, schema=schema, digits=digits, wanted=wanted)
+            made = messages_of(messages, given, call(given), adds=wanted is not None)
         except (Rejected, Unavailable):
             raise
         except Exception as error:

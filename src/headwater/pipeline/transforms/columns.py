@@ -17,7 +17,7 @@ does not fit is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -44,23 +44,28 @@ _FAMILIES = (
 _EXACT = 1 << 53  # integers up to here are floats without losing a digit
 
 
-def batch_of(messages: Sequence[Message], *, schema: pa.Schema | None = None, digits: int = 76) -> pa.RecordBatch:
-    """The documents of messages of one namespace as columns. `digits`: of the longest decimal that the reader takes.
+def batch_of(
+    messages: Sequence[Message], *, schema: pa.Schema | None = None, digits: int = 76, wanted: Callable[[str], bool] | None = None
+) -> pa.RecordBatch:
+    """The documents of messages of one namespace as columns, all or the `wanted` ones. `digits`: of the longest decimal that is taken.
 
     Errors: `Rejected` for a document that has a field `_offset` of its own, or a value that does not fit `schema`.
     """
-    names: dict[str, None] = dict.fromkeys(schema.names) if schema is not None else {}
+    found: dict[str, None] = dict.fromkeys(schema.names) if schema is not None else {}
     for message in messages:
-        if not message.data.keys() <= names.keys():
-            names.update(dict.fromkeys(message.data))
+        if not message.data.keys() <= found.keys():
+            found.update(dict.fromkeys(message.data))
         if OFFSET in message.data:
             raise Rejected(
                 f"The document has a field {OFFSET}, which is the name of a column.", offset=message.offset, hint="Rename it before."
             )
     fields, arrays = [pa.field(OFFSET, pa.int64(), nullable=False)], [pa.array([one.offset for one in messages], pa.int64())]
-    for name in names:
+    for name in found:
+        fixed = schema is not None and name in schema.names
+        if wanted is not None and not fixed and not wanted(name):
+            continue
         values = [one.data.get(name) for one in messages]
-        if schema is not None and name in schema.names:
+        if schema is not None and fixed:
             fields.append(schema.field(name))
             arrays.append(_fitted(values, schema.field(name), messages))
             continue
@@ -71,8 +76,10 @@ def batch_of(messages: Sequence[Message], *, schema: pa.Schema | None = None, di
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata=about))
 
 
-def messages_of(messages: Sequence[Message], given: pa.RecordBatch, made: pa.RecordBatch | pa.Table) -> list[Message | None]:
-    """The messages with what a function made of their columns; None for rows that it left out.
+def messages_of(
+    messages: Sequence[Message], given: pa.RecordBatch, made: pa.RecordBatch | pa.Table, *, adds: bool = False
+) -> list[Message | None]:
+    """The messages with what a function made of their columns; None for rows that it left out. `adds`: fields without a column stay.
 
     Errors: `ValueError` for rows that were not given, are there twice, or changed places.
     """
@@ -81,7 +88,7 @@ def messages_of(messages: Sequence[Message], given: pa.RecordBatch, made: pa.Rec
     rows = _rows(given, made)
     out = [messages[row].data.copy() for row in rows]
     last = {field.name: i for i, field in enumerate(made.schema)}  # of columns with one name the last counts
-    for name in given.schema.names:
+    for name in () if adds else given.schema.names:
         if name not in last:
             for data in out:
                 data.pop(name, None)

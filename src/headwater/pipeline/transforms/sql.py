@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 DIGITS = 38  # of Spark's longest decimal
 _MOST_MISSING = 100  # columns that an expression may name and a batch lack
 _ROW = "headwater row"
+_ADDING = re.compile(r"\*\s*(?:,(.*))?", re.DOTALL)
+_STAR = re.compile(r"(?:^|[(,.])\s*\*|--|/\*")  # a star that is no multiplication, or a comment that may hide one
 
 
 class Sql(Transform):
@@ -45,7 +47,8 @@ class Sql(Transform):
         """The function that `opened` gives, on a session of the caller's. Quickest with some 10 000 messages at once."""
         from headwater.pipeline.transforms.batched import by_namespace
 
-        return by_namespace(self, Query(self, session), schema=_schema(self, session), digits=DIGITS)
+        query = Query(self, session)
+        return by_namespace(self, query, schema=_schema(self, session), digits=DIGITS, wanted=query.named if query.adds else None)
 
     def opened(self) -> Apply:
         """Errors: `Unsupported` where this process has no Spark session, as inside a task."""
@@ -58,6 +61,15 @@ class Query:
     def __init__(self, transform: Sql, session: SparkSession) -> None:
         self._transform, self._session = transform, session
         self._lacking: list[str] = []
+        # What begins with a star only adds fields: columns that it does not name need not travel to Spark and back.
+        added = _ADDING.fullmatch(transform.expression)
+        self.adds = added is not None and not _STAR.search(added[1] or "")
+        self._selected = (added[1] or "").strip() if self.adds and added else transform.expression
+        self._text = f"{self._selected}\n{transform.where or ''}".casefold()
+
+    def named(self, column: str) -> bool:
+        """Whether the expression may mean this column; true for some that it does not."""
+        return column.replace("`", "``").casefold() in self._text
 
     def __call__(self, given: pa.RecordBatch) -> pa.Table:
         import pyarrow as pa
@@ -91,7 +103,8 @@ class Query:
         session.createDataFrame(table).createTempView(view)
         try:
             where = f"\nWHERE (\n{one.where}\n)" if one.where else ""
-            made = session.sql(f"SELECT {OFFSET} AS `{_ROW}`,\n{one.expression}\nFROM {view}{where}").toArrow()
+            selected = f",\n{self._selected}" if self._selected else ""
+            made = session.sql(f"SELECT {OFFSET} AS `{_ROW}`{selected}\nFROM {view}{where}").toArrow()
         finally:
             session.catalog.dropTempView(view)
         for field in made.schema:

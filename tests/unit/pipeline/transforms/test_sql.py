@@ -136,6 +136,31 @@ def test_a_field_that_no_document_has_is_null(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(
+    "step",
+    [
+        sql("*, PRICE * qty AS Total, upper(`na``me`) AS u, Address.City AS city", where="Qty > 0"),
+        sql("*, price * qty AS Total, upper(`na``me`) AS u, address.city AS city -- in full", where="qty > 0"),
+        sql("* EXCEPT (gone), price * qty AS Total, upper(`na``me`) AS u, address.city AS city", where="qty > 0"),
+    ],
+)
+def test_a_star_is_the_same_whether_its_columns_travel_or_not(spark: SparkSession, step: Sql) -> None:
+    document = {"price": 2, "other": {"$oid": "507f"}, "na`me": "ann", "address": {"city": "Bonn"}, "qty": 3, "list": [1, "x"]}
+    gone = {"gone": 1} if "EXCEPT" in step.expression else {}
+    made = applied(spark, step, {**document, **gone}, {"qty": 0}, {"price": 1, "qty": 1})
+    assert made == [{**document, "Total": 6, "u": "ANN", "city": "Bonn"}, None, {"price": 1, "qty": 1, "Total": 1, "u": None, "city": None}]
+    assert list(made[0] or ()) == [*document, "Total", "u", "city"]
+
+
+@pytest.mark.spark
+def test_a_star_inside_means_the_whole_document(spark: SparkSession) -> None:
+    assert applied(spark, sql("*, to_json(struct(*)) AS copy"), {"a": 1, "b": "x"}) == [
+        {"a": 1, "b": "x", "copy": '{"_offset":10,"a":1,"b":"x"}'}
+    ]
+    assert applied(spark, sql("*, a * 2 AS twice, upper(b) AS b"), {"b": "x", "a": 1}) == [{"b": "X", "a": 1, "twice": 2}]
+
+
+@pytest.mark.spark
 def test_namespaces_come_apart(spark: SparkSession) -> None:
     mixed = [Message("ab"[i % 2], {"v": i if i % 2 else str(i)}, offset=i) for i in range(4)]
     made = sql("typeof(v) AS t").evaluate(spark, mixed)  # type: ignore[attr-defined]
