@@ -1,0 +1,185 @@
+"""Looking changes nothing; what is not there is told with an exit code; what a source cannot read has its line's number."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pipeline_home import SHOP, Home
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A pipeline that stands at message 14. Nobody here changes it."""
+    made = Home(tmp_path_factory.mktemp("shop"))
+    made.write("shop.py", SHOP)
+    made.documents(16, at14={"price": None})
+    assert made.pipeline("run", "shop.py").code == 9
+    return made
+
+
+LOOKS = [
+    ["list"],
+    ["status", "shop"],
+    ["xlog", "shop", "oldest"],
+    ["xlog", "shop", "current"],
+    ["xlog", "shop", "show", "0..20"],
+    ["offset", "shop", "list"],
+    ["offset", "shop", "show", "report"],
+    ["dead", "shop", "list"],
+    ["audit", "shop"],
+    ["verify", "shop", "report"],
+    ["verify", "shop", "archive"],
+    ["about"],
+    ["about", "file"],
+]
+DRY = [
+    ["offset", "shop", "mark", "report", "3", "--why", "x"],
+    ["offset", "shop", "delete", "report", "--why", "x"],
+    ["ack", "shop", "report", "14", "--why", "x"],
+    ["edit", "shop", "14", "--set", "price=1", "--why", "x"],
+    ["step", "shop", "report"],
+    ["replay", "shop", "report", "0..3"],
+    ["compact", "shop"],
+]
+ERRORS = [
+    (["status", "shpo"], 3, "No pipeline named shpo has run here."),
+    (["offset", "shop", "show", "reprot"], 3, "has no sink reprot"),
+    (["offset", "shop", "mark", "report", "99", "--why", "x"], 5, "Offset 99 is not in the log, which holds 0 to 16."),
+    (["offset", "shop", "mark", "report", "99"], 5, "needs a reason"),
+    (["offset", "shop", "mark", "report"], 5, "Which offset?"),
+    (["offset", "shop", "mark"], 5, "Which sink?"),
+    (["offset", "shop", "forget"], 5, "offset knows no forget"),
+    (["xlog", "shop", "show"], 5, "Which messages?"),
+    (["xlog", "shop", "show", "99"], 5, "Offset 99 is not in the log"),
+    (["xlog", "shop", "show", "9..3"], 5, "the wrong way round"),
+    (["xlog", "shop", "show", "x"], 5, "is no range of messages"),
+    (["xlog", "shop", "newest"], 5, "xlog knows no newest"),
+    (["xlog", "shop", "show", "3", "--namespace", "("], 2, "is no regular expression"),
+    (["ack", "shop", "reprot", "14", "--why", "x"], 3, "has no sink reprot"),
+    (["ack", "shop", "report", "99", "--why", "x"], 5, "Offset 99 is not in the log"),
+    (["ack", "shop", "report", "3", "--why", "x"], 4, "has taken message 3 already"),
+    (["edit", "shop", "14", "--why", "x"], 5, "What is to be corrected?"),
+    (["edit", "shop", "14", "--set", "price", "--why", "x"], 5, "sets nothing"),
+    (["edit", "shop", "14", "--set", "item=ink", "--why", "x"], 5, "is no JSON"),
+    (["edit", "shop", "14", "--doc", "nowhere.json", "--why", "x"], 5, "cannot be read"),
+    (["edit", "shop", "99", "--set", "price=1", "--why", "x"], 5, "Offset 99 is not in the log"),
+    (["step", "shop", "reprot"], 3, "has no sink reprot"),
+    (["replay", "shop", "report", "3..99"], 5, "does not lie in the log"),
+    (["dead", "shop", "show", "3"], 3, "Message 3 is not put aside."),
+    (["dead", "shop", "show"], 5, "Which message?"),
+    (["dead", "shop", "bury", "3"], 5, "dead knows no bury"),
+    (["stop", "shop"], 4, "does not run"),
+    (["run", "nowhere.py"], 3, "There is no file nowhere.py."),
+    (["about", "postgers"], 3, "There is no adaptor postgers."),
+    (["verify", "shop", "report", "--file", "nowhere.py"], 3, "There is no file nowhere.py."),
+]
+
+
+def kept(home: Home) -> dict[str, tuple[int, int]]:
+    """Every file, without what Python and SQLite make for themselves: whoever reads a database in WAL mode makes its -shm and -wal."""
+    return {name: state for name, state in home.everything().items() if "__pycache__" not in name and not name.endswith(("-shm", "-wal"))}
+
+
+def test_looking_changes_no_file_and_makes_none(shop: Home) -> None:
+    before = kept(shop)
+    for words in LOOKS:
+        ran = shop.pipeline(*words)
+        assert ran.code == 0, f"{words}: {ran.err}"
+        assert shop.pipeline(*words, "--json").code == 0
+        assert kept(shop) == before, words
+
+
+def test_a_dry_run_changes_no_file_and_makes_none(shop: Home) -> None:
+    before = kept(shop)
+    for words in DRY:
+        ran = shop.pipeline(*words, "--dry-run", "--json")
+        assert (ran.code, ran.err) == (0, ""), words
+        assert kept(shop) == before, words
+
+
+def test_what_is_not_there_is_told_with_its_exit_code_and_changes_nothing(shop: Home) -> None:
+    before = kept(shop)
+    for words, code, says in ERRORS:
+        ran = shop.pipeline(*words)
+        assert (ran.code, says in ran.err) == (code, True), f"{words} ended with {ran.code}: {ran.err}"
+        assert "Traceback" not in ran.err
+    assert kept(shop) == before
+
+
+def test_looking_where_nothing_is_makes_nothing(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    for words in (["list"], ["status", "shop"], ["xlog", "shop", "current"], ["offset", "shop", "list"], ["audit", "shop"]):
+        assert home.pipeline(*words).code == 3
+    assert list(tmp_path.iterdir()) == []
+    assert home("log", "create", "other").code == 0
+    before = home.everything()
+    ran = home.pipeline("list", "--json")
+    assert (ran.code, ran.json) == (0, [])
+    assert home.pipeline("offset", "shop", "mark", "report", "3", "--why", "x").code == 3
+    assert set(home.everything()) == set(before)
+
+
+def test_a_line_that_is_no_json_is_a_poison_record_with_its_number(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.write("shop.py", SHOP)
+    home.documents(5)
+    lines = (tmp_path / "orders.jsonl").read_text().splitlines()
+    lines[2:2] = ["", '{"_id": 2, "price": ']
+    home.write("orders.jsonl", "\n".join(lines) + "\n")
+    ran = home.pipeline("run", "shop.py")
+    assert ran.code == 9
+    assert "Line 4 is no JSON object" in ran.err
+    assert home.positions() == {"archive": 1, "report": 1}
+    [shown] = home.pipeline("xlog", "shop", "show", "2", "--json").lines
+    assert "Line 4" in shown["unreadable"]
+    assert shown["data"] == '{"_id": 2, "price": '
+    home.write("right.json", json.dumps({"_id": 9, "item": "ink", "price": 1, "qty": 1}))
+    assert home.pipeline("edit", "shop", "2", "--doc", "right.json", "--why", "was cut off").code == 0
+    assert home.pipeline("run", "shop.py").code == 0
+    assert home.ids("archive") == [0, 1, 9, 2, 3, 4]
+
+
+def test_a_row_of_csv_with_too_many_cells_is_a_poison_record_with_its_number(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.write("shop.py", SHOP.replace("orders.jsonl", "orders.csv"))
+    home.write("orders.csv", '_id,item,price,qty\n1,"a\nb",2,3\n2,pen,1.10,4,5\n3,ink,2,1\n')
+    ran = home.pipeline("run", "shop.py")
+    assert ran.code == 9
+    assert "Line 4 has 5 cells, its header 4." in ran.err
+    assert home.pipeline("ack", "shop", "report", "1", "--why", "x").code == 0
+    assert home.pipeline("ack", "shop", "archive", "1", "--why", "x").code == 0
+    assert home.pipeline("run", "shop.py").code == 0
+    assert home.rows("select _id, item, total from orders") == [(1, "a\nb", 6), (3, "ink", 2)]
+
+
+def test_an_adaptor_of_another_package_is_found_by_its_entry_point(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    package = tmp_path / "site"
+    (package / "pond-1.0.dist-info").mkdir(parents=True)
+    (package / "pond-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: pond\nVersion: 1.0\n")
+    (package / "pond-1.0.dist-info" / "entry_points.txt").write_text("[headwater.adaptors]\npond = pond:pond\n")
+    (package / "pond.py").write_text(
+        """
+from headwater.pipeline.adaptor import About
+from headwater.pipeline.adaptors.file_adaptor import File
+from headwater.pipeline.strict import strict
+
+
+class Pond(File, frozen=True, kw_only=True):
+    kind = "pond"
+    about = About(summary="Water.", namespace="the pond", source="Copies.", sink="Fills it.", sample='pond("deep")')
+
+
+@strict
+def pond(uri: str) -> Pond:
+    return Pond(uri=uri, format="jsonl")
+"""
+    )
+    assert "pond" in [one["name"] for one in home.pipeline("about", "--json", PYTHONPATH=str(package)).json]
+    home.documents(3)
+    text = SHOP.replace('file("orders.jsonl")', 'pond("orders.jsonl")').replace("import file", "import file, pond")
+    home.write("shop.py", text)
+    assert home.pipeline("run", "shop.py", PYTHONPATH=str(package)).code == 0
+    assert home.ids("archive") == [0, 1, 2]
