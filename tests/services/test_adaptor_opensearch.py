@@ -195,6 +195,30 @@ def test_an_edited_message_replaces_what_its_offset_wrote(adaptor: OpenSearch) -
     assert held(adaptor) == {"a": {"n": 2}}
 
 
+def test_an_operator_s_replay_is_written_whatever_is_there_and_later_messages_still_hold(adaptor: OpenSearch) -> None:
+    write(adaptor, *numbered(4))
+    with adaptor.connect() as client:
+        for _ in range(2):  # somebody has changed two documents by hand, which raises their versions, and removed one
+            client.ask("PUT", f"/{adaptor.index_for('orders')}/_doc/o1", body={"n": -1})
+        client.ask("DELETE", f"/{adaptor.index_for('orders')}/_doc/o2")
+    write(adaptor, *numbered(4))
+    assert held(adaptor) == {"o0": {"n": 0}, "o1": {"n": -1}, "o3": {"n": 3}}
+    write(adaptor, *numbered(4), where=part(again=True))
+    assert held(adaptor) == {f"o{n}": {"n": n} for n in range(4)}
+    write(adaptor, message(10, op=Op.UPDATE, _id="o1", n=10), message(11, op=Op.DELETE, _id="o2"))
+    assert held(adaptor) == {"o0": {"n": 0}, "o1": {"n": 10}, "o3": {"n": 3}}
+
+
+def test_a_replay_stops_at_its_bad_message_too(adaptor: OpenSearch) -> None:
+    write(adaptor, message(50, _id="o0", n=50), message(51, _id="o3", n=51))
+    messages = numbered(4)
+    messages[2].data["n"] = "wrong"
+    with pytest.raises(Rejected) as refused:
+        write(adaptor, *messages, where=part(again=True))
+    assert (refused.value.offset, refused.value.before_taken) == (2, True)
+    assert held(adaptor)["o0"] == {"n": 0}
+
+
 def test_without_versions_the_last_one_sent_holds(adaptor: OpenSearch) -> None:
     careless = opensearch_at(str(adaptor.uri), index=adaptor.index, versions=False)
     write(careless, message(10, _id="a", n=10))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
+
+import msgspec
 
 from headwater.core.errors import BadInput, Denied, DiskFull, NotFound, Rejected, Timeout, Unavailable, Unreachable
 from headwater.pipeline import values
@@ -23,15 +25,26 @@ if TYPE_CHECKING:
     from headwater.pipeline.adaptors.opensearch_adaptor import OpenSearch
 
 LONGEST_ID = 512  # bytes; the server refuses the whole request for one that is longer
+ACTION = 200  # bytes, about, of an item besides its document
+_CURRENT = re.compile(r"current version \[(\d+)\]")
 PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two tries while the cluster is busy
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(msgspec.Struct, frozen=True):
     """One action of a bulk request."""
 
     offset: int
-    lines: bytes
+    action: Literal["index", "delete"]
+    where: dict[str, Any]
+    document: bytes = b""
+
+    @property
+    def lines(self) -> bytes:
+        return values.encode({self.action: self.where}) + b"\n" + (self.document + b"\n" if self.action == "index" else b"")
+
+    def raised(self, version: int) -> Item:
+        """The same with the version that is there, which lets it through: a replay is wanted whatever is there."""
+        return msgspec.structs.replace(self, where=self.where | {"version": version})
 
 
 class OpenSearchWriter(SinkWriter):
@@ -63,11 +76,11 @@ class OpenSearchWriter(SinkWriter):
             except BadInput as error:
                 self._send(waiting)  # what lies before it counts as taken, so it has to be
                 raise Rejected(error.message, offset=message.offset, before_taken=True, hint=error.hint) from error
-            if waiting and size + len(item.lines) > self._adaptor.body:
+            if waiting and size + len(item.document) + ACTION > self._adaptor.body:
                 self._send(waiting)
                 waiting, size = [], 0
             waiting.append(item)
-            size += len(item.lines)
+            size += len(item.document) + ACTION
         self._send(waiting)
 
     def close(self) -> None:
@@ -93,11 +106,11 @@ class OpenSearchWriter(SinkWriter):
             version = self._versions.of(where["_index"], message.offset, seconds=self._part.timeout)
             where |= {"version": version, "version_type": "external_gte"}
         if message.op is Op.DELETE:
-            return Item(message.offset, values.encode({"delete": where}) + b"\n")
+            return Item(message.offset, "delete", where)
         data = message.data
         if message.id_fields == ("_id",) and "_id" in data:
             data = {name: value for name, value in data.items() if name != "_id"}  # the server refuses a field of this name
-        return Item(message.offset, values.encode({"index": where}) + b"\n" + values.encode(plain(data)) + b"\n")
+        return Item(message.offset, "index", where, values.encode(plain(data)))
 
     def _send(self, items: list[Item]) -> None:
         """All of them, durable; else the error of the first one that is refused."""
@@ -130,16 +143,20 @@ class OpenSearchWriter(SinkWriter):
 
         Errors: `Rejected` when the first item that was not taken is refused for good; what lies before it is durable then.
         """
+        again: list[Item] = []
         for number, (item, result) in enumerate(zip(items, results, strict=True)):
             reason = problem(result)
             if reason is None:
+                if self._part.again and (newer := newer_version(result)) is not None:
+                    again.append(item.raised(newer))
                 continue
             if reason.full:
                 raise DiskFull(f"OpenSearch at {self._client.where} has no space left: {reason.text}.", hint="Make space there.")
             if reason.passing:
-                return items[number:], reason.text
+                return [*again, *items[number:]], reason.text
+            self._send(again)
             raise Rejected(f"OpenSearch refuses it: {reason.text}.", offset=item.offset, before_taken=True, hint=_hint(reason))
-        return [], ""
+        return again, "newer versions are there"
 
     def _apart(self, items: list[Item], error: BadInput) -> None:
         """A whole request was refused: for its size, or for one item without saying which. Halves tell."""
@@ -173,6 +190,13 @@ def problem(result: dict[str, Any]) -> Reason | None:
     if status == 409 and kind == "version_conflict_engine_exception":
         return None
     return Reason(status, kind, explained(error))
+
+
+def newer_version(result: dict[str, Any]) -> int | None:
+    """The version that kept an item out; None when it was let in."""
+    ((_, answer),) = result.items()
+    found = _CURRENT.search(str((answer.get("error") or {}).get("reason", ""))) if int(answer.get("status", 0)) == 409 else None
+    return int(found[1]) if found else None
 
 
 def id_text(value: Any) -> str:
