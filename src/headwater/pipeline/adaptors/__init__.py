@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from headwater.pipeline.adaptors.opensearch_adaptor import opensearch as opensearch
     from headwater.pipeline.adaptors.postgres_adaptor import postgres as postgres
     from headwater.pipeline.adaptors.rabbitmq_adaptor import rabbitmq as rabbitmq
+    from headwater.pipeline.adaptors.s3_adaptor import s3 as s3
     from headwater.pipeline.adaptors.sqlite_adaptor import sqlite as sqlite
 
 GROUP = "headwater.adaptors"
@@ -41,6 +42,7 @@ BUILT_IN = {
     "opensearch": "headwater.pipeline.adaptors.opensearch_adaptor:opensearch",
     "postgres": "headwater.pipeline.adaptors.postgres_adaptor:postgres",
     "rabbitmq": "headwater.pipeline.adaptors.rabbitmq_adaptor:rabbitmq",
+    "s3": "headwater.pipeline.adaptors.s3_adaptor:s3",
     "sqlite": "headwater.pipeline.adaptors.sqlite_adaptor:sqlite",
 }
 

@@ -1,0 +1,311 @@
+"""S3: the gateway, and the adaptor against it."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from botocore.config import Config
+from tools.services.s3 import PASSWORD, USER
+
+from headwater.core.errors import BadConfig, Conflict, Denied, Differs, Fenced, NotFound, Rejected, Unreachable
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Batch, CopyPlan, Part
+from headwater.pipeline.adaptors.s3_adaptor import S3, s3
+from headwater.pipeline.message import Message, Op
+from headwater.pipeline.namespaces import Namespaces
+
+pytestmark = pytest.mark.service("s3")
+
+
+class Store:
+    """A bucket of the test's own."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self.client: Any = boto3.client(
+            "s3",
+            endpoint_url=endpoint,
+            region_name="us-east-1",
+            aws_access_key_id=USER,
+            aws_secret_access_key=PASSWORD,
+            config=Config(s3={"addressing_style": "path"}),
+        )
+        self.bucket = f"t-{uuid.uuid4().hex[:10]}"
+        self.client.create_bucket(Bucket=self.bucket)
+
+    def adaptor(self, prefix: str = "in/", **options: Any) -> S3:
+        given = {"endpoint_url": self.endpoint, "access_key": USER, "secret_key": PASSWORD, **options}
+        return s3(f"s3://{self.bucket}/{prefix}", **given)
+
+    def put(self, key: str, data: bytes) -> None:
+        self.client.put_object(Bucket=self.bucket, Key=key, Body=data)
+
+    def get(self, key: str) -> bytes:
+        data: bytes = self.client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+        return data
+
+    def keys(self, prefix: str = "") -> list[str]:
+        return [one["Key"] for one in self.client.list_objects_v2(Bucket=self.bucket, Prefix=prefix).get("Contents", ())]
+
+    def uploads(self) -> list[str]:
+        return [one["Key"] for one in self.client.list_multipart_uploads(Bucket=self.bucket).get("Uploads", ())]
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    made = Store(request.getfixturevalue("s3"))
+    yield made
+    for key in made.keys(""):
+        made.client.delete_object(Bucket=made.bucket, Key=key)
+    made.client.close()
+
+
+def part(start: int = 0, end: int = 10, **changes: Any) -> Part:
+    return msgspec.structs.replace(Part(pipeline="p#1", sink="s", start=start, end=end, epoch=1, attempt="a"), **changes)
+
+
+def messages(start: int, end: int) -> list[Message]:
+    return [Message("orders", {"_id": n, "n": n}, offset=n) for n in range(start, end)]
+
+
+def written(adaptor: S3, where: Part, given: list[Message] | None = None) -> dict[str, Any]:
+    """What a task does, up to the receipt."""
+    writer = adaptor.writer(where)
+    try:
+        writer.write(Batch(start=where.start, end=where.end, messages=messages(where.start, where.end) if given is None else given))
+        return writer.finish()
+    finally:
+        writer.close()
+
+
+def deliver(adaptor: S3, where: Part, given: list[Message] | None = None) -> None:
+    adaptor.publish(where, written(adaptor, where, given))
+
+
+def documents(adaptor: S3, plan: CopyPlan) -> dict[str, list[dict[str, Any]]]:
+    return {one.namespace: [values.decode(text) for piece in adaptor.read(one, None) for text in piece.values] for one in plan.slices}
+
+
+# -- the source ---------------------------------------------------------------------------------------------
+
+
+def test_objects_of_every_format_are_read(store: Store) -> None:
+    table = io.BytesIO()
+    pq.write_table(pa.table({"_id": [1, 2], "name": ["x", None]}), table)
+    store.put("in/a.jsonl", b'{"_id":1,"n":12345678901234567890}\n{"_id":2}')
+    store.put("in/deep/b.csv", b"_id,name\n1,x\n2,\n")
+    store.put("in/c.parquet", table.getvalue())
+    store.put("in/d.jsonl.gz", gzip.compress(b'{"_id":7}\n'))
+    store.put("in/d.csv.zst", pa.compress(b"_id\n8\n", codec="zstd", asbytes=True))
+    store.put("in/e.txt", b"not to be read")
+    store.put("in/_hidden/f.jsonl", b"not to be read")
+    store.put("other/g.jsonl", b"not to be read")
+    adaptor = store.adaptor()
+    plan = adaptor.plan(Namespaces(), 4)
+    assert adaptor.same(plan, Namespaces())
+    assert documents(adaptor, plan) == {
+        "a.jsonl": [{"_id": 1, "n": 12345678901234567890}, {"_id": 2}],
+        "c.parquet": [{"_id": 1, "name": "x"}, {"_id": 2, "name": None}],
+        "d.csv.zst": [{"_id": 8}],
+        "d.jsonl.gz": [{"_id": 7}],
+        "deep/b.csv": [{"_id": 1, "name": "x"}, {"_id": 2, "name": None}],
+    }
+    assert list(documents(adaptor, adaptor.plan(Namespaces("csv$"), 1))) == ["deep/b.csv"]
+    assert adaptor.check("source", Namespaces("^a"))[0].startswith("1 objects, ")
+
+
+def test_one_object_by_its_key(store: Store) -> None:
+    store.put("in/a.jsonl", b'{"_id":1}')
+    adaptor = store.adaptor("in/a.jsonl")
+    assert documents(adaptor, adaptor.plan(Namespaces(), 1)) == {"a.jsonl": [{"_id": 1}]}
+
+
+def test_reading_goes_on_behind_a_position_and_names_bad_lines(store: Store) -> None:
+    lines = [b'{"_id":%d,"text":"%s"}' % (n, b"x" * 1000) for n in range(6000)]
+    lines[5999] = b"oops"
+    store.put("in/a.jsonl", b"\n".join(lines) + b"\n")
+    adaptor = store.adaptor()
+    (one,) = adaptor.plan(Namespaces(), 1).slices
+    pieces = list(adaptor.read(one, None))
+    assert len(pieces) > 2
+    assert sum(len(piece.values) for piece in pieces) == 6000
+    rest = list(adaptor.read(one, pieces[1].position))
+    assert [text for piece in rest for text in piece.values] == [text for piece in pieces[2:] for text in piece.values]
+    assert pieces[-1].bad == rest[-1].bad
+    (why,) = rest[-1].bad.values()
+    assert "6000" in why.replace(",", "")
+
+
+def test_an_object_that_changes_under_the_plan_is_noticed(store: Store) -> None:
+    store.put("in/a.jsonl", b'{"_id":1}\n')
+    adaptor = store.adaptor()
+    plan = adaptor.plan(Namespaces(), 1)
+    store.put("in/a.jsonl", b'{"_id":2}\n')
+    assert not adaptor.same(plan, Namespaces())
+    with pytest.raises(Differs, match="was replaced"):
+        list(adaptor.read(plan.slices[0], None))
+    store.client.delete_object(Bucket=store.bucket, Key="in/a.jsonl")
+    assert not adaptor.same(plan, Namespaces())
+    with pytest.raises(Differs, match="is gone"):
+        list(adaptor.read(plan.slices[0], None))
+    with pytest.raises(NotFound, match="no object"):
+        adaptor.plan(Namespaces(), 1)
+
+
+# -- the sink -----------------------------------------------------------------------------------------------
+
+
+def test_a_part_is_seen_when_it_is_published_and_not_before(store: Store) -> None:
+    adaptor = store.adaptor("out")
+    assert adaptor.begin("p#1", "s", 1) == []
+    receipt = written(adaptor, part(0, 10))
+    assert store.keys("out/part") == []
+    adaptor.publish(part(0, 10), receipt)
+    adaptor.publish(part(0, 10), receipt)  # its answer was lost: it may be called again
+    assert store.keys("out/part") == [f"out/part-{0:020d}-{10:020d}.jsonl"]
+    assert store.get(store.keys("out/part")[0]).splitlines()[3] == b'{"_id":3,"n":3}'
+    assert adaptor.begin("p#1", "s", 2) == [(0, 10)]
+    assert [row["n"] for row in adaptor.rows("orders")] == list(range(10))
+
+
+@pytest.mark.parametrize(
+    ("options", "ending"), [({"format": "parquet"}, ".parquet"), ({"format": "csv", "compression": "gzip"}, ".csv.gz")]
+)
+def test_other_formats(store: Store, options: dict[str, Any], ending: str) -> None:
+    adaptor = store.adaptor("out/", **options)
+    adaptor.begin("p#1", "s", 1)
+    deliver(adaptor, part(0, 5))
+    deliver(adaptor, part(5, 9))
+    assert [key.endswith(ending) for key in store.keys("out/part")] == [True, True]
+    assert [row["n"] for row in adaptor.rows("orders")] == list(range(9))
+
+
+def test_text_that_no_transform_has_touched_goes_as_it_is(store: Store) -> None:
+    adaptor = store.adaptor("out/", compression="zstd")
+    writer = adaptor.writer(part(0, 2))
+    assert type(writer).takes_text
+    writer.write(Batch(start=0, end=2, values=[b'{"a": 1.10}', b'{"b":2}']))
+    adaptor.publish(part(0, 2), writer.finish())
+    writer.close()
+    assert [str(row) for row in adaptor.rows("x")] == ["{'a': Decimal('1.10')}", "{'b': 2}"]
+
+
+def test_a_large_part_is_uploaded_in_several(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.pipeline.adaptors.s3_sink.PART", 5 << 20)
+    adaptor = store.adaptor("out/")
+    adaptor.begin("p#1", "s", 1)
+    given = [Message("orders", {"_id": n, "text": "x" * 100_000}, offset=n) for n in range(120)]
+    receipt = written(adaptor, part(0, 120), given)
+    assert len(receipt["uploads"][0]["tags"]) == 3
+    adaptor.publish(part(0, 120), receipt)
+    assert [row["_id"] for row in adaptor.rows("orders")] == list(range(120))
+
+
+def test_what_a_dead_run_left_is_swept(store: Store) -> None:
+    adaptor = store.adaptor("out/")
+    adaptor.begin("p#1", "s", 1)
+    receipt = written(adaptor, part(0, 10))
+    assert len(store.uploads()) == 1
+    shared = part(10, 20, buckets=2, bucket=0)
+    deliver(adaptor, shared)  # and the run died before the other share
+    store.put(f"out/part-{30:020d}-{40:020d}.1.jsonl", b"{}")  # the second object of a part whose first never came
+    assert adaptor.begin("p#1", "s", 2) == []
+    assert store.uploads() == []
+    assert store.keys("out/part") == []
+    with pytest.raises(Fenced):
+        adaptor.publish(part(0, 10), receipt)
+    with pytest.raises(Unreachable, match="aborted"):  # though it knew the epoch, the upload is gone
+        adaptor.publish(part(0, 10, epoch=2), receipt)
+    assert store.keys("out/part") == []
+
+
+def test_shares_count_together_even_when_one_is_empty(store: Store) -> None:
+    adaptor = store.adaptor("out/")
+    adaptor.begin("p#1", "s", 1)
+    deliver(adaptor, part(0, 10, buckets=2, bucket=0))
+    deliver(adaptor, part(0, 10, buckets=2, bucket=1), [])
+    assert store.keys("out/part") == [f"out/part-{0:020d}-{10:020d}-0of2.jsonl"]
+    assert adaptor.begin("p#1", "s", 2) == [(0, 10)]
+
+
+def test_a_prefix_belongs_to_one_sink_and_its_newest_run(store: Store) -> None:
+    adaptor = store.adaptor("out/")
+    adaptor.begin("p#1", "s", 5)
+    deliver(adaptor, part(0, 3, epoch=5))
+    with pytest.raises(Fenced):
+        adaptor.begin("p#1", "s", 4)
+    with pytest.raises(Conflict, match="belongs to sink s of pipeline p#1"):
+        adaptor.begin("q#1", "s", 6)
+    assert adaptor.begin("p#2", "s", 1) == []  # its log was deleted: the offsets mean other messages now
+    assert store.keys("out/earlier") == [f"out/earlier-1-part-{0:020d}-{3:020d}.jsonl"]
+    with pytest.raises(Fenced):
+        deliver(adaptor, part(3, 6, epoch=5))
+
+
+def test_a_position_that_an_operator_moves_back(store: Store) -> None:
+    adaptor = store.adaptor("out/")
+    adaptor.begin("p#1", "s", 1)
+    for start in (0, 10, 20):
+        deliver(adaptor, part(start, start + 10))
+    adaptor.forget("p#1", "s", 14, 1)
+    assert adaptor.begin("p#1", "s", 2) == [(0, 10)]
+    assert len(store.keys("out/part")) == 2
+    assert store.keys("out/_headwater/replaced/") == [f"out/_headwater/replaced/part-{20:020d}-{30:020d}.jsonl"]
+
+
+def test_a_replay_is_an_object_of_its_own(store: Store) -> None:
+    adaptor = store.adaptor("out/")
+    adaptor.begin("p#1", "s", 1)
+    deliver(adaptor, part(0, 3))
+    deliver(adaptor, part(1, 2, again=True, attempt="x9"))
+    assert store.keys("out/replay") == [f"out/replay-{1:020d}-{2:020d}-x9.jsonl"]
+    assert adaptor.begin("p#1", "s", 2) == [(0, 3)]
+
+
+def test_deletes_need_an_envelope(store: Store) -> None:
+    gone = [Message("orders", {"_id": 1}, Op.DELETE, offset=0)]
+    with pytest.raises(Rejected) as refused:
+        written(store.adaptor("out/"), part(0, 1), gone)
+    assert refused.value.offset == 0
+    adaptor = store.adaptor("out/", envelope=True)
+    adaptor.begin("p#1", "s", 1)
+    deliver(adaptor, part(0, 1), gone)
+    assert msgspec.json.decode(store.get(store.keys("out/part")[0]))["op"] == "delete"
+
+
+# -- the connection -----------------------------------------------------------------------------------------
+
+
+def test_who_may_not_come_in_is_told_so_without_the_key(store: Store) -> None:
+    with pytest.raises(Denied) as problem:
+        store.adaptor(secret_key="hidden-key").check("sink", Namespaces())
+    assert "hidden" not in str(problem.value)
+    with pytest.raises(NotFound, match="NoSuchBucket"):
+        s3("s3://no-such-bucket/x/", endpoint_url=store.endpoint, access_key=USER, secret_key=PASSWORD).check("sink", Namespaces())
+    assert store.adaptor("out/").check("sink", Namespaces()) == [f"s3://{store.bucket}/out/ can be written"]
+    assert store.keys("") == []
+
+
+def test_a_store_that_is_not_there_is_no_fault_of_a_message(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    with pytest.raises(Unreachable, match="cannot be reached: EndpointConnectionError"):
+        written(store.adaptor("out/", endpoint_url="http://127.0.0.1:9"), part(0, 1))
+
+
+def test_options_that_cannot_be() -> None:
+    for wrong in ({"format": "xml"}, {"compression": "lz9"}, {"access_key": "x"}, {"envelope": True, "format": "csv"}, {"endpoint": "x"}):
+        with pytest.raises(BadConfig):
+            s3("s3://b/", **wrong)
+    with pytest.raises(BadConfig, match="names no bucket"):
+        s3("s3:///")
+    with pytest.raises(BadConfig, match="no address"):
+        s3("s3://b/", endpoint_url="nonsense").check("sink", Namespaces())
