@@ -124,6 +124,17 @@ def test_killed_at_any_moment_the_next_run_completes_it(home: Home, sink: str, w
     assert (place["lag"], place["error"]) == (0, None)
 
 
+def test_after_a_kill_the_operator_sees_a_dead_run_and_can_step(home: Home) -> None:
+    home.write("shop.py", DYING.replace("{when}", "before writing").replace("{sink}", SINKS["folder"]))
+    assert home.pipeline("run", "shop.py").code == KILLED
+    assert home.pipeline("status", "shop", "--json").json["state"] == "died"
+    assert home.pipeline("stop", "shop").code == 4
+    assert home.pipeline("step", "shop", "sink", "--count", "2").out.splitlines()[-1] == "sink has taken message 1."
+    assert home.pipeline("run", "shop.py").code == 0
+    assert home.pipeline("status", "shop", "--json").json["state"] == "done"
+    assert taken(home, "folder") == list(range(MANY))
+
+
 SLOW = """
 import time
 from pathlib import Path

@@ -18,6 +18,7 @@ from headwater.log import Log
 from headwater.pipeline import answers, values
 from headwater.pipeline.control import Control
 from headwater.pipeline.definition import Pipeline
+from headwater.pipeline.liveness import lives
 from headwater.pipeline.operator import Operator, Shown, Where, pipelines
 from headwater.pipeline.state import State
 
@@ -273,9 +274,10 @@ def _state(state: State, places: Sequence[answers.Place]) -> str:
     if state.run is None:
         return "new"
     stopped = ", ".join(one.sink for one in places if one.state == "stopped")
-    if state.run.state == "running":
+    if lives(state.run):
         return f"running, {stopped} stopped" if stopped else "running"
-    return f"stopped at {stopped}" if stopped else state.run.state
+    ended = "died" if state.run.state == "running" else state.run.state
+    return f"stopped at {stopped}" if stopped else ended
 
 
 def _changed(document: dict[str, Any], given: Mapping[str, Any], gone: Sequence[str]) -> dict[str, Any]:

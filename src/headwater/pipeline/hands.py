@@ -17,6 +17,7 @@ from headwater.pipeline.definition import Pipeline, Sink
 from headwater.pipeline.deliver import deliver
 from headwater.pipeline.delivery_loop import SinkLoop, needs_session
 from headwater.pipeline.engine import Engine
+from headwater.pipeline.liveness import lives
 from headwater.pipeline.operator import Operator
 from headwater.pipeline.state import Dead, Failure, SinkState
 from headwater.pipeline.work import Delivery, Outcome
@@ -43,7 +44,7 @@ class Hands:
         operator, name = self._operator, self._sink.name
         state = operator.state()
         run = state.run
-        if run is not None and run.state == "running" and not state.sink(name).stopped:
+        if lives(run) and not state.sink(name).stopped:
             raise Conflict(f"A run delivers to {name} now.", hint=f"Stop it first: `headwater pipeline stop {operator.pipeline}`.")
         loop = self._loop(run.epoch if run is not None else 0)
         loop.begin()  # a sink that still held what an operator has taken back would pass over the message, and it would count as taken

@@ -17,6 +17,7 @@ from headwater.log.record import Bounds, Mode, Record
 from headwater.pipeline import values
 from headwater.pipeline.compaction import Freed, compact
 from headwater.pipeline.control import Control, log_topic
+from headwater.pipeline.liveness import lives
 from headwater.pipeline.message import Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.ranges import prefix
@@ -120,7 +121,7 @@ class Operator:
     def _where(self, state: State, name: str, end: int) -> Where:
         sink = state.sink(name)
         lag = max(0, end - 1 - sink.position)
-        running = state.run is not None and state.run.state == "running"
+        running = lives(state.run)
         word = "stopped" if sink.stopped else "one at a time" if sink.failure is not None else "running" if running and lag else "idle"
         error = None if sink.failure is None else msgspec.to_builtins(sink.failure)
         return Where(sink=name, position=sink.position, end=end, lag=lag, state=word, error=error)
@@ -262,7 +263,7 @@ class Operator:
     def stop(self, *, why: str = "", dry_run: bool = False) -> None:
         """Ask the live run to stop: it finishes what it has begun. Errors: `Conflict` where none runs."""
         run = self.state().run
-        if run is None or run.state != "running":
+        if not lives(run):
             raise Conflict(f"Pipeline {self.pipeline} does not run.", hint=f"See `headwater pipeline status {self.pipeline}`.")
 
         def decide(state: State) -> list[Change]:
