@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ from headwater.client.local import LocalLog
 from headwater.client.pipelines import Asked, check
 from headwater.client.problems import error_named
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import HeadwaterError, NotFound, UnknownTopic
+from headwater.core.errors import Conflict, HeadwaterError, NotFound, Timeout, UnknownTopic
 from headwater.core.metrics import SinkReading
 from headwater.log import Log
 from headwater.pipeline import answers
@@ -27,7 +28,10 @@ from headwater.pipeline.operator import pipelines
 from headwater.pipeline.values import exact
 
 T = TypeVar("T")
-_SENDING = frozenset({"step", "replay", "retry", "verify"})  # they run the pipeline's file: in a process of its own
+_SENDING = frozenset({"step", "replay", "retry"})
+_ELSEWHERE = _SENDING | {"verify"}  # they run the pipeline's file: in a process of its own
+_PLAIN = re.compile(r"\^?(?:[\w .-]|\\[.-])*\$?|\.\*")  # expressions whose search takes no longer than the text is
+_PATIENCE = 30.0  # seconds for any other expression: some take for ever, and Python can do nothing else meanwhile
 _LONG = frozenset({"compact"})  # what others must not wait for
 
 
@@ -44,6 +48,7 @@ class LocalPipelines(Asked):
     def __init__(self, log: LocalLog, *, clock: Clock | None = None) -> None:
         self._log, self._clock = log, clock or SystemClock()
         self._all: dict[str, _Kept] = {}
+        self._busy: set[tuple[str, str | None]] = set()
         self._mutex = threading.Lock()
 
     async def every(self) -> list[answers.Status]:
@@ -52,7 +57,12 @@ class LocalPipelines(Asked):
     async def ask(self, pipeline: str, verb: str, kind: type[T], arguments: Mapping[str, Any], *, who: str = "") -> T:
         check(pipeline, arguments)
         if verb in _SENDING:
-            return await self._send(pipeline, verb, kind, arguments, who)
+            with self._only(pipeline, arguments.get("sink")):
+                return await self._errand(pipeline, verb, kind, arguments, who)
+        if verb in _ELSEWHERE:
+            return await self._errand(pipeline, verb, kind, arguments, who)
+        if verb == "messages" and not _PLAIN.fullmatch(arguments.get("namespace", ".*")):
+            return await self._searched(pipeline, kind, arguments)
         return cast(T, await self._log.work(lambda log: self._asked(log, pipeline, verb, arguments, who)))
 
     def readings(self) -> list[SinkReading]:
@@ -113,8 +123,30 @@ class LocalPipelines(Asked):
 
     # -- in a process ---------------------------------------------------------------------------------------
 
-    async def _send(self, pipeline: str, verb: str, kind: type[T], arguments: Mapping[str, Any], who: str) -> T:
-        address, folder = await self._log.work(lambda log: (log.address, self._folder(log, pipeline)))
+    @contextmanager
+    def _only(self, pipeline: str, sink: str | None) -> Iterator[None]:
+        """Whoever sends to a sink does it alone: two at once would send the same message twice. Errors: `Conflict`."""
+        key = (pipeline, sink)
+        if key in self._busy:
+            raise Conflict(f"Somebody sends to {sink or 'a sink'} of {pipeline} now.", hint="Wait until that is done.")
+        self._busy.add(key)
+        try:
+            yield
+        finally:
+            self._busy.discard(key)
+
+    async def _searched(self, pipeline: str, kind: type[T], arguments: Mapping[str, Any]) -> T:
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                return await self._errand(pipeline, "messages", kind, arguments, "")
+        except TimeoutError:
+            raise Timeout(
+                f"Looking for the namespace {arguments['namespace']!r} took longer than {_PATIENCE:.0f} s.",
+                hint="Use a simpler expression.",
+            ) from None
+
+    async def _errand(self, pipeline: str, verb: str, kind: type[T], arguments: Mapping[str, Any], who: str) -> T:
+        address, folder = await self._log.work(lambda log: (log.address, self._folder(log, pipeline) if verb in _ELSEWHERE else None))
         errand = Errand(log=address, pipeline=pipeline, who=who, verb=cast(Verb, verb), arguments=dict(arguments))
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -135,7 +167,7 @@ class LocalPipelines(Asked):
         if process.returncode != 0 or not out:
             words = said.decode("utf-8", "replace").strip().splitlines()
             raise HeadwaterError(
-                f"Sending for {pipeline} failed: {words[-1] if words else f'exit {process.returncode}'}.",
+                f"The work for {pipeline} failed: {words[-1] if words else f'exit {process.returncode}'}.",
                 hint=f"Try it on the command line: `headwater pipeline {verb} {pipeline} ...`.",
             )
         outcome = msgspec.json.decode(out, type=Outcome)

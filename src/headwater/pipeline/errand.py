@@ -3,6 +3,7 @@
 Whoever serves others must not run a pipeline's file inside itself: relative paths in it would mean other files than they meant to the
 run, and a message would count as taken by a sink that never got it; and what the file does to its process would stay. So a server and the
 Python door start `python -m headwater.pipeline.errand` in the run's folder: the errand on its standard input, the answer on its output.
+A search for namespaces by an expression that may take for ever is done so, too: a process can be ended, a thread cannot.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from headwater.core.errors import HeadwaterError
 from headwater.log.address import LogAddress
 from headwater.pipeline.answers import written
 
-Verb = Literal["step", "replay", "retry", "verify"]
+Verb = Literal["step", "replay", "retry", "verify", "messages"]
 
 
 class Errand(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +46,7 @@ def done(errand: Errand) -> Outcome:
     from headwater.pipeline.desk import Desk
 
     try:
-        with open_log(errand.log, read_only=errand.verb == "verify") as log:
+        with open_log(errand.log, read_only=errand.verb in ("verify", "messages")) as log:
             answer = getattr(Desk(log, errand.pipeline, who=errand.who), errand.verb)(**errand.arguments)
     except HeadwaterError as error:
         return Outcome(code=error.code, message=error.message, hint=error.hint)

@@ -17,10 +17,10 @@ from headwater.client.pipelines_local import LocalPipelines
 from headwater.client.pipelines_remote import RemotePipelines
 from headwater.client.remote import RemoteLog
 from headwater.core.clock import SystemClock
-from headwater.core.errors import BadBounds, BadInput, Conflict, HeadwaterError, NotFound, UnknownPipeline, UnknownSink
+from headwater.core.errors import BadBounds, BadInput, Conflict, HeadwaterError, NotFound, Timeout, UnknownPipeline, UnknownSink
 from headwater.core.metrics import HttpMetrics
 from headwater.core.settings import Settings
-from headwater.log.record import Bounds
+from headwater.log.record import Bounds, Record
 from headwater.pipeline.answers import Acked, Marked, Place, Refused, Resolved
 from headwater.server.app import App
 from headwater.server.auth import Guard
@@ -57,7 +57,7 @@ async def door(request: pytest.FixtureRequest, log: LocalLog) -> AsyncIterator[P
     remote = RemoteLog("http://server", token=None, clock=SystemClock(), transport=httpx2.ASGITransport(app=app))
     yield Pipelines(RemotePipelines(remote))
     await remote.aclose()
-    assert not reported
+    assert all(isinstance(error, HeadwaterError) for error in reported)
 
 
 @pytest.fixture
@@ -89,6 +89,7 @@ async def test_messages_are_shown_exactly_and_with_who_refuses_them(shop: OnePip
     assert (two.offset, two.namespace, two.op, two.mode, two.data["price"]) == (14, "orders", "insert", "copy", "many")
     assert two.refused == [Refused(sink="report", error="ValueError", message="no number: 'many'")]
     assert [seen.offset for seen in await shop.messages(namespace="^returns$")] == [0, 2, 4, 6, 8, 10, 12]
+    assert [seen.offset for seen in await shop.messages(namespace="(ret|turn)+s", last=4)] == [0, 2, 4]
     assert [seen.offset for seen in await shop.messages(3, limit=2)] == [3, 4]
     assert [seen.offset for seen in await shop.messages(14, 99)] == [14, 15]
     assert await shop.messages(namespace="nothing") == []
@@ -240,6 +241,18 @@ async def test_readings_for_the_metrics_come_from_the_offset_log(log: LocalLog) 
     ]
     await log.aclose()
     assert here.readings() == []
+
+
+async def test_an_expression_that_takes_for_ever_is_ended(shop: OnePipeline, log: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    await log.work(lambda log: log.claim("pipeline-shop", 0).append([Record(b"a" * 100, b"{}")]))
+    monkeypatch.setattr("headwater.client.pipelines_local._PATIENCE", 1.0)
+    with pytest.raises(Timeout, match="simpler expression"):
+        await shop.messages(namespace="^(a+)+!")
+
+
+async def test_two_do_not_send_to_a_sink_at_once(shop: OnePipeline) -> None:
+    outcomes = await asyncio.gather(shop.step("report"), shop.step("report"), shop.step("archive"), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [BadInput, Conflict, BadInput]  # where it is defined is not known
 
 
 def test_plain_code_asks_the_same(stopped_shop: Path) -> None:

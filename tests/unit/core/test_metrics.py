@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
-from headwater.core.metrics import Counter, Histogram, Metrics
+from headwater.core.metrics import Counter, Histogram, Metrics, SinkReading
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -76,6 +76,19 @@ def test_spark_and_build() -> None:
     assert found["headwater_spark_round_seconds_bucket", (("le", "0.1"),)] == 1
     [labels] = [dict(labels) for name, labels in found if name == "headwater_build_info"]
     assert labels["version"] == metadata.version("headwater")
+
+
+def test_sinks_of_pipelines_are_read_when_somebody_asks() -> None:
+    metrics = Metrics()
+    assert not any(name.startswith("headwater_pipeline") for name, _ in samples(metrics))
+    metrics.pipeline.read = lambda: [SinkReading("shop", "report", 13, 7, True, 14), SinkReading("shop", "archive", -1, 0, False)]
+    found = samples(metrics)
+    report, archive = (("pipeline", "shop"), ("sink", "report")), (("pipeline", "shop"), ("sink", "archive"))
+    assert [found[f"headwater_pipeline_{name}", report] for name in ("sink_offset", "sink_lag_records", "stopped", "records_total")] == [
+        13, 7, 1, 14,
+    ]  # fmt: skip
+    assert [found[f"headwater_pipeline_{name}", archive] for name in ("sink_offset", "sink_lag_records", "stopped")] == [-1, 0, 0]
+    assert ("headwater_pipeline_records_total", archive) not in found  # only the process that runs it knows
 
 
 def test_two_registries_share_nothing() -> None:

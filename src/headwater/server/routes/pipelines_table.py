@@ -146,6 +146,7 @@ TABLE = (
             Param("namespace", "Only namespaces in which this regular expression is found.", kind="text", default=".*"),
             Param("limit", "The most messages.", default=100, least=1, most=10_000),
         ),
+        problems=(504,),
     ),
     _operation("offsets", "Where every sink is, and what has stopped it.", "The sinks."),
     _operation("offset", "Where a sink is, and by namespace the last message that it took.", "The sink."),
