@@ -263,3 +263,45 @@ def test_beside_a_run_that_follows_a_stopped_sink_is_mended_and_goes_on(tmp_path
         ran = ended(running)  # a file has no changes to follow: once all is taken, the run is done
     assert ran.code == 0, ran.err
     assert [row[0] for row in home.rows("select _id from orders order by 1")] == [n for n in range(40) if n not in (20, 30)]
+
+
+ON_SPARK = """
+import os
+import signal
+from pathlib import Path
+
+from headwater.pipeline import Pipeline, python
+from headwater.pipeline.adaptors import file, sqlite
+
+HOME = Path({home!r})
+RUNNER = os.getpid()
+
+
+def kills_the_runner(message):  # inside a task of Spark, in another process than the run
+    if message.data["_id"] == 15_000 and not (HOME / "died").exists():
+        (HOME / "died").touch()
+        os.kill(RUNNER, signal.SIGKILL)
+    return message
+
+
+p = Pipeline("shop")
+rows = p.source("orders", file("orders.jsonl"))
+rows.save("single", file("single.csv"))
+rows.transform(python(kills_the_runner, keeps_id=True)).save("report", sqlite("report.db", table="orders"))
+rows.transform(python(kills_the_runner, keeps_id=True)).save("archive", file("archive/", format="parquet"))
+"""
+
+
+@pytest.mark.spark
+def test_the_runner_killed_under_tasks_of_spark(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.documents(20_000)
+    home.write("shop.py", ON_SPARK.replace("{home!r}", repr(str(tmp_path))))
+    assert home.pipeline("run", "shop.py").code == KILLED
+    assert (tmp_path / "died").exists()
+    ran = home.pipeline("run", "shop.py")
+    assert ran.code == 0, ran.err
+    for sink in ("single", "report", "archive"):
+        found = home.pipeline("verify", "shop", sink)
+        assert (found.code, found.out.splitlines()[-1]) == (0, "verify: equal"), found.err
+    assert home.rows("select count(*) from orders") == [(20_000,)]
