@@ -48,7 +48,8 @@ class Hands:
             raise Conflict(f"A run delivers to {name} now.", hint=f"Stop it first: `headwater pipeline stop {operator.pipeline}`.")
         loop = self._loop(run.epoch if run is not None else 0)
         loop.begin()  # a sink that still held what an operator has taken back would pass over the message, and it would count as taken
-        end = operator.bounds().end
+        above = self._sink.after
+        end = operator.bounds().end if above is None else operator.state().sink(above).position + 1
         gaps = loop.acks.missing(end)
         if gaps:
             operator.move(name, _tried, "step", why, offset=gaps[0][0], count=count)

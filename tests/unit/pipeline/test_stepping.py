@@ -69,3 +69,17 @@ def test_every_step_that_delivers_is_audited(log: Log, hands: Hands, tmp_path: P
         ("ack", "skip", 1),
         ("step", "rest", 2),
     ]
+
+
+def test_a_sink_below_another_is_given_only_what_that_one_has_taken(log: Log, tmp_path: Path) -> None:
+    pipeline = Pipeline("p")
+    rows_of = pipeline.source("in", file("in.jsonl")).save("s", sqlite(str(tmp_path / "s.db"), table="t"))
+    rows_of.save("below", sqlite(str(tmp_path / "below.db"), table="t"))
+    operator = Operator(log, "p")
+    operator.control.change(lambda state: [("sink/below", SinkState())])
+    settings = Settings(spark=Spark(start="never"))
+    above, below = Hands(operator, pipeline, "s", settings), Hands(operator, pipeline, "below", settings)
+    assert below.step(9) == 0
+    assert above.step(2) == 2
+    assert below.step(9) == 2
+    assert operator.sink("below").position == 1
