@@ -103,7 +103,7 @@ class Acks:
                 failure = now.failure if now.failure is not None and now.failure.offset > position else None
                 single = now.single_until if now.single_until > position else -1
             else:
-                failure, single = failing[0], max(failing[1], now.single_until if now.single_until > position else -1)
+                failure, single = failing  # what is left of a failed batch goes as a batch again once the message is dealt with
             changed = msgspec.structs.replace(now, position=position, taken=tuple(taken), failure=failure, single_until=single)
             known = state.taken.get(self._sink, {})
             names: list[Change] = [(f"taken/{self._sink}/{name}", offset) for name, offset in last.items() if offset > known.get(name, -1)]

@@ -7,6 +7,7 @@ import re
 import traceback
 from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
+from decimal import Decimal
 from zlib import crc32
 
 import msgspec
@@ -196,7 +197,7 @@ class Found:
                 if part.buckets > 1 and bucket_of(marked, value, ids, part.buckets) != part.bucket:
                     continue
                 if edit is not None:
-                    data = dict(edit)
+                    data = msgspec.to_builtins(edit, builtin_types=(Decimal,))  # a function may change what it is given
                 elif UNREADABLE in marked:
                     raise Rejected((marked[UNREADABLE] or b"").decode(), offset=offset, hint="Correct it with `headwater pipeline edit`.")
                 else:
@@ -318,7 +319,7 @@ def counts(headers: dict[str, bytes | None], offset: int, claims: Sequence[tuple
 
 
 def _kind(no: Rejected) -> str:
-    found = re.match(r"(?:Transform \S+ raised )?([A-Z]\w*(?:Error|Exception)):", no.message)
+    found = re.match(r"(?:Transform .+? raised )?([A-Z]\w*(?:Error|Exception)):", no.message)
     return found[1] if found else type(no).__name__
 
 

@@ -294,7 +294,7 @@ class SinkLoop:
             if tried <= policy.times:
                 self.state = f"trying message {failure.offset} again"
                 self._clock.wait(self._stopping, policy.backoff.seconds * 2 ** (tried - 1))
-                self.acks.failed(None, single_until=max(failure.offset, self._control.state.sink(self.sink.name).single_until))
+                self.acks.failed(None, single_until=failure.offset)
                 return
             policy = policy.then
         if isinstance(policy, DeadLetter):
