@@ -230,7 +230,7 @@ def test_every_described_operation_exists(http: httpx2.Client, operation: Operat
     assert (status == 404) == ("{topic}" in operation.path or "{name}" in operation.path)
 
 
-TYPES = {"object": dict, "array": list, "string": str, "integer": int, "null": type(None)}
+TYPES = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool, "null": type(None)}
 KNOWN = {
     "$ref",
     "type",

@@ -10,10 +10,11 @@ from typing import Any
 
 import httpx2
 import pytest
+from test_server_log import conforms
 
 from headwater.client.local import LocalLog, local_log
+from headwater.client.pipeline_addresses import ADDRESSES
 from headwater.client.pipelines_local import LocalPipelines
-from headwater.client.pipelines_remote import ADDRESSES
 from headwater.core.clock import SystemClock
 from headwater.core.metrics import Metrics
 from headwater.core.settings import Settings
@@ -164,6 +165,35 @@ def test_every_question_of_the_door_has_an_address_a_body_and_an_answer() -> Non
         assert callable(getattr(Desk, verb))
         assert bool(operation.body) == (verb in BODIES)
         assert ("dry_run" in {param.name for param in operation.query}) == (operation.method != "GET")
+
+
+async def test_the_answers_have_the_shapes_that_are_described(http: httpx2.AsyncClient) -> None:
+    described = document(TABLE, "1")
+    asked = {
+        "list_pipelines": await http.get("/pipelines"),
+        "pipeline_status": await http.get(SHOP),
+        "pipeline_messages": await http.get(f"{SHOP}/log"),
+        "pipeline_offsets": await http.get(f"{SHOP}/offsets"),
+        "pipeline_offset": await http.get(f"{SHOP}/offsets/report"),
+        "pipeline_dead": await http.get(f"{SHOP}/dead"),
+        "pipeline_dead_one": await http.get(f"{SHOP}/dead/5"),
+        "pipeline_mark": await http.put(f"{SHOP}/offsets/report", json={"position": 3, "why": "w"}),
+        "pipeline_ack": await http.post(f"{SHOP}/sinks/report/ack", json={"offset": 4, "why": "w"}),
+        "pipeline_edit": await http.put(f"{SHOP}/edits/14", json={"data": {"a": {"b": [1]}}, "why": "w"}),
+        "pipeline_undo": await http.delete(f"{SHOP}/edits/14?why=w"),
+        "pipeline_drop": await http.delete(f"{SHOP}/dead/5?why=w"),
+        "pipeline_compact": await http.post(f"{SHOP}/compact?dry_run=true"),
+        "pipeline_delete": await http.delete(f"{SHOP}/offsets/archive?why=w"),
+        "pipeline_audit": await http.get(f"{SHOP}/audit"),
+    }
+    sending = {"pipeline_step", "pipeline_replay", "pipeline_retry", "pipeline_verify", "pipeline_stop"}  # they need a pipeline that runs
+    assert set(asked) | sending == {operation.name for operation in TABLE}
+    for operation in TABLE:
+        if operation.name in asked:
+            answer = asked[operation.name]
+            assert answer.status_code == 200, answer.text
+            responses = described["paths"][operation.path][operation.method.lower()]["responses"]
+            conforms(answer.json(), responses["200"]["content"]["application/json"]["schema"], described)
 
 
 def test_the_description_holds_every_shape_that_it_names() -> None:

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.responses import Response
 
-from headwater.client.pipelines_remote import ADDRESSES, QUERY_NAMES
+from headwater.client.pipeline_addresses import ADDRESSES, QUERY_NAMES
 from headwater.client.wire import unreadable
 from headwater.pipeline.answers import Messages, written
 from headwater.pipeline.values import exact

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from headwater.client.pipelines_remote import ADDRESSES
+from headwater.client.pipeline_addresses import ADDRESSES
 from headwater.pipeline import answers
 from headwater.server.operation import Answer, Operation, Param, Role, Schema
 from headwater.server.schemas import described, listed, ref
