@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import signal
+import socket
 import uuid
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import pytest
 from bson import Timestamp
 from pymongo import MongoClient
 from tools.services import Running, up
 from tools.services.jars import Jars
+from tools.services.mongodb import MongoDB
+from tools.services.place import Place
 from tools.services.private import PrivateServers
 from tools.services.process import Process
-from tools.services.runner import GRACE
+from tools.services.runner import GRACE, Runner
+from tools.services.server import Command, Node
 
 
 def insert_and_find(uri: str, database: str, *, insert: bool) -> list[tuple[str, int]]:
@@ -66,3 +73,26 @@ def test_stopped_it_comes_back_with_its_data_and_its_oplog(private_servers: Priv
 
 def test_the_committed_list_is_whole() -> None:
     assert len(Jars.listed("mongodb").jars) > 10
+
+
+@pytest.mark.service("mongodb")
+def test_a_port_that_somebody_takes_meanwhile_is_replaced(tmp_path: Path) -> None:
+    """Between choosing a port and using it: here, as soon as the JVM runs."""
+    taken: list[socket.socket] = []
+
+    class Robbed(MongoDB):
+        def command(self, node: Node, nodes: Sequence[Node], folder: Path) -> Command:
+            if not taken:
+                taken.append(socket.create_server(("127.0.0.1", node.ports["clients"])))
+            return super().command(node, nodes, folder)
+
+    said: list[str] = []
+    runner = Runner(Place(Place.usual().cache, tmp_path / "run", said.append))
+    try:
+        known, _ = runner.up(Robbed(), kept=False)
+        assert str(taken[0].getsockname()[1]) not in known.address
+        assert any("somebody took port" in line for line in said)
+    finally:
+        runner.down("mongodb", clear=True)
+        for one in taken:
+            one.close()

@@ -26,6 +26,11 @@ def command(java: Java, jars: Path, options: Sequence[str]) -> list[str]:
     return [str(java.program), *options, "-cp", f"{jars}/*{os.pathsep}{_py4j()}", "py4j.GatewayServer", "--enable-auth", "0"]
 
 
+def listens(node: Node) -> bool:
+    """Whether the node itself has its clients' port: a stranger that took it must not pass for a server that was started already."""
+    return node.process is not None and node.process.listens(node.ports["clients"])
+
+
 def start(node: Node, orders: Callable[[Any], Any], *, stop: str, seconds: float) -> None:
     """Give the orders, once: `orders` gets the JVM, and returns the Java object whose method `stop` ends the server cleanly.
 

@@ -39,9 +39,8 @@ class MongoDB(Server):
         return Command(embedded.command(self._java, self._jars, options))
 
     def ready(self, node: Node, nodes: Sequence[Node]) -> bool:
-        if probe.mongodb(node.ports["clients"]):
-            return True
-        embedded.start(node, lambda gateway: _orders(gateway, node), stop="shutdownNow", seconds=self.seconds)
+        if not embedded.listens(node):
+            embedded.start(node, lambda gateway: _orders(gateway, node), stop="shutdownNow", seconds=self.seconds)
         return probe.mongodb(node.ports["clients"])
 
     def address(self, nodes: Sequence[Node]) -> str:

@@ -59,9 +59,8 @@ class OpenSearch(Server):
         return Command(embedded.command(self._java, self._jars, options))
 
     def ready(self, node: Node, nodes: Sequence[Node]) -> bool:
-        if self._serves(node):
-            return True
-        embedded.start(node, lambda gateway: _orders(gateway, node), stop="close", seconds=self.seconds)
+        if not embedded.listens(node):
+            embedded.start(node, lambda gateway: _orders(gateway, node), stop="close", seconds=self.seconds)
         return self._serves(node)
 
     def _serves(self, node: Node) -> bool:
