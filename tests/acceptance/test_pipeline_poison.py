@@ -208,16 +208,29 @@ def test_retry_then_put_aside(tmp_path: Path) -> None:
     assert (one["offset"], one["tries"]) == (14, 3)
 
 
-def test_compacting_keeps_the_last_message_of_each_namespace(tmp_path: Path) -> None:
+def test_compacting_keeps_the_last_message_of_each_namespace_and_what_is_gone_is_said(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    home.documents(60)
-    home.write("shop.py", SHOP.replace('Pipeline("shop")', 'Pipeline("shop", segment="1KiB")'))
-    assert home.pipeline("run", "shop.py").code == 0
-    home.documents(3, name="more.jsonl")
+    (tmp_path / "in").mkdir()
+    for name in ("in/a.jsonl", "in/b.jsonl"):
+        home.documents(60, name=name)
+    pipeline = SHOP.replace('Pipeline("shop")', 'Pipeline("shop", segment="1KiB", slices=1)').replace("orders.jsonl", "in/")
+    home.write("shop.py", pipeline)
+    assert home.pipeline("run", "shop.py", HEADWATER_SPARK__START="never").code == 0
+    assert home.pipeline("verify", "shop", "report").code == 0  # two namespaces, one table
     before = home.end_of_offsets()
-    assert home.pipeline("compact", "shop", "--dry-run").out == "Closed segments below 61 would be compacted.\n"
+    assert home.pipeline("compact", "shop", "--dry-run").out == "Closed segments below 122 would be compacted.\n"
     assert home.end_of_offsets() == before
-    assert home.pipeline("compact", "shop").code == 0
-    assert home.pipeline("xlog", "shop", "current").out == "60\n"
+    assert home.pipeline("compact", "shop").out.startswith("Below 122: ")
+    assert home.pipeline("xlog", "shop", "current").out == "121\n"
+    left = home.pipeline("xlog", "shop", "show", "0..121", "--json").lines
+    assert [one["namespace"] for one in left if one["op"] == "insert"] == ["a.jsonl", "b.jsonl"]
+    for words in (
+        ["replay", "shop", "report", "3..4"],
+        ["offset", "shop", "mark", "report", "3", "--why", "again"],
+        ["verify", "shop", "report"],
+    ):
+        ran = home.pipeline(*words)
+        assert (ran.code, "Compaction has taken messages" in ran.err) == (5, True), ran
+    assert home.positions() == {"archive": 121, "report": 121}
     assert home.pipeline("run", "shop.py").code == 0
-    assert home.ids("archive") == list(range(60))
+    assert len(home.ids("archive")) == 120

@@ -210,6 +210,10 @@ class CanWrite(Adaptor, frozen=True, kw_only=True):
         """A document as `rows` would give it back."""
         return data
 
+    def place(self, namespace: str) -> str:
+        """Where the sink keeps a namespace's documents: namespaces that share a table share its rows."""
+        return namespace
+
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         """What the sink holds, for `verify`. Errors: `Unsupported` where it cannot be read back."""
         raise Unsupported(f"What {self.kind} holds cannot be read back.", hint="Compare it by its own means.")

@@ -76,6 +76,11 @@ class Hands:
                 f"{first}..{last} does not lie in the log, which holds {bounds.start} to {bounds.end - 1}.",
                 hint="Give the lower one first.",
             )
+        if self._operator.holes(first, last):
+            raise BadBounds(
+                f"Compaction has taken messages of {first}..{last}, so they cannot be sent again.",
+                hint="Read the source anew with `headwater pipeline run --again`.",
+            )
         if dry_run:
             return None
         outcome = self._send(first, last + 1)

@@ -108,6 +108,9 @@ class OpenSearch(CanCopy, CanWrite, frozen=True, kw_only=True):
         found = {name: value for name, value in data.items() if name != "_id"}
         return row(id_text(data["_id"]), plain(found)) if data.get("_id") is not None else dict(plain(found))
 
+    def place(self, namespace: str) -> str:
+        return self.index_for(namespace)
+
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         """The documents of the namespace's index, in no order: with `_id` as text, unless their other fields hold it."""
         from headwater.pipeline.adaptors.opensearch_sink import row

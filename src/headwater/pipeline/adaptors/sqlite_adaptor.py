@@ -71,6 +71,11 @@ class Sqlite(CanCopy, CanWrite, frozen=True, kw_only=True):
 
         return {name: cell(value) for name, value in data.items() if value is not None}
 
+    def place(self, namespace: str) -> str:
+        from headwater.pipeline.adaptors.sqlite_tables import table_name
+
+        return self.table or table_name(namespace)
+
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         from headwater.pipeline.adaptors.sqlite_source import rows
 
