@@ -132,7 +132,8 @@ def verify(name: Name, sink: SinkName, file: DefinedIn = None, data: DataDir = N
         raise Differs(
             f"{sink} differs from the log: {count(found.missing)} documents are missing, {count(found.extra)} should not be there. "
             f"The first: {found.first}",
-            hint=f"Send what is missing again with `headwater pipeline replay {name} {sink} X..Y`.",
+            hint=f"Send what is missing again with `headwater pipeline replay {name} {sink} X..Y`; "
+            f"a folder of files is written anew after `headwater pipeline offset {name} mark {sink} -1 --why ...`.",
         )
     if not json:
         typer.echo("verify: equal")
