@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from headwater.pipeline.adaptors.postgres_adaptor import postgres as postgres
     from headwater.pipeline.adaptors.rabbitmq_adaptor import rabbitmq as rabbitmq
     from headwater.pipeline.adaptors.s3_adaptor import s3 as s3
+    from headwater.pipeline.adaptors.spark_adaptor import spark as spark
     from headwater.pipeline.adaptors.sqlite_adaptor import sqlite as sqlite
 
 GROUP = "headwater.adaptors"
@@ -43,6 +44,7 @@ BUILT_IN = {
     "postgres": "headwater.pipeline.adaptors.postgres_adaptor:postgres",
     "rabbitmq": "headwater.pipeline.adaptors.rabbitmq_adaptor:rabbitmq",
     "s3": "headwater.pipeline.adaptors.s3_adaptor:s3",
+    "spark": "headwater.pipeline.adaptors.spark_adaptor:spark",
     "sqlite": "headwater.pipeline.adaptors.sqlite_adaptor:sqlite",
 }
 
