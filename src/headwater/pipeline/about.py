@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
+
+import msgspec
 
 from headwater.core.errors import BadConfig
 from headwater.pipeline import adaptors
@@ -19,13 +22,15 @@ def class_of(name: str) -> type[Adaptor]:
 
 
 def about_of(name: str) -> About:
-    return class_of(name).about
+    """What an adaptor says of itself. An adaptor with two names says its sample under the one that was asked for."""
+    about = class_of(name).about
+    return msgspec.structs.replace(about, sample=re.sub(r"^\w+\(", f"{name}(", about.sample))
 
 
 def describe(name: str) -> dict[str, Any]:
     """Everything about an adaptor, as plain values."""
     kind = class_of(name)
-    about = kind.about
+    about = about_of(name)
     parameters = inspect.signature(adaptors.find(name)).parameters.values()
     options = [
         {"name": one.name, "default": None if one.default is inspect.Parameter.empty else repr(one.default)}

@@ -1,0 +1,28 @@
+"""`headwater pipeline init` for every adaptor: the file that it writes can be loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headwater.cli.pipeline_making import init
+from headwater.pipeline import adaptors
+from headwater.pipeline.about import about_of
+from headwater.pipeline.loading import load_pipeline
+
+SOURCES = [name for name in sorted(adaptors.BUILT_IN) if about_of(name).source]
+SINKS = [name for name in sorted(adaptors.BUILT_IN) if about_of(name).sink]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_file_for_every_source(tmp_path: Path, name: str) -> None:
+    init(name, "file", tmp_path / "made.py")
+    pipeline = load_pipeline(str(tmp_path / "made.py"))
+    assert (pipeline.name, pipeline.source_name, list(pipeline.sinks)) == ("made", "source", ["sink"])
+
+
+@pytest.mark.parametrize("name", SINKS)
+def test_a_file_for_every_sink(tmp_path: Path, name: str) -> None:
+    init("file", name, tmp_path / "made.py")
+    assert load_pipeline(str(tmp_path / "made.py")).sinks["sink"].adaptor.about.summary == about_of(name).summary
