@@ -23,7 +23,8 @@ _LONG = frozenset({"step", "replay", "retry", "compact", "verify"})  # as long a
 
 
 class _List(msgspec.Struct):
-    items: msgspec.Raw
+    items: list[msgspec.Raw]
+    next: str | None = None
 
 
 class RemotePipelines(Asked):
@@ -33,7 +34,7 @@ class RemotePipelines(Asked):
         self._log = log
 
     async def every(self) -> list[answers.Status]:
-        return _read(await self._log.ask("GET", "/pipelines"), list[answers.Status])
+        return await self._all("/pipelines", list[answers.Status], {})
 
     async def ask(self, pipeline: str, verb: str, kind: type[T], arguments: Mapping[str, Any]) -> T:
         check(pipeline, arguments)
@@ -47,10 +48,17 @@ class RemotePipelines(Asked):
             parts |= {"content": written(extended(rest)), "headers": {"Content-Type": "application/json"}}
         else:
             query |= {QUERY_NAMES.get(name, name): value for name, value in rest.items()}
-        return _read(await self._log.ask(address.method, address.path.format(**named), params=query, **parts), kind)
+        path = address.path.format(**named)
+        if get_origin(kind) is list:
+            return await self._all(path, kind, query)
+        return msgspec.json.Decoder(kind, float_hook=exact).decode(await self._log.ask(address.method, path, params=query, **parts))
 
-
-def _read(body: bytes, kind: type[T]) -> T:
-    if get_origin(kind) is list:
-        body = bytes(msgspec.json.decode(body, type=_List).items)
-    return msgspec.json.Decoder(kind, float_hook=exact).decode(body)
+    async def _all(self, path: str, kind: type[T], query: dict[str, Any]) -> T:
+        """A list, page by page."""
+        found: list[msgspec.Raw] = []
+        while True:
+            page = msgspec.json.decode(await self._log.ask("GET", path, params=query), type=_List)
+            found += page.items
+            if page.next is None:
+                return msgspec.json.Decoder(kind, float_hook=exact).decode(msgspec.json.encode(found))
+            query = {**query, "cursor": page.next}

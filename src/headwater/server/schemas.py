@@ -133,9 +133,11 @@ def described(*types: Any) -> None:
         COMPONENTS[name] = shape
 
 
-def listed(name: str) -> dict[str, Schema]:
-    """JSON content of a list of a component's shape, whole: its `next` is always null."""
-    return {"application/json": _object(["items", "next"], items={"type": "array", "items": schema(name)}, next={"type": "null"})}
+def listed(name: str, *, paged: bool = False) -> dict[str, Schema]:
+    """JSON content of a list of a component's shape: in pages, or whole, its `next` always null."""
+    schema(name)
+    pages = _list(name, "cursor")
+    return {"application/json": pages if paged else {**pages, "properties": {**pages["properties"], "next": {"type": "null"}}}}
 
 
 def ref(name: str) -> dict[str, Schema]:

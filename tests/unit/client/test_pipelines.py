@@ -22,6 +22,8 @@ from headwater.core.metrics import HttpMetrics
 from headwater.core.settings import Settings
 from headwater.log.record import Bounds, Record
 from headwater.pipeline.answers import Acked, Marked, Place, Refused, Resolved
+from headwater.pipeline.control import Control
+from headwater.pipeline.state import Entry
 from headwater.server.app import App
 from headwater.server.auth import Guard
 from headwater.server.routes.pipelines import PipelineRoutes
@@ -214,6 +216,14 @@ async def test_changes_of_others_are_seen_and_many_may_ask_at_once(shop: OnePipe
         *(shop.status() for _ in range(9)),
     )
     assert len(await shop.audit()) == 13
+
+
+async def test_a_long_audit_is_whole(shop: OnePipeline, log: LocalLog) -> None:
+    entries = [(f"audit/{number:05d}", Entry(at=number, who="w", what="test")) for number in range(1, 2502)]
+    await log.work(lambda log: Control(log, "shop", SystemClock()).change(lambda state: entries))
+    found = await shop.audit()
+    assert len(found) == 2501
+    assert found[-1].at == "1970-01-01T00:00:02.501Z"
 
 
 async def test_a_pipeline_that_was_deleted_and_made_again_is_another(shop: OnePipeline, log: LocalLog) -> None:

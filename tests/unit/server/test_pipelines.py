@@ -18,7 +18,10 @@ from headwater.client.pipelines_local import LocalPipelines
 from headwater.core.clock import SystemClock
 from headwater.core.metrics import Metrics
 from headwater.core.settings import Settings
+from headwater.log import Log
+from headwater.pipeline.control import Control
 from headwater.pipeline.desk import Desk
+from headwater.pipeline.state import Dead
 from headwater.server.app import App
 from headwater.server.auth import Guard, Tokens
 from headwater.server.openapi import document
@@ -102,6 +105,31 @@ async def test_pages_lead_to_the_next_one(http: httpx2.AsyncClient) -> None:
     assert seen == [1, 3, 5, 7, 9, 11]
 
 
+async def test_the_put_aside_and_the_audit_come_in_pages(log: LocalLog, http: httpx2.AsyncClient) -> None:
+    def bury(opened: Log) -> None:
+        more = [(f"dead/{sink}/{at}", Dead(sink=sink, offset=at, error="E", message="m")) for sink in ("report", "a-9") for at in (9, 10)]
+        Control(opened, "shop", SystemClock()).change(lambda state: more)
+
+    await log.work(bury)
+    seen: list[Any] = []
+    address: str | None = f"{SHOP}/dead?limit=2"
+    while address is not None:
+        page = await http.get(address)
+        items = [(item["sink"], item["offset"]) for item in page.json()["items"]]
+        seen += items
+        if items[-1] == ("a-9", 10):  # what is taken out meanwhile moves nothing
+            assert (await http.delete(f"{SHOP}/dead/9?sink=a-9&why=w")).status_code == 200
+        link = page.headers.get("link")
+        address = link[1 : link.index(">")] if link else None
+    assert seen == [("a-9", 9), ("a-9", 10), ("archive", 5), ("report", 9), ("report", 10)]
+    for number in range(4):
+        assert (await http.put(f"{SHOP}/offsets/report", json={"position": number, "why": str(number)})).status_code == 200
+    first = (await http.get(f"{SHOP}/audit?limit=3")).json()
+    last = (await http.get(f"{SHOP}/audit?limit=3&cursor={first['next']}")).json()
+    assert [entry["why"] for entry in first["items"] + last["items"]] == ["w", "0", "1", "2", "3"]
+    assert last["next"] is None
+
+
 async def test_decimals_keep_their_digits(http: httpx2.AsyncClient) -> None:
     assert '"price":13.10' in (await http.get(f"{SHOP}/log?from=13&to=13")).text
     edited = await http.put(f"{SHOP}/edits/14", content=b'{"set": {"price": 14.10, "n": 12345678901234567890}, "why": "typo"}')
@@ -131,6 +159,9 @@ BAD: list[tuple[str, str, Any, str, str]] = [
     ("GET", "/log?from=-1", None, "bad-input", "goes from 0"),
     ("GET", "/log?from=x", None, "bad-input", "from=0"),
     ("GET", "/log?namespace=(", None, "bad-config", "regular expressions"),
+    ("GET", "/dead?cursor=x", None, "bad-input", "`next`"),
+    ("GET", "/dead?cursor=5", None, "bad-input", "`next`"),
+    ("GET", "/audit?cursor=a/5", None, "bad-input", "`next`"),
     ("PATCH", "", None, "bad-method", "GET"),
 ]
 

@@ -12,11 +12,12 @@ from starlette.responses import Response
 
 from headwater.client.pipeline_addresses import ADDRESSES, QUERY_NAMES
 from headwater.client.wire import unreadable
+from headwater.core.errors import BadInput
 from headwater.pipeline.answers import Messages, written
 from headwater.pipeline.values import exact
 from headwater.server.call import Call
 from headwater.server.operation import Offer
-from headwater.server.routes.pipelines_table import ANSWERS, BODIES, TABLE
+from headwater.server.routes.pipelines_table import ANSWERS, BODIES, PAGED, TABLE
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -46,6 +47,8 @@ class PipelineRoutes:
             call.body_kind()
             arguments |= _sent(verb, await call.body())
         for name, value in call.query.items():
+            if verb in PAGED and name in ("cursor", "limit"):
+                continue
             if name == "dry_run":
                 arguments[name] = value == "true"
             elif name == "why":
@@ -53,12 +56,12 @@ class PipelineRoutes:
             else:
                 arguments[_ARGUMENTS.get(name, name)] = value
         found: Any = await self._pipelines.ask(call.path["name"], verb, ANSWERS[verb], arguments, who=call.who)
+        if verb in PAGED:
+            items, following = _page(verb, found, call.query["cursor"], call.query["limit"])
+            return _json({"items": items, "next": following}, _link(call, "cursor", following))
         if isinstance(found, list):
             return _json({"items": found, "next": None})
-        if isinstance(found, Messages) and found.next is not None:
-            query = urlencode({name: value for name, value in {**call.query, "from": found.next}.items() if value is not None})
-            return _json(found, {"Link": f'<{call.scope["path"]}?{query}>; rel="next"'})
-        return _json(found)
+        return _json(found, _link(call, "from", found.next) if isinstance(found, Messages) else None)
 
 
 def _placed(verb: str, call: Call) -> dict[str, Any]:
@@ -73,6 +76,28 @@ def _sent(verb: str, body: bytes) -> dict[str, Any]:
         return msgspec.structs.asdict(_decoders[verb].decode(body.strip() or b"{}"))
     except (msgspec.MsgspecError, ArithmeticError, UnicodeDecodeError, RecursionError) as error:
         raise unreadable(error, BODIES[verb].__struct_fields__) from None
+
+
+def _page(verb: str, found: list[Any], cursor: str | None, limit: int) -> tuple[list[Any], str | None]:
+    """A part of a list, and the cursor that goes on behind it: one that stays right while others take things out of the list."""
+    start = 0
+    if cursor is not None:
+        sink, _, number = cursor.rpartition("/")
+        if not (number.isascii() and number.isdigit() and len(number) < 19 and bool(sink) == (verb == "dead")):
+            raise BadInput(f"`cursor` cannot be {cursor!r}.", hint="Give the `next` of the page before.")
+        at = int(number)
+        start = at if verb == "audit" else sum(1 for one in found if (one.sink, one.offset) <= (sink, at))
+    items = found[start : start + limit]
+    if start + limit >= len(found):
+        return items, None
+    return items, str(start + limit) if verb == "audit" else f"{items[-1].sink}/{items[-1].offset}"
+
+
+def _link(call: Call, cursor: str, following: str | None) -> dict[str, str] | None:
+    if following is None:
+        return None
+    query = urlencode({name: value for name, value in {**call.query, cursor: following}.items() if value is not None})
+    return {"Link": f'<{call.scope["path"]}?{query}>; rel="next"'}
 
 
 def _json(content: object, headers: dict[str, str] | None = None) -> Response:

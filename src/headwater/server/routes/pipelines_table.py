@@ -8,7 +8,7 @@ import msgspec
 
 from headwater.client.pipeline_addresses import ADDRESSES
 from headwater.pipeline import answers
-from headwater.server.operation import Answer, Operation, Param, Role, Schema
+from headwater.server.operation import Answer, Operation, Param, Role
 from headwater.server.schemas import described, listed, ref
 
 Offset = Annotated[int, msgspec.Meta(ge=0)]
@@ -105,6 +105,11 @@ described(*BODIES.values(), *ANSWERS.values())
 _DRY = Param("dry_run", "true: say what would be done, and do nothing.", kind="text", default="false", choices=("true", "false"))
 _WHY = Param("why", "The reason, for the audit.", kind="text")
 _SINK = Param("sink", "Of this sink only.", kind="text")
+PAGED = frozenset({"dead", "audit"})  # lists that may grow long
+_PAGE = (
+    Param("limit", "The most to answer with.", default=1000, least=1, most=10_000),
+    Param("cursor", "Go on where the page before ended: its `next`.", kind="text"),
+)
 _REFUSED = (422, 503, 504)
 
 
@@ -112,7 +117,7 @@ def _operation(verb: str, text: str, said: str, *, query: tuple[Param, ...] = ()
     method, path = ADDRESSES[verb]
     looks = method == "GET"
     kind = ANSWERS[verb]
-    content: dict[str, Schema] = listed(kind.__args__[0].__name__) if hasattr(kind, "__args__") else ref(kind.__name__)
+    content = listed(kind.__args__[0].__name__, paged=verb in PAGED) if hasattr(kind, "__args__") else ref(kind.__name__)
     return Operation(
         method=method,
         path=path,
@@ -157,13 +162,18 @@ TABLE = (
     _operation("replay", "Send messages to a sink again; its position does not move.", "How many were written.", problems=(409, *_REFUSED)),
     _operation("edit", "Deliver a corrected copy of a message; the original stays in the log.", "The corrected copy.", problems=(409,)),
     _operation("undo", "Deliver the original of a message again.", "Undone.", query=(_SINK, _WHY), problems=(409,)),
-    _operation("dead", "The messages that were put aside.", "All of them.", query=(_SINK,)),
+    _operation("dead", "The messages that were put aside.", "A page of them; the Link header leads to the next.", query=(_SINK, *_PAGE)),
     _operation("dead_one", "A message that was put aside, with its error.", "The message.", query=(_SINK,)),
     _operation("retry", "Send a message that was put aside.", "It was taken.", problems=(409, *_REFUSED)),
     _operation("drop", "Let a message that was put aside go for good.", "It is gone.", query=(_SINK, _WHY), problems=(409,)),
     _operation("compact", "Keep, below what every sink has taken, the last message of each namespace.", "What it did."),
     _operation("stop", "Ask a live run to finish what it has begun, and stop.", "It was asked.", problems=(409,)),
-    _operation("audit", "What operators have done: when, who, what, and why.", "All of it, in order."),
+    _operation(
+        "audit",
+        "What operators have done: when, who, what, and why.",
+        "A page of it, in order; the Link header leads to the next.",
+        query=_PAGE,
+    ),
     _operation(
         "verify", "Compare what a sink holds with what the log says.", "What was found; `equal` says it in a word.", problems=(504,)
     ),
