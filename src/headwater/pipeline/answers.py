@@ -6,7 +6,6 @@ Times are texts, ISO 8601 in UTC with milliseconds; None where something has not
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -242,12 +241,6 @@ def audited(entry: Entry) -> Audited:
 
 
 # -- as JSON ----------------------------------------------------------------------------------------------------
-
-
-def plain(answer: Answer) -> dict[str, Any]:
-    """The answer as plain objects; numbers of documents stay exact."""
-    found: dict[str, Any] = msgspec.to_builtins(answer, builtin_types=(Decimal,))
-    return found
 
 
 def written(value: Any) -> bytes:
