@@ -234,3 +234,26 @@ def test_compacting_keeps_the_last_message_of_each_namespace_and_what_is_gone_is
     assert home.positions() == {"archive": 121, "report": 121}
     assert home.pipeline("run", "shop.py").code == 0
     assert len(home.ids("archive")) == 120
+
+
+@pytest.mark.spark
+def test_what_a_sql_transform_refuses_is_mended_and_sent_by_hand(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.documents(4, at2={"qty": 0}, at0={"qty": 1}, at1={"qty": 2}, at3={"qty": 4})
+    home.write(
+        "shop.py",
+        """
+from headwater.pipeline import Pipeline, sql
+from headwater.pipeline.adaptors import file, sqlite
+
+p = Pipeline("shop")
+rows = p.source("orders", file("orders.jsonl"))
+rows.transform(sql("*, price / qty AS each")).save("report", sqlite("report.db", table="orders"))
+""",
+    )
+    ran = home.pipeline("run", "shop.py")
+    assert (ran.code, "DIVIDE_BY_ZERO" in ran.err) == (9, True), ran.err
+    assert home.positions() == {"report": 1}
+    assert home.pipeline("edit", "shop", "2", "--set", "qty=8", "--why", "left out").code == 0
+    assert home.pipeline("step", "shop", "report", "--count", "9").code == 0
+    assert home.rows("select each from orders order by _id") == [(2.0,), (1.0,), (0.25,), (0.5,)]

@@ -31,8 +31,8 @@ def operating(name: str, data: Path | None, config: Path | None, *, changes: boo
     """The pipeline of this name, to look at or to change."""
     from headwater.pipeline.desk import Desk
 
-    with opened(data, config, read_only=not changes) as (log, _):
-        yield Desk(log, name, file=file)
+    with opened(data, config, read_only=not changes) as (log, settings):
+        yield Desk(log, name, file=file, settings=settings)
 
 
 @contextmanager

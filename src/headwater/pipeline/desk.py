@@ -25,7 +25,7 @@ from headwater.pipeline.state import State
 _WINDOW = 10_000  # offsets looked at in one go
 _WINDOWS = 20  # and how often, before a page is given with what was found: an expression that finds nothing must not hold a thread for long
 _PAGE = 8 << 20  # bytes of messages, about, in a page
-_NO_SPARK = Settings(spark=Spark(start="never"))  # sending by hand needs none, and must never start one
+_NO_SPARK = Settings(spark=Spark(start="never"))  # sending by hand needs none, and inside a server must never start one
 
 
 def everything(log: Log, *, clock: Clock | None = None) -> list[answers.Status]:
@@ -77,10 +77,14 @@ class Desk:
         clock: Clock | None = None,
         file: Path | None = None,
         control: Control | None = None,
+        settings: Settings | None = None,
     ) -> None:
-        """`file`: where it is defined, when that is not the file of its last run. `control`: its state, when somebody keeps it."""
+        """`file`: where it is defined, when that is not the file of its last run. `control`: its state, when somebody keeps it.
+
+        `settings`: given where Spark may be started, for transforms that need it.
+        """
         self.operator = Operator(log, pipeline, clock=clock, who=who, control=control)
-        self._clock, self._file = clock, file
+        self._clock, self._file, self._settings = clock, file, settings or _NO_SPARK
 
     # -- looking --------------------------------------------------------------------------------------------
 
@@ -233,14 +237,14 @@ class Desk:
         """Deliver the next messages, each acknowledged before the one after; `told` hears of each."""
         from headwater.pipeline.hands import Hands
 
-        hands = Hands(self.operator, defined(self.operator, self._file), sink, _NO_SPARK, clock=self._clock)
+        hands = Hands(self.operator, defined(self.operator, self._file), sink, self._settings, clock=self._clock)
         taken = 0 if dry_run else hands.step(count, why=why, told=told)
         return answers.Stepped(sink=sink, taken=taken, position=self.operator.sink(sink).position, dry_run=dry_run)
 
     def replay(self, sink: str, first: int, last: int, *, why: str = "", dry_run: bool = False) -> answers.Replayed:
         from headwater.pipeline.hands import Hands
 
-        hands = Hands(self.operator, defined(self.operator, self._file), sink, _NO_SPARK, clock=self._clock)
+        hands = Hands(self.operator, defined(self.operator, self._file), sink, self._settings, clock=self._clock)
         outcome = hands.replay(first, last, why=why, dry_run=dry_run)
         written = outcome.written if outcome is not None else 0
         return answers.Replayed(sink=sink, first=first, last=last, written=written, dry_run=dry_run)
@@ -249,7 +253,7 @@ class Desk:
         from headwater.pipeline.hands import Hands
 
         one = self.operator.dead_one(offset, sink)
-        hands = Hands(self.operator, defined(self.operator, self._file), one.sink, _NO_SPARK, clock=self._clock)
+        hands = Hands(self.operator, defined(self.operator, self._file), one.sink, self._settings, clock=self._clock)
         if not dry_run:
             hands.retry(one, why=why)
         return answers.Resolved(sink=one.sink, offset=offset, done="taken", dry_run=dry_run)
