@@ -191,7 +191,8 @@ class SinkLoop:
 
     def _batches(self, gaps: Sequence[tuple[int, int]]) -> None:
         width = self.sink.options.parallelism or self._engine.cores
-        shares = width if self._keeps_ids() else 1
+        # One file takes a range from one task only: of shares it would keep the first and take the others for the same again.
+        shares = width if self._keeps_ids() and not self.sink.adaptor.ordered() else 1
         planned = cut(self._log, self._topic, gaps, width=width, shares=shares, most=_SLICE, copied=self._copied())
         batch = max(self.sink.options.batch, type(self.sink.adaptor).least_batch)
         parts = [self._part(*one) for one in planned.parts]
