@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,10 +14,15 @@ import pytest
 from tools.services.private import PrivateServers
 
 from headwater.core.errors import BadConfig, Denied, NotFound, Rejected, Unreachable
+from headwater.core.settings import Settings, Spark
+from headwater.log.embedded import EmbeddedLog
 from headwater.pipeline.adaptor import Batch, Part
+from headwater.pipeline.adaptors.file_adaptor import file
 from headwater.pipeline.adaptors.rabbitmq_adaptor import RabbitMQ, rabbitmq
+from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.run import Run
 
 pytestmark = pytest.mark.service("rabbitmq")
 
@@ -273,3 +280,22 @@ def test_options_that_cannot_be() -> None:
     with pytest.raises(BadConfig, match="No queue is named"):
         rabbitmq("amqp://h/").queues_for(Namespaces())
     assert rabbitmq("amqp://h/").queues_for(Namespaces(r"^a\.b-c$")) == ["a.b-c"]
+
+
+# -- in a pipeline ------------------------------------------------------------------------------------------
+
+
+def test_through_a_queue_from_file_to_file(broker: Broker, tmp_path: Path) -> None:
+    """More changes than are given to one task: shares of them go to one file, and none is lost."""
+    queue = broker.queue()
+    (tmp_path / "in.jsonl").write_text("".join(f'{{"_id":{n}}}\n' for n in range(6000)))
+    there, back = Pipeline("there"), Pipeline("back")
+    there.source("in", file(str(tmp_path / "in.jsonl"))).save("queue", rabbitmq(broker.uri, routing_key=queue))
+    back.source("queue", rabbitmq(broker.uri, queues=queue)).save("out", file(str(tmp_path / "out.jsonl")))
+    settings = Settings(data=tmp_path / "data", spark=Spark(start="never", master="local[2]"))
+    with EmbeddedLog(tmp_path / "data") as log:
+        for pipeline in (there, back):
+            assert Run(pipeline, log, settings).go().state == "done"
+    lines = (tmp_path / "out.jsonl").read_text().splitlines()
+    assert sorted(json.loads(line)["_id"] for line in lines) == list(range(6000))
+    assert broker.waiting(queue) == 0
