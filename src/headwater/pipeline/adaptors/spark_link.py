@@ -66,10 +66,13 @@ class Folder:
     def _at(self, name: str) -> Any:
         return self._hadoop.Path(f"{self.path}/{name}" if name else self.path)
 
-    def names(self) -> list[str]:
-        if not self._files.exists(self._at("")):
+    def names(self, name: str = "") -> list[str]:
+        if not self._files.exists(self._at(name)):
             return []
-        return sorted(str(one.getPath().getName()) for one in self._files.listStatus(self._at("")))
+        return sorted(str(one.getPath().getName()) for one in self._files.listStatus(self._at(name)))
+
+    def touch(self, name: str) -> None:
+        self._files.create(self._at(name), True).close()
 
     def has(self, name: str) -> bool:
         return bool(self._files.exists(self._at(name)))

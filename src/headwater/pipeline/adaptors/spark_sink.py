@@ -64,6 +64,8 @@ def publish(adaptor: Spark, part: Part, receipt: dict[str, Any]) -> None:
             else:
                 out.mode("overwrite").save(f"{resolve(adaptor.path).rstrip('/')}/{name}{f'.{number}' if number else ''}")
         file.unlink()
+    if not files and part.buckets > 1 and adaptor.path is not None:  # a share without rows: without it the others would not count
+        Folder(resolve(adaptor.path)).touch(f"{name}/_SUCCESS")
 
 
 def forget(adaptor: Spark, position: int) -> None:
@@ -85,7 +87,8 @@ def rows(adaptor: Spark) -> Iterator[dict[str, Any]]:
         frames = [loaded(adaptor)]
     else:
         base = resolve(adaptor.path).rstrip("/")
-        names = [name for name in Folder(base).names() if name.startswith(("range-", "kept-"))]
+        folder = Folder(base)
+        names = [name for name in folder.names() if name.startswith(("range-", "kept-")) and folder.names(name) != ["_SUCCESS"]]
         with spoken(adaptor, f"read {adaptor.format}"):
             frames = [started().read.format(adaptor.format).options(**adaptor.given()).load(f"{base}/{name}") for name in names]
     for frame in frames:

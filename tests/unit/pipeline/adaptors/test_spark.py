@@ -117,6 +117,14 @@ def test_ranges_are_folders_and_writing_one_twice_leaves_it_once(running: SparkS
     assert list(staging(adaptor).glob("tmp-*")) == []
 
 
+def test_shares_count_together_even_when_one_is_empty(running: SparkSession, tmp_path: Path) -> None:
+    adaptor = spark("orc", path=f"{tmp_path}/out", staging=str(tmp_path / "staging"))
+    deliver(adaptor, part(0, 5, buckets=2, bucket=0))
+    deliver(adaptor, part(0, 5, buckets=2, bucket=1), [])
+    assert adaptor.begin("p", "s", 1) == [(0, 5)]
+    assert ids(adaptor) == list(range(5))
+
+
 def test_what_a_dead_run_left_is_swept(running: SparkSession, tmp_path: Path) -> None:
     adaptor = spark("orc", path=f"{tmp_path}/out", staging=str(tmp_path / "staging"))
     written(adaptor, part(0, 5))  # staged, never published
