@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from pipeline_home import SHOP, Home
+from pipeline_home import SHOP, Home, ended
 
 
 @pytest.fixture
@@ -188,6 +188,18 @@ def test_a_source_that_is_not_there_is_told_and_can_come_later(home: Home) -> No
     home.documents(4)
     assert home.pipeline("run", "shop.py").code == 0
     assert home.ids("archive") == [0, 1, 2, 3]
+
+
+def test_a_sink_that_cannot_be_opened_is_told_while_it_is_waited_for(home: Home) -> None:
+    home.documents(3)
+    home.write("shop.py", SHOP.replace("report.db", "later/report.db"))
+    running = home.start("pipeline", "run", "shop.py")
+    assert running.stderr is not None
+    told = running.stderr.readline()
+    assert told.startswith("report unreachable: later/report.db cannot be opened"), told
+    (home.home / "later").mkdir()
+    assert ended(running).code == 0
+    assert home.rows("select count(*) from orders", "later/report.db") == [(3,)]
 
 
 def test_a_value_of_the_environment_is_used_and_never_shown(home: Home) -> None:

@@ -262,6 +262,7 @@ def test_beside_a_run_that_follows_a_stopped_sink_is_mended_and_goes_on(tmp_path
     finally:
         ran = ended(running)  # a file has no changes to follow: once all is taken, the run is done
     assert ran.code == 0, ran.err
+    assert "report stands at message 14: Transform python(with_total) raised TypeError" in ran.err
     assert [row[0] for row in home.rows("select _id from orders order by 1")] == [n for n in range(40) if n not in (20, 30)]
 
 

@@ -56,7 +56,7 @@ def run(
     with Stop() as stop, open_log(address) as log:
         made = Run(pipeline, log, settings, follow=follow, again=again, file=_where(file), listeners=listeners)
         with _measured(made, metrics_port):
-            result = _watched(made, stop, json)
+            result = _watched(made, stop, None if json else _Display(made, follow))
     _told(result, json)
 
 
@@ -112,7 +112,7 @@ def _listeners(where: str | None) -> list[Listener]:
     return [to_file(Path(where))]
 
 
-def _watched(made: Run, stop: Stop, json: bool) -> Result:
+def _watched(made: Run, stop: Stop, display: _Display | None) -> Result:
     """Run in a thread of its own, so that signals and the display stay with this one."""
     ended = threading.Event()
     results: list[Result] = []
@@ -127,7 +127,6 @@ def _watched(made: Run, stop: Stop, json: bool) -> Result:
             ended.set()
 
     threading.Thread(target=go, name="headwater run", daemon=True).start()
-    display = None if json else _Display(made)
     try:
         while not ended.wait(_SHOWN):
             if stop.stopped():
@@ -143,13 +142,14 @@ def _watched(made: Run, stop: Stop, json: bool) -> Result:
 
 
 class _Display:
-    """A table that renews itself on a terminal; elsewhere a line every ten seconds."""
+    """A table that renews itself on a terminal; elsewhere a line every ten seconds, and trouble as soon as it is seen."""
 
-    def __init__(self, made: Run) -> None:
-        self._made = made
+    def __init__(self, made: Run, follow: bool) -> None:
+        self._made, self._follow = made, follow
         self._live: Any = None
         self._began = self._said = time.monotonic()
         self._rates: dict[str, tuple[float, int]] = {}
+        self._troubles: dict[str, str] = {}
         if sys.stderr.isatty():
             from rich.console import Console
             from rich.live import Live
@@ -164,7 +164,15 @@ class _Display:
             return
         if self._live is not None:
             self._live.update(self._table(progress), refresh=True)
-        elif time.monotonic() - self._said >= 10:
+            return
+        for one in progress:
+            trouble = one.state if one.state.startswith("unreachable") else ""
+            if self._follow and one.state == "stopped" and one.failure is not None:  # a run that ends with it says it then
+                trouble = f"stands at message {one.failure.offset}: {one.failure.message}"
+            if trouble and trouble != self._troubles.get(one.sink):
+                typer.echo(f"{one.sink} {trouble}", err=True)
+            self._troubles[one.sink] = trouble
+        if time.monotonic() - self._said >= 10:
             self._said = time.monotonic()
             sinks = ", ".join(f"{one.sink} at {one.position} (lag {count(one.lag)})" for one in progress)
             typer.echo(f"read {count(self._made.read)} ({self._made.phase}); {sinks}", err=True)
