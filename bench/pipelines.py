@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCHEMA = "_id LONG, customer STRING, card STRING, qty LONG, price DOUBLE, note STRING"
-_PYTHON = sys.executable
+_PYTHON, _NOTE = sys.executable, "x" * 60
 
 
 def pipelines(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
@@ -88,9 +88,8 @@ def _without_card(rows: pa.RecordBatch) -> pa.RecordBatch:
 def _documents(path: Path, count: int) -> Path:
     with path.open("w") as out:
         for n in range(count):
-            out.write(
-                f'{{"_id":{n},"customer":"customer {n % 1000}","card":"4111 1111 1111 1111","qty":{n % 7},"price":{n % 1000}.5,"note":"{"x" * 60}"}}\n'
-            )
+            who = f'"_id":{n},"customer":"customer {n % 1000}","card":"4111 1111 1111 1111"'
+            out.write(f'{{{who},"qty":{n % 7},"price":{n % 1000}.5,"note":"{_NOTE}"}}\n')
     return path
 
 

@@ -14,7 +14,12 @@ TINY = "import sys; from bench.__main__ import main; from bench.sizes import TIN
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param("kafka", marks=pytest.mark.service("kafka")), pytest.param("spark", marks=pytest.mark.spark)]
+    "name",
+    [
+        pytest.param("kafka", marks=pytest.mark.service("kafka")),
+        pytest.param("spark", marks=pytest.mark.spark),
+        pytest.param("pipelines", marks=pytest.mark.spark),
+    ],
 )
 def test_it_runs_and_gives_ratios(name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", TINY, name, "--json", "-", "--dir", str(tmp_path)]

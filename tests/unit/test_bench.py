@@ -17,7 +17,7 @@ from bench.report import shown
 from bench.rounds import Measured, Spread, measure
 from bench.sizes import TINY
 
-SERVERLESS = sorted(set(BENCHMARKS) - {"kafka", "spark"})
+SERVERLESS = sorted(set(BENCHMARKS) - {"kafka", "pipelines", "spark"})
 
 
 def run(folder: Path, *words: str) -> tuple[dict[str, Any], str]:
