@@ -69,6 +69,7 @@ ERRORS = [
     (["replay", "shop", "report", "3..99"], 5, "does not lie in the log"),
     (["dead", "shop", "show", "3"], 3, "Message 3 is not put aside."),
     (["dead", "shop", "show"], 5, "Which message?"),
+    (["dead", "shop", "list", "--sink", "reprot"], 3, "has no sink reprot"),
     (["dead", "shop", "bury", "3"], 5, "dead knows no bury"),
     (["stop", "shop"], 4, "does not run"),
     (["run", "nowhere.py"], 3, "There is no file nowhere.py."),

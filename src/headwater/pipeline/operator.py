@@ -140,6 +140,9 @@ class Operator:
         return dict(self.state().taken.get(name, {}))
 
     def dead(self, sink: str | None = None) -> list[Dead]:
+        """What is put aside, of all sinks or of one."""
+        if sink is not None:
+            self.sink(sink)
         return [one for (whose, _), one in sorted(self.state().dead.items()) if sink is None or whose == sink]
 
     def dead_one(self, offset: int, sink: str | None = None) -> Dead:
