@@ -23,6 +23,7 @@ from headwater.pipeline.strict import strict
 from headwater.pipeline.transform import Transform
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_STANDARD = ("-", "stdin://", "stdout://")
 OFFSETS = "-offsets"  # how the topic of positions ends
 T = TypeVar("T")
 U = TypeVar("U", Duration, Size)
@@ -163,6 +164,9 @@ class Pipeline:
     def _save(self, sink: Sink) -> Branch:
         if sink.name in self.sinks:
             raise BadConfig(f"Pipeline {self.name} has two sinks named {sink.name}.", hint="Their positions are kept by name: rename one.")
+        read: object = self.reader
+        if sink.adaptor.kind == "file" and sink.adaptor == read and str(getattr(read, "uri", "-")) not in _STANDARD:
+            raise BadConfig(f"Sink {sink.name} would write to the file that is read.", hint="Give it a file of its own.")
         self.sinks[sink.name] = sink
         return Branch(self, sink.transforms, sink.name)
 

@@ -22,6 +22,12 @@ def test_a_file_for_every_source(tmp_path: Path, name: str) -> None:
     assert (pipeline.name, pipeline.source_name, list(pipeline.sinks)) == ("made", "source", ["sink"])
 
 
+def test_from_files_to_files_are_two_files(tmp_path: Path) -> None:
+    init("file", "file", tmp_path / "made.py")
+    pipeline = load_pipeline(str(tmp_path / "made.py"))
+    assert (str(pipeline.reader), str(pipeline.sinks["sink"].adaptor)) == ("file(orders.jsonl)", "file(copied.jsonl)")
+
+
 @pytest.mark.parametrize("name", SINKS)
 def test_a_file_for_every_sink(tmp_path: Path, name: str) -> None:
     init("file", name, tmp_path / "made.py")

@@ -168,3 +168,12 @@ def test_what_is_wrong_is_said_with_the_next_step(call: Any, message: str, hint:
         call()
     assert message in problem.value.message
     assert hint in problem.value.hint
+
+
+def test_a_sink_cannot_be_the_file_that_is_read() -> None:
+    from headwater.pipeline.adaptors import file
+
+    rows = Pipeline("copy").source("in", file("orders.jsonl"))
+    with pytest.raises(BadConfig, match="would write to the file that is read"):
+        rows.save("out", file("orders.jsonl"))
+    Pipeline("filter").source("in", file("-")).save("out", file("-"))  # standard input and output are two
