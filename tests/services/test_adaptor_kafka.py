@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -13,10 +13,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tools.services.private import PrivateServers
 
 from headwater.core.errors import BadConfig, BadInput, Differs, NotFound, OffsetGone, Rejected, Timeout, Unreachable
-from headwater.pipeline.adaptor import Batch, CopyPlan, Part
+from headwater.pipeline.adaptor import Batch, CanCopy, CopyPlan, Part
 from headwater.pipeline.adaptors.kafka_adaptor import Kafka, kafka
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.testing import CopyContract
 
 pytestmark = pytest.mark.service("kafka")
 PATIENCE = 30.0
@@ -314,3 +315,27 @@ def test_options_that_cannot_be() -> None:
         with pytest.raises(BadInput):
             kafka("h:1").topic_for(name)
     assert kafka("h:1", topic="shop-{namespace}").topic_for("orders") == "shop-orders"
+
+
+# -- what every adaptor promises ----------------------------------------------------------------------------
+
+
+class TestTopic(CopyContract):
+    @pytest.fixture
+    def source(self, broker: Broker) -> CanCopy:
+        topic = broker.topic(2)
+        for number in range(2):
+            broker.put(topic, *[b'{"_id":%d}' % n for n in range(number, 50, 2)], partition=number)
+        return _Only(servers=broker.servers, chosen=topic)
+
+
+class _Only(Kafka, frozen=True, kw_only=True):
+    """The contract reads every namespace, and others use this broker."""
+
+    chosen: str
+
+    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
+        return super().plan(only(self.chosen), slices)
+
+    def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
+        return super().check(role, only(self.chosen))

@@ -18,10 +18,11 @@ from tools.services.s3 import PASSWORD, USER
 
 from headwater.core.errors import BadConfig, Conflict, Denied, Differs, Fenced, NotFound, Rejected, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, CopyPlan, Part
+from headwater.pipeline.adaptor import Batch, CanCopy, CanWrite, CopyPlan, Part
 from headwater.pipeline.adaptors.s3_adaptor import S3, s3
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.testing import CopyContract, SinkContract
 
 pytestmark = pytest.mark.service("s3")
 
@@ -309,3 +310,26 @@ def test_options_that_cannot_be() -> None:
         s3("s3:///")
     with pytest.raises(BadConfig, match="no address"):
         s3("s3://b/", endpoint_url="nonsense").check("sink", Namespaces())
+
+
+# -- what every adaptor promises ----------------------------------------------------------------------------
+
+
+class TestObjects(CopyContract):
+    @pytest.fixture
+    def source(self, store: Store) -> CanCopy:
+        lines = [b'{"_id":%d,"big":%d}\n' % (n, 2**53 + n) for n in range(50)]
+        store.put("in/a.jsonl", b"".join(lines[:20]))
+        store.put("in/b.jsonl.gz", gzip.compress(b"".join(lines[20:30])))
+        table = io.BytesIO()
+        pq.write_table(pa.table({"_id": range(30, 50)}), table, row_group_size=7)
+        store.put("in/deeper/c.parquet", table.getvalue())
+        return store.adaptor()
+
+
+class TestParts(SinkContract):
+    deletes = upserts = False
+
+    @pytest.fixture
+    def sink(self, store: Store) -> CanWrite:
+        return store.adaptor("out/")

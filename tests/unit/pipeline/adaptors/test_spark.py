@@ -14,12 +14,13 @@ import pytest
 from headwater.core.errors import BadConfig, NotFound, Rejected
 from headwater.core.settings import Spark as Settings
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, CopyPlan, Part
+from headwater.pipeline.adaptor import Batch, CanWrite, CopyPlan, Part
 from headwater.pipeline.adaptors.spark_adaptor import Spark, spark
 from headwater.pipeline.adaptors.spark_link import staging
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.spark import session
+from headwater.testing import SinkContract
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -195,3 +196,11 @@ def test_errors_say_what_is_wrong_and_no_secret(running: SparkSession, tmp_path:
     for bad in ({"options": {"a": 1}}, {"mode": "append"}):
         with pytest.raises(BadConfig):
             spark("orc", **bad)
+
+
+class TestFolders(SinkContract):
+    deletes = upserts = False
+
+    @pytest.fixture
+    def sink(self, running: SparkSession, tmp_path: Path) -> CanWrite:
+        return spark("orc", path=f"{tmp_path}/out", staging=str(tmp_path / "staging"))
