@@ -42,7 +42,7 @@ class Http(CanWrite, frozen=True, kw_only=True):
     ca: str | None = None
 
     @property
-    def place(self) -> str:
+    def shown(self) -> str:
         """What messages show of the address: no user, no password, no query, which may hold a key."""
         parts = urlsplit(str(self.resolved().url))
         port = f":{parts.port}" if parts.port else ""
@@ -70,8 +70,8 @@ class Http(CanWrite, frozen=True, kw_only=True):
         with Poster(self) as poster:
             status = poster.look()
         if status in (401, 403, 407):
-            raise Denied(f"{self.place} does not let us in ({status}).", hint="Look at the headers: a token is missing or old.")
-        return [f"{self.place} answers (HEAD: {status})"]
+            raise Denied(f"{self.shown} does not let us in ({status}).", hint="Look at the headers: a token is missing or old.")
+        return [f"{self.shown} answers (HEAD: {status})"]
 
     def writer(self, part: Part) -> SinkWriter:
         from headwater.pipeline.adaptors.http_sink import HttpWriter, Poster

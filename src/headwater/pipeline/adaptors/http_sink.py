@@ -36,7 +36,7 @@ class Poster:
     def __init__(self, adaptor: Http) -> None:
         self._adaptor = adaptor
         adaptor.address("")  # what is no address is said before anything is made of it
-        self.place = adaptor.place
+        self.place = adaptor.shown
         try:
             if adaptor.ca is None:
                 self._client = httpx2.Client(headers=adaptor.sent_headers(), follow_redirects=False)

@@ -107,6 +107,9 @@ class S3(CanCopy, CanWrite, frozen=True, kw_only=True):
         with Parts(self, pipeline, sink) as parts:
             parts.forget(position, epoch)
 
+    def place(self, namespace: str) -> str:
+        return self.kind  # the prefix holds all of them together
+
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         from headwater.pipeline.adaptors.s3_parts import rows
 

@@ -110,6 +110,9 @@ class Spark(CanCopy, CanWrite, frozen=True, kw_only=True):
 
         forget(self, position)
 
+    def place(self, namespace: str) -> str:
+        return self.kind  # the path or table holds all of them together
+
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         from headwater.pipeline.adaptors.spark_sink import rows
 
