@@ -82,7 +82,7 @@ class _Expected:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._apply = chain(sink.transforms)
-        self._appends = sink.adaptor.kind == "file"
+        self._appends = sink.adaptor.kind == "file" or not type(sink.adaptor).upserts
         self._all: dict[str, Counter[bytes]] = {}
         self._last: dict[str, dict[bytes, bytes]] = {}  # by place
         self._namespaces: dict[str, str] = {}  # of each place one that leads there

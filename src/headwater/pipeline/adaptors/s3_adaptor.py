@@ -20,6 +20,7 @@ class S3(CanCopy, CanWrite, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "s3"
     delivery: ClassVar[Delivery] = "exactly once"
+    upserts: ClassVar[bool] = False  # a change is a line more, in another object
     least_batch: ClassVar[int] = 8192
     about: ClassVar[About] = About(
         summary="Objects of JSON lines, CSV or Parquet in S3, or in a store that speaks its protocol (endpoint_url).",
