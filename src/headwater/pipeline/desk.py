@@ -100,7 +100,7 @@ class Desk:
             began=answers.moment(run.began) if run is not None else None,
             process=run.process if run is not None else "",
             file=run.file if run is not None else "",
-            phase=None if reader is None else "sync" if reader.copied else "copy",
+            phase=None if reader is None else "copy" if not reader.copied else "complete" if reader.cursor is None else "sync",
             dead=len(state.dead),
             edits=len(state.edits),
         )

@@ -73,7 +73,7 @@ def shop(door: Pipelines) -> OnePipeline:
 async def test_the_list_and_the_status_tell_where_every_sink_is(door: Pipelines, shop: OnePipeline) -> None:
     status = await shop.status()
     assert list(await door.list()) == [status]
-    assert (status.pipeline, status.state, status.end, status.lag, status.phase) == ("shop", "stopped at report", 16, 2, "sync")
+    assert (status.pipeline, status.state, status.end, status.lag, status.phase) == ("shop", "stopped at report", 16, 2, "complete")
     assert (status.began, status.process, status.dead, status.edits) == ("2023-11-14T22:13:20.000Z", "host:1", 1, 0)
     archive, report = status.sinks
     assert archive == Place(sink="archive", position=15, end=16, lag=0, state="idle")
