@@ -15,11 +15,11 @@ from headwater.core.errors import Cancelled, Fenced, HeadwaterError, Unavailable
 from headwater.core.ids import random_id
 from headwater.log import Log
 from headwater.pipeline.acks import Acks
-from headwater.pipeline.adaptor import Part
+from headwater.pipeline.adaptor import Part, SinkWriter
 from headwater.pipeline.control import Control, identity
 from headwater.pipeline.cutting import Cut, cut
 from headwater.pipeline.definition import Sink
-from headwater.pipeline.deliver import deliver
+from headwater.pipeline.deliver import counts_at_once, deliver
 from headwater.pipeline.engine import Engine
 from headwater.pipeline.policy import DeadLetter, Retry
 from headwater.pipeline.state import Dead, Failure
@@ -255,18 +255,24 @@ class SinkLoop:
 
     def _step(self, start: int, end: int) -> None:
         """Messages one at a time, each acknowledged durably before the next; the first one refused ends it."""
-        for offset in range(start, end):
-            if self._stopping.is_set():
-                return
-            if not self.one(offset):
-                return
+        writer: SinkWriter | None = self.sink.adaptor.writer(self._part(start, end))
+        try:
+            if writer is not None and not counts_at_once(writer):
+                writer.close()
+                writer = None
+            for offset in range(start, end):
+                if self._stopping.is_set() or not self.one(offset, writer):
+                    return
+        finally:
+            if writer is not None:
+                writer.close()
 
-    def one(self, offset: int) -> bool:
-        """Deliver one message; false when it was refused, which is then dealt with."""
+    def one(self, offset: int, writer: SinkWriter | None = None) -> bool:
+        """Deliver one message, by a writer that is open already or by one of its own; false when it was refused, which is dealt with."""
         if needs_session(self.sink):
             self._engine.start()
         part = self._part(offset, offset + 1)
-        outcome = deliver(self._log, self._work(), part, batch=1)
+        outcome = deliver(self._log, self._work(), part, batch=1, writer=writer)
         if outcome.failure is not None:
             self._fail(msgspec.structs.replace(outcome.failure, offset=offset, start=-1, end=-1))
             return False

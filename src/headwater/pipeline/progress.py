@@ -13,7 +13,7 @@ from headwater.log.layout import decode_headers
 from headwater.log.record import Mode, Record
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
-from headwater.pipeline.deliver import counts, id_hash
+from headwater.pipeline.found import counts, id_hash
 from headwater.pipeline.message import Op
 from headwater.pipeline.work import HASH, PROGRESS, UNREADABLE, Progress
 

@@ -11,8 +11,8 @@ from headwater.core.errors import Unsupported
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part
 from headwater.pipeline.definition import Pipeline, Sink
-from headwater.pipeline.deliver import Found
 from headwater.pipeline.delivery_loop import needs_session
+from headwater.pipeline.found import Found
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.operator import Operator
 from headwater.pipeline.transform import chain

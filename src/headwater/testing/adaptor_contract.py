@@ -101,6 +101,14 @@ class SinkContract:
         wanted = [*documents(0, 1), *documents(2, 3, name="new"), *documents(4, 4)]
         assert held(sink, self.namespace) == as_stored(sink, wanted)
 
+    def test_a_field_that_a_later_message_lacks_is_gone(self, sink: CanWrite) -> None:
+        if not self.upserts:
+            pytest.skip("this sink only appends")
+        sink.begin(PIPELINE, SINK, 1)
+        self._send(sink, documents(0, 1, more="text"), start=0)
+        self._send(sink, documents(0, 0), start=2, op=Op.UPDATE)
+        assert held(sink, self.namespace) == as_stored(sink, [*documents(0, 0), *documents(1, 1, more="text")])
+
     def test_a_delete_takes_a_document_away_and_one_that_is_not_there_is_no_error(self, sink: CanWrite) -> None:
         if not self.deletes:
             pytest.skip("this sink cannot take a document away")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headwater.core.errors import Fenced, Rejected
 from headwater.pipeline.adaptor import Batch, Part, SinkWriter
@@ -83,6 +83,16 @@ def _whole(db: sqlite3.Connection, pipeline: str, sink: str) -> list[tuple[int, 
     return joined(rows)
 
 
+class _Change(NamedTuple):
+    """Rows for one table, ready to be written."""
+
+    table: str
+    delete: bool
+    ids: tuple[str, ...]
+    names: list[str]
+    rows: list[list[Any]]
+
+
 class SqliteWriter(SinkWriter):
     """One part. Tables and columns are made within the transaction of the batch that needs them."""
 
@@ -95,7 +105,7 @@ class SqliteWriter(SinkWriter):
 
     def write(self, batch: Batch) -> None:
         part = self._part
-        prepared = [(key, list(group)) for key, group in groupby(batch.messages, self._kind)]  # outside the lock
+        changes = [self._prepared(table, delete, list(group)) for (table, delete), group in self._groups(batch)]  # others need not wait
         try:
             self._db.execute("begin immediate")
             _own(self._db, self._path, part.pipeline, part.sink, part.epoch)
@@ -109,8 +119,8 @@ class SqliteWriter(SinkWriter):
             ):
                 self._db.execute("rollback")
                 return
-            for (table, delete), messages in prepared:
-                self._delete(table, messages) if delete else self._upsert(table, messages)
+            for change in changes:
+                self._apply(change)
             if not part.again:
                 self._db.execute(f"insert into {RANGES} values (?, ?, ?, ?, ?, ?)", mark)
             self._db.execute("commit")
@@ -123,15 +133,18 @@ class SqliteWriter(SinkWriter):
             self._undo()
             raise
 
-    def _kind(self, message: Message) -> tuple[str, bool]:
-        return self._adaptor.table or table_name(message.namespace), message.op == Op.DELETE
+    def _groups(self, batch: Batch) -> Iterator[tuple[tuple[str, bool], Iterator[Message]]]:
+        """Consecutive messages of one table and kind; commands are not for tables."""
 
-    def _upsert(self, table: str, messages: Sequence[Message]) -> None:
+        def kind(message: Message) -> tuple[str, bool]:
+            return self._adaptor.table or table_name(message.namespace), message.op == Op.DELETE
+
+        return groupby((message for message in batch.messages if message.op != Op.COMMAND), kind)
+
+    def _prepared(self, table: str, delete: bool, messages: list[Message]) -> _Change:
+        """Errors: `Rejected` for a document without its id."""
         ids = messages[0].id_fields
-        names = dict.fromkeys(name for message in messages for name in message.data)
         for message in messages:
-            if message.op == Op.COMMAND:
-                continue
             for name in ids:
                 if message.data.get(name) is None:
                     raise Rejected(
@@ -139,19 +152,17 @@ class SqliteWriter(SinkWriter):
                         offset=message.offset,
                         hint="Name the right fields with the source's option id.",
                     )
-        self._tables.ready(table, ids, names)
-        columns = list(names)
-        rows = [[cell(message.data.get(name)) for name in columns] for message in messages if message.op != Op.COMMAND]
-        self._db.executemany(upsert(table, columns, ids), rows)
+        names = list(ids) if delete else list(dict.fromkeys(name for message in messages for name in message.data))
+        return _Change(table, delete, ids, names, [[cell(message.data.get(name)) for name in names] for message in messages])
 
-    def _delete(self, table: str, messages: Sequence[Message]) -> None:
-        if not self._tables.exists(table):
-            return
-        ids = messages[0].id_fields
-        where = " and ".join(f"{quoted(name)} = ?" for name in ids)
-        self._db.executemany(
-            f"delete from {quoted(table)} where {where}", [[cell(message.data.get(name)) for name in ids] for message in messages]
-        )
+    def _apply(self, change: _Change) -> None:
+        table, delete, ids, names, rows = change
+        if not delete:
+            every = self._tables.ready(table, ids, names)
+            self._db.executemany(upsert(table, names, ids, every), rows)
+        elif self._tables.exists(table):
+            where = " and ".join(f"{quoted(name)} = ?" for name in ids)
+            self._db.executemany(f"delete from {quoted(table)} where {where}", rows)
 
     def _undo(self) -> None:
         self._tables.forget()

@@ -111,10 +111,11 @@ class Tables:
         return found is not None
 
 
-def upsert(table: str, columns: Sequence[str], ids: Sequence[str]) -> str:
+def upsert(table: str, columns: Sequence[str], ids: Sequence[str], every: Sequence[str]) -> str:
+    """A row in place of the one with its id, if there is one; of `every` column, those not given become what they are by default."""
     names = ", ".join(quoted(name) for name in columns)
     places = ", ".join("?" * len(columns))
-    others = [name for name in columns if name not in ids]
+    others = [name for name in every if name not in ids]
     key = ", ".join(quoted(name) for name in ids)
     action = f"update set {', '.join(f'{quoted(one)} = excluded.{quoted(one)}' for one in others)}" if others else "nothing"
     return f"insert into {quoted(table)} ({names}) values ({places}) on conflict ({key}) do {action}"
