@@ -141,9 +141,10 @@ class Operator:
 
     def dead(self, sink: str | None = None) -> list[Dead]:
         """What is put aside, of all sinks or of one."""
-        if sink is not None:
-            self.sink(sink)
-        return [one for (whose, _), one in sorted(self.state().dead.items()) if sink is None or whose == sink]
+        found = [one for (whose, _), one in sorted(self.state().dead.items()) if sink is None or whose == sink]
+        if sink is not None and not found:
+            self.sink(sink)  # a sink that is no more may still have messages here; one that never was is a mistake
+        return found
 
     def dead_one(self, offset: int, sink: str | None = None) -> Dead:
         found = [one for one in self.dead(sink) if one.offset == offset]
