@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,7 +78,7 @@ def target(adaptor: File, pipeline: str, sink: str) -> Target:
     return Folder(adaptor, pipeline, sink) if adaptor.folder else Single(adaptor, pipeline, sink)
 
 
-class Target:
+class Target(ABC):
     """A place that parts are published to, by one sink of one pipeline."""
 
     work: Path  # a hidden folder for temporaries, the owner's name and notes
@@ -117,8 +118,9 @@ class Target:
         """Keep what is there as somebody else's, and forget what it meant."""
         shutil.rmtree(self.work)
 
+    @abstractmethod
     def forget(self, position: int, epoch: int) -> None:
-        """The operator's word: what was published stays where it is, and offsets above `position` may come again."""
+        """The operator's word: offsets above `position` may come again."""
 
     @contextmanager
     def held(self, epoch: int | None) -> Iterator[None]:
@@ -151,17 +153,21 @@ class Target:
             raise Fenced(f"A newer run writes to {self._adaptor.path}.", hint="See `headwater pipeline status`.")
         replace(self._files, self.work / "owner.json", msgspec.json.encode(Owner(self._pipeline, self._sink, epoch)) + b"\n")
 
+    @abstractmethod
     def occupied(self) -> bool:
-        raise NotImplementedError
+        """Whether something is there that this sink has not written."""
 
+    @abstractmethod
     def clear(self) -> None:
-        raise NotImplementedError
+        """Remove what is there, for `existing="overwrite"`."""
 
+    @abstractmethod
     def recovered(self, new: bool) -> list[tuple[int, int]]:
-        raise NotImplementedError
+        """Undo what a dead run left half done; the offsets that the target holds. `new`: this sink has never written here."""
 
+    @abstractmethod
     def publish(self, part: Part, receipt: dict[str, Any]) -> None:
-        raise NotImplementedError
+        """As `CanWrite.publish`."""
 
 
 class Folder(Target):
@@ -346,6 +352,12 @@ class Standard(Target):
 
     def occupied(self) -> bool:
         return False
+
+    def clear(self) -> None:
+        """There is nothing to remove: what was printed stays printed."""
+
+    def forget(self, position: int, epoch: int) -> None:
+        """Nothing is held: what was printed may be printed again."""
 
     def begin(self, epoch: int) -> list[tuple[int, int]]:
         super().begin(epoch)
