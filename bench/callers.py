@@ -13,7 +13,7 @@ from bench.case import Case, Sample, Side, Skipped
 from bench.floor import BareWrites
 from bench.place import TOPIC, Place, encoded, records
 from bench.sizes import Sizes
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.group_commit import Appender
 
 _COUNTS = (1, 16, 64, 256, 1024)

@@ -12,9 +12,9 @@ from bench.floor import bare_read
 from bench.place import TOPIC, Place, segments
 from bench.sizes import Sizes
 from headwater.core.errors import Differs
-from headwater.log.check import Checked
-from headwater.log.check import check as check_partition
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.check import Checked
+from headwater.log.embedded.check import check as check_partition
+from headwater.log.embedded.log import EmbeddedLog
 
 
 def check(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.case import Case, Sample, Side, Skipped
 from bench.place import TOPIC, Place, segments
 from bench.sizes import Sizes
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import TopicSettings
 
 _SEGMENTS = 8

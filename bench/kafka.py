@@ -18,7 +18,7 @@ from headwater.core.ids import random_id
 from headwater.log.record import Record
 
 if TYPE_CHECKING:
-    from headwater.log.kafka import KafkaLog
+    from headwater.log.kafka.log import KafkaLog
 
 _WAIT = 30.0
 _FILL = 10_000
@@ -46,7 +46,7 @@ def _broker() -> Iterator[str]:
 
     me = current()
     try:
-        from headwater.log.kafka import KafkaLog  # noqa: F401
+        from headwater.log.kafka.log import KafkaLog  # noqa: F401
 
         servers = up("kafka", kept=False, user=me).kafka
     except (HeadwaterError, ImportError) as problem:
@@ -58,7 +58,7 @@ def _broker() -> Iterator[str]:
 
 
 def _cases(place: Place, sizes: Sizes, servers: str) -> Iterator[Case]:
-    from headwater.log.kafka import KafkaLog
+    from headwater.log.kafka.log import KafkaLog
 
     topic = f"bench-{random_id()}"
     with KafkaLog(servers) as ours, place.log("beside-kafka") as embedded:

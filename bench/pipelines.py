@@ -17,10 +17,10 @@ from bench.place import Place
 from bench.sizes import Sizes
 from headwater.core.errors import Differs, HeadwaterError
 from headwater.core.settings import Settings, Spark
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline import Message, Pipeline, arrow, omit, python, sql
 from headwater.pipeline.adaptors import file, sqlite
-from headwater.pipeline.run import Run
+from headwater.pipeline.running.run import Run
 from headwater.pipeline.transform import Transform
 
 if TYPE_CHECKING:

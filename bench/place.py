@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.core.files import Files
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record, TopicSettings
 
 TOPIC = "bench"

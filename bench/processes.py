@@ -15,7 +15,7 @@ from bench.case import Case, Sample, Side, Skipped
 from bench.floor import BareWrites
 from bench.place import TOPIC, Place, encoded, records
 from bench.sizes import Sizes
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 
 _PER_SYNC = 100
 What = Literal["ours", "floor"]

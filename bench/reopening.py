@@ -14,7 +14,7 @@ from bench.case import Case, Sample, Side, Skipped
 from bench.place import TOPIC, Place, columns, records
 from bench.sizes import Sizes
 from headwater.core.errors import Differs
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 
 _MARK = mark.time(1.0, "< 1 s whatever the size")
 _PER_BATCH = 1000

@@ -12,7 +12,7 @@ from bench.floor import bare_read
 from bench.place import TOPIC, Place, segments
 from bench.sizes import Sizes
 from headwater.core.errors import Differs
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 
 _MARK = mark.rate(5e6, "≥ 5 M records/s")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.pipeline import adaptors
-from headwater.pipeline.about import describe
+from headwater.pipeline.operating.about import describe
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "adaptors.md"
 HEAD = (

@@ -17,8 +17,8 @@ import signal
 from pathlib import Path
 
 from headwater.pipeline import Pipeline, python
-from headwater.pipeline.adaptors.file_adaptor import File
-from headwater.pipeline.adaptors.sqlite_adaptor import Sqlite
+from headwater.pipeline.systems.file.adaptor import File
+from headwater.pipeline.systems.sqlite.adaptor import Sqlite
 from headwater.pipeline.adaptors import file
 
 WHEN = "{when}"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headwater.log import Record
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.spark.java import find_java
 from headwater.spark.warm import AOT_SINCE
 

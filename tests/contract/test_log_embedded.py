@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import HealthCheck, settings
 
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing import LogContract, LogModel
 from headwater.testing.log_ground import OpenLog
 

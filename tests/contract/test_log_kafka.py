@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from headwater.log.kafka import KafkaLog
+from headwater.log.kafka.log import KafkaLog
 from headwater.testing import LogContract, LogModel
 from headwater.testing.log_ground import OpenLog
 

@@ -13,10 +13,10 @@ from headwater.core.errors import HeadwaterError
 from headwater.core.ids import random_id
 from headwater.pipeline.adaptor import Batch, Part
 from headwater.pipeline.adaptors import file
-from headwater.pipeline.adaptors.file_adaptor import File
-from headwater.pipeline.adaptors.file_sink import Folder, Single, Target
 from headwater.pipeline.message import Message
-from headwater.pipeline.ranges import missing
+from headwater.pipeline.offsets.ranges import missing
+from headwater.pipeline.systems.file.adaptor import File
+from headwater.pipeline.systems.file.sink import Folder, Single, Target
 from headwater.testing.faults import FailingFiles
 
 PARTS = [(0, 4), (4, 9), (9, 10)]

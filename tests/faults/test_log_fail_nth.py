@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from headwater.core.errors import HeadwaterError
-from headwater.log.check import check
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.check import check
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record, TopicSettings
 from headwater.testing.clock import ManualClock
 from headwater.testing.faults import FailingFiles, crash

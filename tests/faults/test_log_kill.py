@@ -12,15 +12,15 @@ from random import Random
 
 import pytest
 
-from headwater.log.check import check
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.check import check
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record, TopicSettings
 
 ROUNDS = int(os.environ.get("HEADWATER_KILL_ROUNDS", "12"))
 
 APPENDING = """
 import itertools, os, sys
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
 
 data, who = sys.argv[1:]
@@ -94,7 +94,7 @@ def test_a_process_that_dies_between_two_steps_is_finished_by_the_next(tmp_path:
 import os, sys
 from pathlib import Path
 from headwater.core.files import Files
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
 
 class Dying(Files):

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from headwater.core.errors import Damaged
-from headwater.log.check import check
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.check import check
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.layout import encode
 from headwater.log.record import Record, TopicSettings
 from headwater.testing.clock import ManualClock

@@ -13,8 +13,8 @@ import pytest
 
 from headwater.core.errors import DiskFull, OutcomeUnknown, ReadOnly, Unavailable
 from headwater.core.files import Files
-from headwater.log.check import check
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.check import check
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.layout import encode
 from headwater.log.record import Record, TopicSettings
 from headwater.testing.clock import ManualClock

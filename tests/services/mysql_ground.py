@@ -15,9 +15,9 @@ import pymysql
 
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, Piece
-from headwater.pipeline.adaptors.mysql_adaptor import MySQL, mysql
 from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.systems.mysql.adaptor import MySQL, mysql
 
 
 def connect(uri: str) -> Any:

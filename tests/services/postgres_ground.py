@@ -14,9 +14,9 @@ import psycopg
 
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, Piece
-from headwater.pipeline.adaptors.postgres_adaptor import Postgres, postgres
 from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.systems.postgres.adaptor import Postgres, postgres
 
 
 @dataclass

@@ -14,9 +14,9 @@ from tools.services.private import PrivateServers
 
 from headwater.core.errors import BadConfig, BadInput, Differs, NotFound, OffsetGone, Rejected, Timeout, Unreachable
 from headwater.pipeline.adaptor import Batch, CanCopy, CopyPlan, Part
-from headwater.pipeline.adaptors.kafka_adaptor import Kafka, kafka
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.systems.kafka.adaptor import Kafka, kafka
 from headwater.testing import CopyContract
 
 pytestmark = pytest.mark.service("kafka")

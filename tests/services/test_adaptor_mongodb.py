@@ -22,9 +22,9 @@ from tools.services.private import PrivateServers
 from headwater.core.errors import NotFound, OffsetGone, Rejected, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, CopyPlan, Part, Piece
-from headwater.pipeline.adaptors.mongodb_adaptor import MongoDB, mongodb
 from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.systems.mongodb.adaptor import MongoDB, mongodb
 from headwater.testing.adaptor_contract import CopyContract, SinkContract
 
 ALL = Namespaces()

@@ -12,9 +12,9 @@ from mysql_ground import Ground, a_ground, copied, documents, followed, summary,
 from headwater.core.errors import BadConfig, Denied, Differs, NotFound, OffsetGone, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Slice
-from headwater.pipeline.adaptors.mysql_adaptor import mysql
 from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.systems.mysql.adaptor import mysql
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_slices_by_key_hold_every_row_once_in_order(ground: Ground) -> None:
 
 
 def test_a_slice_goes_on_behind_its_position(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.pipeline.adaptors.mysql_copy.PAGE_ROWS", 70)
+    monkeypatch.setattr("headwater.pipeline.systems.mysql.copy.PAGE_ROWS", 70)
     ground.run("CREATE TABLE t (a varchar(20), b int, at datetime(3), v text, PRIMARY KEY (b, at, a))")
     ground.numbers("t", 1000, "CONCAT('k''', seq), seq % 10, FROM_UNIXTIME(1600000000 + seq DIV 100), 'x'")
     source = ground.source()
@@ -195,7 +195,7 @@ def test_what_changes_while_the_copy_is_read_comes_with_the_changes(ground: Grou
 
 
 def test_following_again_from_any_position_loses_and_repeats_nothing(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.pipeline.adaptors.mysql_tail.PIECE_MESSAGES", 7)
+    monkeypatch.setattr("headwater.pipeline.systems.mysql.tail.PIECE_MESSAGES", 7)
     ground.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
     source = ground.source(tail=True)
     cursor = source.plan(ground.chosen(), 1).cursor

@@ -15,11 +15,11 @@ from tools.services.private import PrivateServers
 from headwater.core.errors import Differs, NotFound, Rejected, Timeout, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, CopyPlan, Part
-from headwater.pipeline.adaptors.opensearch_adaptor import OpenSearch, opensearch
-from headwater.pipeline.adaptors.opensearch_client import Client
-from headwater.pipeline.adaptors.opensearch_sink import OpenSearchWriter
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.systems.opensearch.adaptor import OpenSearch, opensearch
+from headwater.pipeline.systems.opensearch.client import Client
+from headwater.pipeline.systems.opensearch.sink import OpenSearchWriter
 from headwater.testing.adaptor_contract import CopyContract, SinkContract
 
 

@@ -18,10 +18,10 @@ from headwater.core.errors import (
 )
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Slice
-from headwater.pipeline.adaptors.postgres_adaptor import postgres
-from headwater.pipeline.adaptors.postgres_link import connect
 from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.systems.postgres.adaptor import postgres
+from headwater.pipeline.systems.postgres.link import connect
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_slices_by_key_hold_every_row_once_in_order(ground: Ground) -> None:
 
 
 def test_a_slice_goes_on_behind_its_position(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.pipeline.adaptors.postgres_copy.PIECE", 3000)
+    monkeypatch.setattr("headwater.pipeline.systems.postgres.copy.PIECE", 3000)
     ground.run(
         "CREATE TABLE t (a text, b int, v text, PRIMARY KEY (b, a))",
         "INSERT INTO t SELECT i::text, i % 10, repeat('x', 20) FROM generate_series(1, 1000) i",
@@ -64,7 +64,7 @@ def test_a_slice_goes_on_behind_its_position(ground: Ground, monkeypatch: pytest
 
 
 def test_a_table_without_a_key_is_one_slice_and_resumes_too(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.pipeline.adaptors.postgres_copy.PIECE", 1000)
+    monkeypatch.setattr("headwater.pipeline.systems.postgres.copy.PIECE", 1000)
     ground.run("CREATE TABLE t (v text)", "INSERT INTO t SELECT '(' || i || ',1)' FROM generate_series(1, 2000) i")
     source = ground.source()
     plan = source.plan(ground.chosen(), 4)

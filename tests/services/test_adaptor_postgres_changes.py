@@ -58,7 +58,7 @@ def test_what_changes_while_the_copy_is_read_comes_with_the_changes(ground: Grou
 
 
 def test_following_again_from_any_position_loses_and_repeats_nothing(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.pipeline.adaptors.postgres_tail.PIECE_MESSAGES", 7)
+    monkeypatch.setattr("headwater.pipeline.systems.postgres.tail.PIECE_MESSAGES", 7)
     ground.run("CREATE TABLE t (id int PRIMARY KEY)")
     source = ground.source(tail=True)
     cursor = source.plan(ground.chosen(), 1).cursor
@@ -94,7 +94,7 @@ def test_the_slot_keeps_what_was_given_until_more_is_asked_for(ground: Ground) -
 
 
 def test_other_peoples_wal_does_not_pin_the_slot(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.pipeline.adaptors.postgres_tail.IDLE_WAL", 1000)
+    monkeypatch.setattr("headwater.pipeline.systems.postgres.tail.IDLE_WAL", 1000)
     ground.run("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE other (v text)")
     source = ground.source(tail=True)
     cursor = source.plan(ground.chosen("t"), 1).cursor

@@ -15,14 +15,14 @@ from tools.services.private import PrivateServers
 
 from headwater.core.errors import BadConfig, Denied, NotFound, Rejected, Unreachable
 from headwater.core.settings import Settings, Spark
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline.adaptor import Batch, Part
-from headwater.pipeline.adaptors.file_adaptor import file
-from headwater.pipeline.adaptors.rabbitmq_adaptor import RabbitMQ, rabbitmq
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.run import Run
+from headwater.pipeline.running.run import Run
+from headwater.pipeline.systems.file.adaptor import file
+from headwater.pipeline.systems.rabbitmq.adaptor import RabbitMQ, rabbitmq
 
 pytestmark = pytest.mark.service("rabbitmq")
 

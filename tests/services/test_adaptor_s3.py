@@ -19,9 +19,9 @@ from tools.services.s3 import PASSWORD, USER
 from headwater.core.errors import BadConfig, Conflict, Denied, Differs, Fenced, NotFound, Rejected, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, CanCopy, CanWrite, CopyPlan, Part
-from headwater.pipeline.adaptors.s3_adaptor import S3, s3
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.systems.s3.adaptor import S3, s3
 from headwater.testing import CopyContract, SinkContract
 
 pytestmark = pytest.mark.service("s3")
@@ -201,7 +201,7 @@ def test_text_that_no_transform_has_touched_goes_as_it_is(store: Store) -> None:
 
 
 def test_a_large_part_is_uploaded_in_several(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.pipeline.adaptors.s3_sink.PART", 5 << 20)
+    monkeypatch.setattr("headwater.pipeline.systems.s3.sink.PART", 5 << 20)
     adaptor = store.adaptor("out/")
     adaptor.begin("p#1", "s", 1)
     given = [Message("orders", {"_id": n, "text": "x" * 100_000}, offset=n) for n in range(120)]

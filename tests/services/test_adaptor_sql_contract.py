@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from headwater.pipeline.adaptor import CanCopy, CanWrite
-from headwater.pipeline.adaptors.mysql_adaptor import mysql
-from headwater.pipeline.adaptors.postgres_adaptor import postgres as postgres_at
+from headwater.pipeline.systems.mysql.adaptor import mysql
+from headwater.pipeline.systems.postgres.adaptor import postgres as postgres_at
 from headwater.testing import CopyContract, SinkContract
 
 

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from headwater.core.errors import BadInput, Closed, OutcomeUnknown, ReadOnly, UnknownTopic, WrongEngine
 from headwater.core.metrics import LogMetrics
 from headwater.log import Bounds, Record, TopicSettings
-from headwater.log.kafka import KafkaLog
+from headwater.log.kafka.log import KafkaLog
 from headwater.log.opening import LogAddress, open_log
 from headwater.log.partitioner import partition_for
 from headwater.testing.log_ground import PATIENCE, at, counted, everything, fresh, numbered, tailed
@@ -268,7 +268,7 @@ def test_a_forked_child_ends_by_itself(kafka: str, topic: str) -> None:
     program = f"""if True:
         import os, sys
         from headwater.log import Record
-        from headwater.log.kafka import KafkaLog
+        from headwater.log.kafka.log import KafkaLog
         log = KafkaLog({kafka!r})
         writer = log.claim({topic!r}, 0)
         log.append({topic!r}, 0, [Record(b"k", b"v")]); log.read({topic!r}, 0, 0)

@@ -11,8 +11,8 @@ from confluent_kafka import Producer, TopicPartition
 from headwater.core.errors import Fenced, OutcomeUnknown
 from headwater.log import Record
 from headwater.log.epochs import CLAIM, EPOCH, Epochs, mark
-from headwater.log.kafka import KafkaLog, Place
-from headwater.log.kafka_writer import claim
+from headwater.log.kafka.log import KafkaLog, Place
+from headwater.log.kafka.writer import claim
 from headwater.log.record import Header
 from headwater.testing.log_ground import PATIENCE, at, counted, fresh, numbered
 

@@ -15,7 +15,7 @@ from tools.services.running import Running
 
 from headwater.core.errors import Fenced, OutcomeUnknown, Timeout, Unreachable
 from headwater.log import Record
-from headwater.log.kafka import KafkaLog
+from headwater.log.kafka.log import KafkaLog
 from headwater.testing.log_ground import PATIENCE, at, counted, everything, fresh, numbered
 
 pytestmark = pytest.mark.service("kafka")

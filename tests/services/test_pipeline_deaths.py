@@ -17,8 +17,8 @@ from tools.services.private import PrivateServers
 from tools.services.running import Running
 
 from headwater.core.errors import HeadwaterError
-from headwater.log.embedded import EmbeddedLog
-from headwater.pipeline.operator import Operator
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.pipeline.operating.operator import Operator
 
 pytestmark = [pytest.mark.service("postgres"), pytest.mark.spark]
 

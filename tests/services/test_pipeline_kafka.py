@@ -12,12 +12,12 @@ import pytest
 from headwater.core.errors import Fenced
 from headwater.core.settings import Settings, Spark
 from headwater.log import Log
-from headwater.log.kafka import KafkaLog
+from headwater.log.kafka.log import KafkaLog
 from headwater.pipeline.adaptors import file, sqlite
-from headwater.pipeline.control import log_topic
 from headwater.pipeline.definition import Pipeline
-from headwater.pipeline.operator import Operator
-from headwater.pipeline.run import Run
+from headwater.pipeline.offsets.control import log_topic
+from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.running.run import Run
 from headwater.testing.log_ground import fresh
 
 pytestmark = pytest.mark.service("kafka")

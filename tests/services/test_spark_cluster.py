@@ -15,8 +15,8 @@ from cluster_work import EACH, RESULT, count, driver, executor, fill, ranges, to
 
 from headwater.core.errors import Cancelled
 from headwater.log import Log
-from headwater.log.embedded import EmbeddedLog
-from headwater.log.kafka import KafkaLog
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.kafka.log import KafkaLog
 from headwater.spark.ranges import Range, Runner, attempts
 from headwater.testing.log_ground import fresh
 

@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 
 from headwater.core.settings import Spark
 from headwater.log import Log, Record
-from headwater.log.kafka import KafkaLog
+from headwater.log.kafka.log import KafkaLog
 from headwater.spark import session
 from headwater.spark.ranges import Range, Runner
 from headwater.testing.log_ground import fresh

@@ -11,7 +11,7 @@ from cluster_work import EACH, RESULT, count, driver, fill, total, wait_for
 from tools.services.private import PrivateServers
 
 from headwater.log import Log
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.spark.ranges import Range, Runner
 
 

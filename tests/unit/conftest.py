@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from headwater.core.clock import SystemClock
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
-from headwater.pipeline.control import Control, log_topic
-from headwater.pipeline.state import Change, Dead, Failure, ReaderState, RunInfo, SinkState
+from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.state import Change, Dead, Failure, ReaderState, RunInfo, SinkState
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from tools import adaptors_page
 
 import headwater.pipeline
 from headwater.pipeline import DeadLetter, Pipeline, Retry, adaptors, transforms
-from headwater.pipeline.about import describe
 from headwater.pipeline.definition import Branch
-from headwater.pipeline.events import Event, Kind
 from headwater.pipeline.message import Message, Op
+from headwater.pipeline.operating.about import describe
+from headwater.pipeline.running.events import Event, Kind
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "pipelines.md").read_text("utf-8")
 

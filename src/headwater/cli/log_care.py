@@ -18,7 +18,7 @@ from headwater.core.units import rounded_size
 from headwater.log import Log
 
 if TYPE_CHECKING:
-    from headwater.log.embedded import EmbeddedLog
+    from headwater.log.embedded.log import EmbeddedLog
 
 
 def check(
@@ -63,7 +63,7 @@ def repair(
         raise typer.BadParameter("There is one way to repair, and it has to be named: --cut.")
     from headwater.core.clock import SystemClock
     from headwater.core.files import Files, boot_id
-    from headwater.log.repair import repair as repaired
+    from headwater.log.embedded.repair import repair as repaired
 
     with opened(data, config) as (log, _):
         folder = _embedded(log, "repair its files").reader(topic, partition).folder
@@ -133,7 +133,7 @@ def import_directory(
     """Read a transporter log directory into a new topic, keeping its offsets. All or nothing."""
     with opened(data, config, read_only=False, creates=True) as (log, _):
         embedded = _embedded(log, "import files")
-        from headwater.log.transporter import import_transporter
+        from headwater.log.embedded.transporter import import_transporter
 
         imported = import_transporter(embedded, directory, topic)
     if json:
@@ -149,7 +149,7 @@ def import_directory(
 
 
 def _embedded(log: Log, what: str) -> EmbeddedLog:
-    from headwater.log.embedded import EmbeddedLog
+    from headwater.log.embedded.log import EmbeddedLog
 
     if not isinstance(log, EmbeddedLog):
         raise Unsupported(f"The {log.engine} engine cannot {what}.", hint="Kafka's own tools look after the brokers' files.")
@@ -174,7 +174,7 @@ def _told(places: list[tuple[str, int]]) -> Iterator[tuple[str, int]]:
 
 
 def _checked(log: EmbeddedLog, topic: str, partition: int) -> dict[str, Any]:
-    from headwater.log.check import check as checked
+    from headwater.log.embedded.check import check as checked
 
     try:
         seen = msgspec.to_builtins(checked(log.reader(topic, partition)))

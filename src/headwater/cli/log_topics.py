@@ -150,11 +150,11 @@ def _print_topics(found: list[Topic]) -> None:
 
 def _stats(log: Log, topic: Topic, partition: int) -> dict[str, Any]:
     """One shape for both engines; what only files have is null for Kafka."""
-    from headwater.log.embedded import EmbeddedLog
+    from headwater.log.embedded.log import EmbeddedLog
 
     shown: dict[str, Any] = {"topic": topic.name, "partition": partition}
     if isinstance(log, EmbeddedLog):
-        from headwater.log.check import stats as stats_of
+        from headwater.log.embedded.check import stats as stats_of
 
         found: dict[str, Any] = msgspec.to_builtins(stats_of(log.reader(topic.name, partition)))
         found.pop("partition")

@@ -15,7 +15,7 @@ from headwater.cli.pipeline_options import Name, Offset, SinkName, Why, operatin
 from headwater.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from headwater.pipeline.answers import Answer
+    from headwater.pipeline.operating.answers import Answer
 
 
 def stop(name: Name, why: Why = "", dry_run: DryRun = False, data: DataDir = None, config: ConfigFile = None, json: Json = False) -> None:

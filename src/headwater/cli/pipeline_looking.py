@@ -13,12 +13,12 @@ from headwater.cli.pipeline_options import Name, operating, span
 from headwater.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from headwater.pipeline.answers import Place, Seen
+    from headwater.pipeline.operating.answers import Place, Seen
 
 
 def list_pipelines(data: DataDir = None, config: ConfigFile = None, json: Json = False) -> None:
     """List the pipelines that have run on this log."""
-    from headwater.pipeline.desk import everything
+    from headwater.pipeline.operating.desk import everything
 
     with opened(data, config) as (log, _):
         found = everything(log)

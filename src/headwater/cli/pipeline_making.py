@@ -31,7 +31,7 @@ def init(
     json: Json = False,
 ) -> None:
     """Write a pipeline's file to begin with. A file that is there is left alone."""
-    from headwater.pipeline.about import about_of
+    from headwater.pipeline.operating.about import about_of
 
     source_about, sink_about = about_of(source), about_of(sink)  # both are known before anything is written
     if not source_about.source:
@@ -67,7 +67,7 @@ def about(
 ) -> None:
     """Say what adaptors there are, or all about one: what it reads and writes, how it resumes, what it guarantees."""
     from headwater.pipeline import adaptors
-    from headwater.pipeline.about import describe
+    from headwater.pipeline.operating.about import describe
 
     if adaptor is not None:
         found = describe(adaptor)
@@ -106,7 +106,7 @@ def _print_one(found: dict[str, Any]) -> None:
 def try_it(file: PipelineFile, json: Json = False) -> None:
     """Connect to everything, check permissions, read one message, and print the tree. Writes nothing."""
     from headwater.pipeline.loading import load_pipeline
-    from headwater.pipeline.trying import try_out
+    from headwater.pipeline.operating.trying import try_out
 
     pipeline = load_pipeline(file)
     found = try_out(pipeline)

@@ -15,7 +15,7 @@ from headwater.cli.log_opening import opened
 from headwater.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from headwater.pipeline.desk import Desk
+    from headwater.pipeline.operating.desk import Desk
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The pipeline's name.", show_default=False)]
 SinkName = Annotated[str, typer.Argument(metavar="SINK", help="The sink's name.", show_default=False)]
@@ -29,7 +29,7 @@ DefinedIn = Annotated[
 @contextmanager
 def operating(name: str, data: Path | None, config: Path | None, *, changes: bool = False, file: Path | None = None) -> Iterator[Desk]:
     """The pipeline of this name, to look at or to change."""
-    from headwater.pipeline.desk import Desk
+    from headwater.pipeline.operating.desk import Desk
 
     with opened(data, config, read_only=not changes) as (log, settings):
         yield Desk(log, name, file=file, settings=settings)

@@ -19,8 +19,8 @@ from headwater.cli.stop import Stop
 from headwater.core.errors import BadInput, Conflict, HeadwaterError, Stopped
 
 if TYPE_CHECKING:
-    from headwater.pipeline.events import Listener
-    from headwater.pipeline.run import Result, Run, SinkProgress
+    from headwater.pipeline.running.events import Listener
+    from headwater.pipeline.running.run import Result, Run, SinkProgress
 
 _SHOWN = 0.5
 
@@ -43,7 +43,7 @@ def run(
     """Run a pipeline until its source is read and every sink has it all, or, with --follow, until it is stopped."""
     from headwater.log.opening import LogAddress, address_of, open_log
     from headwater.pipeline.loading import load_pipeline
-    from headwater.pipeline.run import Run
+    from headwater.pipeline.running.run import Run
 
     pipeline = load_pipeline(file)
     settings = settings_from(data, config).settings
@@ -101,7 +101,7 @@ def _where(file: str) -> str:
 
 
 def _listeners(where: str | None) -> list[Listener]:
-    from headwater.pipeline.events import to_address, to_file
+    from headwater.pipeline.running.events import to_address, to_file
 
     if where is None:
         return []

@@ -12,7 +12,7 @@ from headwater.cli.pipeline_options import DefinedIn, Name, SinkName, Why, opera
 from headwater.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from headwater.pipeline.answers import BuriedMessage
+    from headwater.pipeline.operating.answers import BuriedMessage
 
 
 def step(

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from headwater.core.errors import BadBounds, BadInput, UnknownPipeline, UnknownSink
 from headwater.log.record import Bounds
-from headwater.pipeline import answers
+from headwater.pipeline.operating import answers
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class Asked(ABC):
 
     @abstractmethod
     async def ask(self, pipeline: str, verb: str, kind: type[T], arguments: Mapping[str, Any]) -> T:
-        """The answer to a method of `headwater.pipeline.desk.Desk`."""
+        """The answer to a method of `headwater.pipeline.operating.desk.Desk`."""
 
 
 class Pipelines:

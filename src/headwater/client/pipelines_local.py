@@ -20,11 +20,11 @@ from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import Conflict, HeadwaterError, NotFound, Timeout, UnknownTopic
 from headwater.core.metrics import SinkReading
 from headwater.log import Log
-from headwater.pipeline import answers
-from headwater.pipeline.control import Control, offsets_topic
-from headwater.pipeline.desk import Desk
-from headwater.pipeline.errand import Errand, Outcome, Verb
-from headwater.pipeline.operator import pipelines
+from headwater.pipeline.offsets.control import Control, offsets_topic
+from headwater.pipeline.operating import answers
+from headwater.pipeline.operating.desk import Desk
+from headwater.pipeline.operating.errand import Errand, Outcome, Verb
+from headwater.pipeline.operating.operator import pipelines
 from headwater.pipeline.values import exact
 
 T = TypeVar("T")
@@ -152,7 +152,7 @@ class LocalPipelines(Asked):
             sys.executable,
             "-P",  # a file in the run's folder must not stand for one of Python's
             "-m",
-            "headwater.pipeline.errand",
+            "headwater.pipeline.operating.errand",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -12,8 +12,8 @@ import msgspec
 from headwater.client.pipeline_addresses import ADDRESSES, QUERY_NAMES
 from headwater.client.pipelines import Asked, check
 from headwater.client.remote import RemoteLog
-from headwater.pipeline import answers
-from headwater.pipeline.answers import written
+from headwater.pipeline.operating import answers
+from headwater.pipeline.operating.answers import written
 from headwater.pipeline.values import exact, extended
 
 T = TypeVar("T")

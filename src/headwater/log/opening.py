@@ -37,14 +37,14 @@ def open_log(address: LogAddress, *, read_only: bool = False, clock: Clock | Non
     if address.engine == "embedded":
         if not address.path:
             raise BadConfig("The embedded log needs a data directory.", hint="Name one with --data or the setting `data`.")
-        from headwater.log.embedded import EmbeddedLog
+        from headwater.log.embedded.log import EmbeddedLog
 
         return EmbeddedLog(Path(address.path), read_only=read_only, clock=clock, metrics=metrics)
     if not address.servers:
         raise BadConfig("The kafka engine needs its bootstrap servers.", hint='Set kafka.bootstrap = "host:9092".')
     if address.path:
         check_engine(Path(address.path), "kafka")
-    from headwater.log.kafka import KafkaLog
+    from headwater.log.kafka.log import KafkaLog
 
     return KafkaLog(
         address.servers,

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from headwater.core.errors import HeadwaterError
 from headwater.core.settings import Passed, Spark
 from headwater.log import Record
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.spark.java import cache_folder, find_java
 from headwater.spark.starting import JAVA_OPTIONS, session
 from headwater.spark.warm import SECONDS, archive_for, make

@@ -14,7 +14,7 @@ from random import Random
 from typing import TypeVar
 
 from headwater.core.files import Bytes, Files
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 
 T = TypeVar("T")
 PAGE = 4096

@@ -8,8 +8,8 @@ import pytest
 
 from headwater.cli.pipeline_making import init
 from headwater.pipeline import adaptors
-from headwater.pipeline.about import about_of
 from headwater.pipeline.loading import load_pipeline
+from headwater.pipeline.operating.about import about_of
 
 SOURCES = [name for name in sorted(adaptors.BUILT_IN) if about_of(name).source]
 SINKS = [name for name in sorted(adaptors.BUILT_IN) if about_of(name).sink]

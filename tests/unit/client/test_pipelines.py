@@ -21,9 +21,9 @@ from headwater.core.errors import BadBounds, BadInput, Conflict, HeadwaterError,
 from headwater.core.metrics import HttpMetrics
 from headwater.core.settings import Settings
 from headwater.log.record import Bounds, Record
-from headwater.pipeline.answers import Acked, Marked, Place, Refused, Resolved
-from headwater.pipeline.control import Control
-from headwater.pipeline.state import Entry
+from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.offsets.state import Entry
+from headwater.pipeline.operating.answers import Acked, Marked, Place, Refused, Resolved
 from headwater.server.app import App
 from headwater.server.auth import Guard
 from headwater.server.routes.pipelines import PipelineRoutes

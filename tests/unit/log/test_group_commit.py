@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.core.errors import Closed, DiskFull, TooLarge
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.group_commit import Appender
 from headwater.log.record import Record, TopicSettings
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.core.errors import BadInput, TooLarge
-from headwater.log.columns import encode_columns
+from headwater.log.embedded.columns import encode_columns
 from headwater.log.layout import Batch, decode, decode_headers, encode, encode_headers, seal
 from headwater.log.record import Mode, Record
 

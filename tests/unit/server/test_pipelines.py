@@ -19,9 +19,9 @@ from headwater.core.clock import SystemClock
 from headwater.core.metrics import Metrics
 from headwater.core.settings import Settings
 from headwater.log import Log
-from headwater.pipeline.control import Control
-from headwater.pipeline.desk import Desk
-from headwater.pipeline.state import Dead
+from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.offsets.state import Dead
+from headwater.pipeline.operating.desk import Desk
 from headwater.server.app import App
 from headwater.server.auth import Guard, Tokens
 from headwater.server.openapi import document

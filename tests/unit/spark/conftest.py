@@ -10,7 +10,7 @@ import pytest
 
 from headwater.core.settings import Spark
 from headwater.log import Record
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.spark import session
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from headwater.core.errors import BadBounds, Cancelled, TaskFailed, Unavailable
 from headwater.core.metrics import Metrics
 from headwater.log import Log, Record
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.spark.progress import Progress
 from headwater.spark.ranges import Range, Runner, attempts, run
 

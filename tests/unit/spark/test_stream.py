@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from headwater.core.errors import BadBounds, BadInput, Conflict, OffsetGone
 from headwater.log import Record
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.spark.requests import read_options
 from headwater.spark.stream import StreamReader, advanced
 from headwater.spark.tables import TopicTable

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from headwater.client.pipeline_addresses import ADDRESSES, QUERY_NAMES
 from headwater.client.wire import unreadable
 from headwater.core.errors import BadInput
-from headwater.pipeline.answers import Messages, written
+from headwater.pipeline.operating.answers import Messages, written
 from headwater.pipeline.values import exact
 from headwater.server.call import Call
 from headwater.server.operation import Offer

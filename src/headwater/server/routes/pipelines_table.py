@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from headwater.client.pipeline_addresses import ADDRESSES
-from headwater.pipeline import answers
+from headwater.pipeline.operating import answers
 from headwater.server.operation import Answer, Operation, Param, Role
 from headwater.server.schemas import described, listed, ref
 

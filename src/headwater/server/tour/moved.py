@@ -29,10 +29,10 @@ def total(message: Message) -> Message:
 
 def moved(log: Log, settings: Settings, told: Told) -> None:
     """Run, look, correct, run again; every step is checked against the files themselves."""
-    from headwater.pipeline.control import log_topic, offsets_topic
-    from headwater.pipeline.operator import Operator
-    from headwater.pipeline.run import Run
-    from headwater.pipeline.verification import verify
+    from headwater.pipeline.offsets.control import log_topic, offsets_topic
+    from headwater.pipeline.operating.operator import Operator
+    from headwater.pipeline.operating.verification import verify
+    from headwater.pipeline.running.run import Run
 
     told.part("pipeline")
     folder = settings.data / FOLDER

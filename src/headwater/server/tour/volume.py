@@ -44,8 +44,8 @@ def fill(log: Log, told: Told) -> None:
 
 def check(data: Path, topics: list[str], told: Told) -> None:
     """Walk every batch of the embedded log's topics and compare its checksum."""
-    from headwater.log.check import check as checked
-    from headwater.log.embedded import EmbeddedLog
+    from headwater.log.embedded.check import check as checked
+    from headwater.log.embedded.log import EmbeddedLog
 
     told.part("check")
     with EmbeddedLog(data, read_only=True) as log:

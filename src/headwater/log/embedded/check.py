@@ -1,0 +1,145 @@
+"""Checking a partition: every batch up to the durable end, read only. And saying what a partition consists of."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from headwater.core.errors import Damaged
+from headwater.log.embedded import batches
+from headwater.log.embedded.fields import Column, gather
+from headwater.log.embedded.manifest import Segment
+from headwater.log.embedded.reader import PartitionReader
+from headwater.log.embedded.recovery import sidecar
+
+
+class Damage(msgspec.Struct, frozen=True):
+    """Where a segment stops being what was written, and where it is whole again (-1: not before its end)."""
+
+    file: str
+    position: int
+    offset: int
+    what: str
+    resumes_at: int = -1
+    resumes_offset: int = -1
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """What `check` saw of one partition. `damage` holds the damaged places in order; none means that every byte is right."""
+
+    partition: str
+    segments: int
+    records: int
+    bytes: int
+    damage: list[Damage]
+
+
+class PartitionStats(msgspec.Struct, frozen=True):
+    """What a partition consists of."""
+
+    partition: str
+    start: int
+    end: int
+    segments: int
+    bytes: int
+    epoch: int
+    cuts: int  # side files that recovery and repair have made
+    damage: str  # what keeps it from being written; empty when nothing does
+
+
+def check(reader: PartitionReader) -> Checked:
+    """Walk every batch of a partition up to its durable end. Nothing is changed, whatever is found.
+
+    Errors: `Damaged` when there is not even a manifest to go by.
+    """
+    segments = records = size = 0
+    damage: list[Damage] = []
+    for segment, end, limit in reader.extents():
+        segments += 1
+        for piece in examine(reader.folder, segment, end, limit):
+            if isinstance(piece, Damage):
+                damage.append(piece)
+            else:
+                records += len(piece.starts)
+                size += piece.end - piece.begin
+    return Checked(reader.name, segments, records, size, damage)
+
+
+class Whole(msgspec.Struct, frozen=True):
+    """A stretch of intact batches: bytes [begin, end), where its records begin, and the offset after the last."""
+
+    begin: int
+    end: int
+    starts: Column
+    following: int
+
+
+def examine(folder: Path, segment: Segment, end: int, limit: int) -> Iterator[Whole | Damage]:
+    """The intact stretches of a segment's first `limit` bytes and the damaged places between them, in order."""
+    path = segment.log(folder)
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            data = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ) if size else None
+    except FileNotFoundError:
+        yield Damage(str(path), 0, segment.base, "the file is missing")
+        return
+    at, offset = 0, segment.base
+    stop_at = min(size, limit)
+    rows = sidecar(segment.pos(folder), 0).astype(np.int64)
+    while data is not None and at < stop_at:
+        whole = _stretch(data, rows if at == 0 else rows[:0], at, stop_at, offset, segment.dense)
+        if len(whole.starts):
+            yield whole
+            at, offset = whole.end, whole.following
+        if at < stop_at:
+            found = _resync(data, at, stop_at, offset)
+            yield Damage(str(path), at, offset, "the checksum of the batch there is wrong, or no record begins there", *found)
+            if found[0] < 0:
+                return
+            at, offset = found
+    if at < limit:
+        yield Damage(str(path), at, offset, f"the file ends there, {limit - at} bytes short")
+    elif offset < end and segment.dense:
+        yield Damage(str(path), at, offset, f"records up to offset {end - 1} are missing")
+
+
+def _stretch(data: mmap.mmap, rows: Column, at: int, size: int, offset: int, dense: bool) -> Whole:
+    starts, stop = batches.prove(data, rows, at, size, offset, dense=dense)
+    if stop < size:
+        following = offset + len(starts) if dense else offset if not len(starts) else int(gather(data, size, ">u8", starts[-1:])[0]) + 1
+        walked, stop = batches.walk(data, stop, size, following, dense=dense)
+        starts = np.append(starts, np.array(walked, np.int64))
+    found = batches.check(data, size, starts, stop, offset) if len(starts) else batches.Intact(at, offset, 0, 0)
+    return Whole(at, found.position, starts[: found.records], found.offset)
+
+
+def _resync(data: mmap.mmap, at: int, size: int, offset: int) -> tuple[int, int]:
+    """Where the next intact batch behind some damage begins, and its first offset; (-1, -1) when there is none."""
+    begin = batches.next_batch(data, at + 1, size, offset)
+    return (-1, -1) if begin < 0 else (begin, int.from_bytes(data[begin : begin + 8], "big"))
+
+
+def stats(reader: PartitionReader) -> PartitionStats:
+    """What a partition consists of, from its manifest and page alone."""
+    damage = ""
+    try:
+        bounds = reader.bounds()
+        extents = list(reader.extents())
+    except Damaged as error:
+        bounds, extents, damage = None, [], error.message
+    manifest = reader.manifest() if not damage else None
+    return PartitionStats(
+        partition=reader.name,
+        start=bounds.start if bounds else 0,
+        end=bounds.end if bounds else 0,
+        segments=len(extents),
+        bytes=sum(limit for _, _, limit in extents),
+        epoch=manifest.epoch if manifest else 0,
+        cuts=len(list(reader.folder.glob("*.cut"))),
+        damage=damage,
+    )

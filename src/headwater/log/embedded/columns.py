@@ -1,0 +1,160 @@
+"""Arrow columns to batches of records and back, without a step per record."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.core.errors import BadInput, TooLarge
+from headwater.log.arrow import SCHEMA
+from headwater.log.embedded.fields import HEAD_FIELDS, Column, gather, heads
+from headwater.log.layout import HEAD, HEADERS, LAST, MAX_BATCH, NO_VALUE, NULL, SMALLEST, TRAILER, Batch, too_large
+
+_VIEW = np.dtype([("length", "<i4"), ("prefix", "<u4"), ("buffer", "<i4"), ("position", "<i4")])
+
+
+def encode_columns(batch: pa.RecordBatch, *, now: int, limit: int) -> Batch:
+    """`layout.encode` for columns `key`, `value` and, where present, `timestamp`, `mode`, `op`. Same errors."""
+    count = batch.num_rows
+    if not count:
+        raise BadInput("An empty batch cannot be appended.", hint="Append at least one record.")
+    unknown = set(batch.schema.names) - {"key", "value", "timestamp", "mode", "op"}
+    if unknown or not {"key", "value"} <= set(batch.schema.names):
+        raise BadInput(
+            f"The columns {batch.schema.names} cannot be appended.", hint="Give key and value, and perhaps timestamp, mode and op."
+        )
+    keys, values = (_binary(batch.column(name)) for name in ("key", "value"))
+    key_sizes, value_sizes = _sizes(keys), _sizes(values)
+    largest = int((key_sizes + value_sizes).max())
+    if largest > limit:
+        raise too_large(largest, limit)
+    total = int(key_sizes.sum() + value_sizes.sum()) + SMALLEST * count + TRAILER.size
+    if total > MAX_BATCH:
+        raise TooLarge(f"A batch of {total} bytes is larger than 64 MiB.", hint="Append it in several batches.")
+    head = np.zeros(count, HEAD_FIELDS)
+    value_sizes[-1] += TRAILER.size
+    head["message"] = 8 + key_sizes + value_sizes
+    head["timestamp"] = _numbers(batch, "timestamp", now, 0, (1 << 63) - 1)
+    head["mode"] = _numbers(batch, "mode", 0, 0, 3) | _numbers(batch, "op", 0, 0, 7) << 2
+    if values.null_count:
+        head["mode"] |= np.where(_nulls(values), NO_VALUE, 0).astype(np.uint8)
+    head["mode"][-1] |= LAST
+    head["key"] = np.where(_nulls(keys), NULL, key_sizes) if keys.null_count else key_sizes
+    return _joined(head, keys.fill_null(b""), value_sizes, values.fill_null(b""), total)
+
+
+def reencode(data: mmap.mmap, size: int, starts: Column, *, seconds: bool = False) -> Batch:
+    """Records as one new batch, offsets kept, old trailers left out. `seconds`: their timestamps are seconds, and become milliseconds."""
+    old = heads(data, size, starts)
+    key = old["key"].astype(np.int64)
+    key_sizes = np.where(key == NULL, 0, key)
+    bits = old["mode"] & (0x1F if seconds else 0xFF)
+    data_sizes = old["message"].astype(np.int64) - 8 - key_sizes - (bits >> 7).astype(np.int64) * TRAILER.size
+    head = np.zeros(len(starts), HEAD_FIELDS)
+    head["offset"] = old["offset"]
+    head["timestamp"] = old["timestamp"] * np.uint64(1000 if seconds else 1)
+    head["mode"] = bits & (LAST - 1)
+    head["mode"][-1] |= LAST
+    head["key"] = key
+    buffer, whole = pa.py_buffer(data), np.zeros(len(starts), bool)
+    keys = _views(data, size, buffer, starts + 25, key_sizes, whole).cast(pa.binary())
+    values = _views(data, size, buffer, starts + 29 + key_sizes, data_sizes, whole).cast(pa.binary())
+    total = int(key_sizes.sum() + data_sizes.sum()) + SMALLEST * len(starts) + TRAILER.size
+    data_sizes[-1] += TRAILER.size
+    head["message"] = 8 + key_sizes + data_sizes
+    return _joined(head, keys, data_sizes, values, total)
+
+
+def _joined(head: Column, keys: pa.Array, data_sizes: Column, data: pa.Array, total: int) -> Batch:
+    """Arrow puts the pieces of all records one behind the other: the batch is its data buffer, where records begin its offsets."""
+    joined = pc.binary_join_element_wise(_fixed(head, HEAD.size), keys, _fixed(data_sizes.astype(">u4"), 4), data, b"")
+    buffer = bytearray(total)
+    buffer[: total - TRAILER.size] = memoryview(joined.buffers()[2])[: total - TRAILER.size]
+    starts = np.frombuffer(joined.buffers()[1], np.int32, len(head), joined.offset * 4).astype(np.uint32)
+    return Batch(buffer, starts, len(head))
+
+
+def _binary(column: pa.Array) -> pa.Array:
+    if not (pa.types.is_binary(column.type) or pa.types.is_string(column.type)):
+        column = column.cast(pa.binary())
+    return column if pa.types.is_binary(column.type) else column.view(pa.binary())
+
+
+def _sizes(column: pa.Array) -> Column:
+    sizes: Column = pc.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return sizes
+
+
+def _nulls(column: pa.Array) -> Column:
+    nulls: Column = column.is_null().to_numpy(zero_copy_only=False)
+    return nulls
+
+
+def _numbers(batch: pa.RecordBatch, name: str, missing: int, low: int, high: int) -> Column:
+    if name not in batch.schema.names:
+        return np.full(batch.num_rows, missing, np.int64)
+    numbers: Column = batch.column(name).fill_null(missing).to_numpy(zero_copy_only=False).astype(np.int64)
+    if numbers.min() < low or numbers.max() > high:
+        raise BadInput(f"A {name} outside of {low} to {high} cannot be appended.", hint=f"Mend the column {name}.")
+    return numbers
+
+
+def _fixed(array: Column, width: int) -> pa.Array:
+    """A numpy array as Arrow binary of one width, its bytes as they are."""
+    offsets = np.arange(0, (len(array) + 1) * width, width, dtype=np.int32)
+    return pa.Array.from_buffers(pa.binary(), len(array), [None, pa.py_buffer(offsets), pa.py_buffer(array)])
+
+
+def decode_columns(data: mmap.mmap, size: int, starts: Column) -> pa.RecordBatch:
+    """The records that begin at `starts` as Arrow views into the mapped segment; the bytes must have been checked."""
+    if not len(starts):
+        return pa.RecordBatch.from_pylist([], schema=SCHEMA)
+    head = heads(data, size, starts)
+    mode = head["mode"].copy()
+    key_length = head["key"].astype(np.int64)
+    no_key = key_length == NULL
+    if no_key.any():
+        key_length[no_key] = 0
+    value_at = starts + 29 + key_length
+    value_length = head["message"].astype(np.int64) - 8 - key_length
+    value_length[mode >= LAST] -= TRAILER.size
+    headers = pa.nulls(len(starts), pa.binary_view())
+    buffer = pa.py_buffer(data)
+    if (mode & HEADERS).any():
+        with_block = (mode & HEADERS) > 0
+        block = np.where(with_block, gather(data, size, ">u4", np.minimum(value_at, size - 4)).astype(np.int64) + 4, 0)
+        headers = _views(data, size, buffer, value_at, block, ~with_block)
+        value_at = value_at + block
+        value_length -= block
+    columns = [
+        pa.array(head["offset"].astype(np.int64)),
+        pa.array(head["timestamp"].astype(np.int64)),
+        _views(data, size, buffer, starts + 25, key_length, no_key, head["first"]),
+        _views(data, size, buffer, value_at, value_length, (mode & NO_VALUE) > 0),
+        headers,
+        pa.array(mode & 3),
+        pa.array(mode >> 2 & 7),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def _views(
+    data: mmap.mmap, size: int, buffer: pa.Buffer, at: Column, length: Column, null: Column, prefix: Column | None = None
+) -> pa.Array:
+    """Binary views: up to 12 bytes stand in the view itself, longer values are pointed at. `prefix`: their first bytes, where known."""
+    views = np.zeros(len(at), _VIEW)
+    views["length"] = length
+    views["prefix"] = gather(data, size, "<u4", at if at[-1] <= size - 4 else np.minimum(at, size - 4)) if prefix is None else prefix
+    views["position"] = at
+    if int(length.min()) <= 12:
+        short = np.flatnonzero(length <= 12)
+        inline = np.zeros((len(short), 16), np.uint8)
+        inline[:, :4] = length[short].astype("<i4").view(np.uint8).reshape(-1, 4)
+        bytes_at = np.minimum(at[short, None] + np.arange(12), size - 1)
+        inline[:, 4:] = np.where(np.arange(12) < length[short, None], gather(data, size, "u1", bytes_at), 0)
+        views.view("V16")[short] = inline.view("V16").ravel()
+    valid = pa.py_buffer(np.packbits(~null, bitorder="little").tobytes()) if null.any() else None
+    return pa.Array.from_buffers(pa.binary_view(), len(at), [valid, pa.py_buffer(views), buffer])

@@ -1,0 +1,65 @@
+"""What is done to a partition besides appending: deleting a prefix, and putting finished segments in their place. All under its lock."""
+
+from __future__ import annotations
+
+from headwater.core.errors import AlreadyExists, BadBounds
+from headwater.core.files import explained
+from headwater.log.embedded import opened
+from headwater.log.embedded.manifest import Segment
+from headwater.log.embedded.page import Place
+from headwater.log.embedded.partition import Partition
+from headwater.log.embedded.segment import create
+
+
+def delete_before(partition: Partition, offset: int) -> int:
+    """Raise the start, then unlink what lies wholly below it."""
+    with partition.exclusive:
+        if offset > partition.page.durable_offset:
+            end = partition.page.durable_offset
+            raise BadBounds(f"{partition.name} ends at offset {end}; {offset} lies beyond.", hint=f"Give an offset up to {end}.")
+        now = partition.stored()
+        if offset <= now.start:
+            return now.start
+        gone = [one for one in now.segments[:-1] if one.end <= offset]
+        try:
+            partition.replace(now, start=offset, segments=now.segments[len(gone) :])
+        except OSError as error:
+            raise explained(error, partition.folder) from error
+        opened.unlink(partition.files, partition.folder, gone)
+        return offset
+
+
+def swap(partition: Partition, old: list[Segment], new: list[Segment]) -> bool:
+    """Put compacted segments in the place of closed ones, if those are all still there; then unlink the old files."""
+    with partition.exclusive:
+        now = partition.stored()
+        stems = [one.stem for one in now.segments]
+        at = stems.index(old[0].stem) if old[0].stem in stems else -1
+        if at < 0 or now.segments[at : at + len(old)] != old:
+            return False
+        partition.replace(now, segments=[*now.segments[:at], *new, *now.segments[at + len(old) :]])
+        opened.unlink(partition.files, partition.folder, old)
+        return True
+
+
+def adopt(partition: Partition, segments: list[Segment], end: int) -> None:
+    """Put finished segments in front of an empty partition, which then goes on at offset `end`."""
+    with partition.exclusive:
+        now = partition.stored()
+        if partition.page.tail.offset or len(now.segments) > 1:
+            raise AlreadyExists(f"{partition.name} holds records already.", hint="Import into a new topic.")
+        following = Segment(end, generation=now.generation + 1, created=partition.clock.now_ms())
+        create(partition.files, partition.folder, following)
+        place = Place(end, 0, end)
+        partition.replace(now, segments=[*segments, following], durable=place, start=segments[0].base)
+        partition.page.tail = place
+        partition.page.durable = place
+        opened.unlink(partition.files, partition.folder, [now.active])
+
+
+def next_generation(partition: Partition) -> int:
+    """A number for the names of files that are to replace others; never given twice while a manifest holds it."""
+    with partition.exclusive:
+        now = partition.stored()
+        partition.replace(now)
+        return partition.stored().generation

@@ -1,0 +1,86 @@
+"""The manifest: what a partition consists of, replaced whole and synced, and only under the partition's lock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from google_crc32c import value as crc32c
+
+from headwater.core.errors import Damaged, NewerFormat
+from headwater.core.files import Files, replace
+from headwater.log.embedded.page import Place
+from headwater.log.layout import U32
+
+FORMAT = 1
+NAME = "manifest"
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """One segment file. `length` and `end` are -1 while it is the active one."""
+
+    base: int  # the lowest offset it may hold
+    generation: int = 0  # part of the file's name where it is not 0
+    length: int = -1  # bytes, once closed
+    end: int = -1  # the offset after its last, once closed
+    created: int = 0  # milliseconds since 1970
+    dense: bool = True  # every offset of [base, end) is there: not so after compaction and import
+
+    @property
+    def closed(self) -> bool:
+        return self.length >= 0
+
+    @property
+    def stem(self) -> str:
+        return f"{self.base:020d}-{self.generation}" if self.generation else f"{self.base:020d}"
+
+    def log(self, folder: Path) -> Path:
+        return folder / f"{self.stem}.log"
+
+    def pos(self, folder: Path) -> Path:
+        """The sidecar: where each record begins, u32 little-endian. It can be made again from the segment."""
+        return folder / f"{self.stem}.pos"
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """A partition's segments in order, the last one active. `durable` is a lower bound of what is synced."""
+
+    generation: int
+    start: int  # the first offset still kept
+    segments: list[Segment]
+    durable: Place
+    epoch: int = 0  # the newest claim
+    format: int = FORMAT
+
+    @property
+    def active(self) -> Segment:
+        return self.segments[-1]
+
+
+class _Format(msgspec.Struct):
+    format: int
+
+
+def load(folder: Path) -> Manifest | None:
+    """The manifest in `folder`, or None where there is none.
+
+    Errors: `NewerFormat`, `Damaged`.
+    """
+    path = folder / NAME
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    body = raw[4:]
+    if len(raw) < 8 or U32.unpack(raw[:4])[0] != crc32c(body):
+        raise Damaged(f"{path} fails its checksum.", hint="Restore it from a copy; the segments beside it are untouched.")
+    found = msgspec.json.decode(body, type=_Format).format
+    if found > FORMAT:
+        raise NewerFormat(f"{path} has format {found}; this headwater knows up to {FORMAT}.", hint="Use a newer headwater.")
+    return msgspec.json.decode(body, type=Manifest)
+
+
+def save(files: Files, folder: Path, manifest: Manifest) -> None:
+    """Replace the manifest, all or nothing, and durable."""
+    body = msgspec.json.encode(manifest)
+    replace(files, folder / NAME, U32.pack(crc32c(body)) + body)

@@ -1,0 +1,136 @@
+"""Opening a partition for writing: as the only process (recover) or beside others (join)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from headwater.core.clock import Clock
+from headwater.core.errors import Damaged
+from headwater.core.files import Files, write_all
+from headwater.log.embedded import manifest as manifests
+from headwater.log.embedded.manifest import Manifest, Segment
+from headwater.log.embedded.page import SIZE, CommitPage, Place
+from headwater.log.embedded.recovery import Survey, survey
+from headwater.log.embedded.segment import OpenSegment, create
+
+
+def join(folder: Path, page: CommitPage, *, name: str) -> Manifest:
+    """Beside living processes: what they say in the page is true."""
+    found = manifests.load(folder)
+    if found is None:
+        raise Damaged(f"{folder / manifests.NAME} is missing while {name} is in use.", hint="Restore it from a copy.")
+    return found
+
+
+def recover(folder: Path, page: CommitPage, *, name: str, files: Files, clock: Clock, boot: bytes) -> Manifest:
+    """As the only process: find the end of what is whole, move a torn tail aside, make the page and the sidecar true.
+
+    Damage changes nothing: `Damaged` is raised, and reading goes on up to it. Every step can be done again after a crash in any of them.
+    """
+    now = manifests.load(folder)
+    if now is None:
+        now = _begin(folder, files, clock)
+    same_boot = page.boot == boot
+    found = survey(
+        folder,
+        now,
+        known=page.durable_offset if same_boot else 0,
+        hint=f"Look at it with `headwater log check {name}`; mend it with `headwater log repair {name} --cut`.",
+    )
+    if found.damage is not None:
+        raise found.damage
+    place, active = found.place, now.active
+    files.sync_dir(folder)  # the manifest was perhaps renamed and not synced: what is built on it now must not find the old one
+    file = OpenSegment(files, folder, active)
+    try:
+        if place.position < found.size:
+            _move_aside(files, folder, active, place.position, found.size)
+            file.truncate(place.position, found.row)
+        # Adopted bytes are written again and synced: clean pages in memory may hide a write that the disk has lost.
+        known = page.durable if same_boot else now.durable
+        file.rewrite(known.position if known.base == active.base else 0, place.position)
+        file.sync()
+        _sidecar(files, file, found)
+    finally:
+        file.close()
+    _sweep(files, folder, now)
+    if now.durable != place:
+        now = msgspec.structs.replace(now, generation=now.generation + 1, durable=place)
+        manifests.save(files, folder, now)
+    if not same_boot:
+        _fill(files, folder / "commit")
+    page.dirty, page.deleted = False, False
+    page.failures = (page.failures + 1) // 2 * 2
+    page.epoch = now.epoch
+    page.generation = now.generation
+    page.tick = int(clock.monotonic() * 1e9)
+    page.tail = place
+    page.durable = place
+    page.boot = boot  # last: from here on readers believe the page
+    return now
+
+
+def _begin(folder: Path, files: Files, clock: Clock) -> Manifest:
+    """A partition's first opening. Segments without a manifest are not a first opening."""
+    for path in folder.glob("*.log"):
+        if path.stat().st_size:
+            raise Damaged(f"{folder / manifests.NAME} is missing, but {path.name} holds records.", hint="Restore it from a copy.")
+    first = Segment(0, created=clock.now_ms())
+    create(files, folder, first)
+    now = Manifest(1, 0, [first], Place(0, 0, 0))
+    manifests.save(files, folder, now)
+    return now
+
+
+def _move_aside(files: Files, folder: Path, segment: Segment, begin: int, end: int) -> None:
+    """Keep a torn tail in a side file, synced before it is cut: rot in the very last acknowledged batch looks torn, too."""
+    with segment.log(folder).open("rb") as source:
+        source.seek(begin)
+        torn = source.read(end - begin)
+    if not torn.strip(b"\0"):
+        return  # a hole that the file system left: nothing was ever written there
+    fd = files.open(folder / f"{segment.stem}.{begin}.cut", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        write_all(files, fd, [torn], 0)
+        files.sync(fd)
+    finally:
+        files.close(fd)
+    files.sync_dir(folder)
+
+
+def _sidecar(files: Files, file: OpenSegment, found: Survey) -> None:
+    files.truncate(file.pos_fd, found.row * 4)
+    if len(found.starts):
+        write_all(files, file.pos_fd, [found.starts.astype("<u4").tobytes()], found.row * 4)
+    file.sync_sidecar()
+
+
+def _sweep(files: Files, folder: Path, now: Manifest) -> None:
+    """Remove what a dead roll, compaction or replacement left: files that the manifest does not name."""
+    named = {segment.stem for segment in now.segments}
+    for path in list(folder.iterdir()):
+        if path.suffix == ".tmp" or (path.suffix in (".log", ".pos") and path.stem not in named):
+            files.unlink(path)
+
+
+def _fill(files: Files, path: Path) -> None:
+    """Write the page's bytes once more: a power cut may have left a hole, and a store into a hole on a full disk kills the process."""
+    fd = files.open(path, os.O_RDWR)
+    try:
+        write_all(files, fd, [os.pread(fd, SIZE, 0).ljust(SIZE, b"\0")], 0)
+    finally:
+        files.close(fd)
+
+
+def unlink(files: Files, folder: Path, segments: Iterable[Segment]) -> None:
+    """Remove segments that the manifest no longer names. What cannot be removed now is swept at the next opening."""
+    for segment in segments:
+        for path in (segment.log(folder), segment.pos(folder)):
+            try:
+                files.unlink(path)
+            except OSError:
+                continue

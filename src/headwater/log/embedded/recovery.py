@@ -1,0 +1,94 @@
+"""What is whole at the end of a partition after its processes have died: found by `survey`, made true by the partition's opening.
+
+The durable end is the highest of: the commit page's (if no power was lost since), the manifest's, and every end that an intact batch
+carries. A bad batch below it is damage, never cut in silence. A bad batch above it is the torn tail of a write that nobody acknowledged.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from headwater.core.errors import Damaged
+from headwater.log.embedded import batches
+from headwater.log.embedded.fields import Column
+from headwater.log.embedded.manifest import Manifest
+from headwater.log.embedded.page import Place
+
+
+class Survey(NamedTuple):
+    """The end of a partition as its bytes tell it."""
+
+    place: Place  # after the last intact batch of the active segment
+    durable: int  # the durable end as far as anybody has known it
+    row: int  # number of the first record that was looked at, within its segment
+    starts: Column  # where the intact records from there on begin
+    size: int  # of the active segment's file: what lies behind `place` is torn, or damage
+    damage: Damaged | None
+
+
+def survey(folder: Path, manifest: Manifest, *, known: int, hint: str) -> Survey:
+    """Look at the active segment behind the manifest's durable end; read only.
+
+    `known` is the commit page's durable end where it can be believed, else 0.
+    """
+    segment = manifest.active
+    for closed in manifest.segments[:-1]:
+        _present(closed.log(folder), closed.length, hint)
+    place = manifest.durable if manifest.durable.base == segment.base else Place(segment.base, 0, segment.base)
+    path = segment.log(folder)
+    _present(path, place.position, hint)
+    row = place.offset - segment.base
+    durable = max(known, manifest.durable.offset)
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(fd).st_size
+        if size == place.position:
+            found = batches.Intact(place.position, place.offset, 0, 0)
+            starts: Column = np.empty(0, np.int64)
+            later = 0
+        else:
+            data = mmap.mmap(fd, size, prot=mmap.PROT_READ)
+            rows, stop = batches.prove(data, sidecar(segment.pos(folder), row), place.position, size, place.offset)
+            walked, stop = batches.walk(data, stop, size, place.offset + len(rows))
+            starts = np.append(rows, np.array(walked, np.int64))
+            found = (
+                batches.check(data, size, starts, stop, place.offset) if len(starts) else batches.Intact(place.position, place.offset, 0, 0)
+            )
+            starts = starts[: found.records]
+            later = batches.later_end(data, found.position, size, found.offset) if found.position < size else 0
+    finally:
+        os.close(fd)
+    durable = max(durable, found.durable)
+    damage = None
+    if found.offset < max(durable, later):
+        durable = max(durable, later)
+        damage = Damaged(
+            f"{path} is damaged at byte {found.position}, offset {found.offset}; records up to offset {durable - 1} were acknowledged.",
+            hint=hint,
+        )
+    return Survey(Place(segment.base, found.position, found.offset), durable, row, starts, size, damage)
+
+
+def sidecar(path: Path, row: int) -> Column:
+    """The rows of a sidecar from `row` on, as they are: nothing says that they are true."""
+    try:
+        with path.open("rb") as file:
+            file.seek(row * 4)
+            raw = file.read()
+    except FileNotFoundError:
+        raw = b""
+    return np.frombuffer(raw[: len(raw) // 4 * 4], "<u4")
+
+
+def _present(path: Path, length: int, hint: str) -> None:
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        raise Damaged(f"{path} is missing.", hint=hint) from None
+    if size < length:
+        raise Damaged(f"{path} is damaged at byte {size}: the file ends there, {length - size} bytes short.", hint=hint)

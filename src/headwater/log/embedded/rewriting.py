@@ -1,0 +1,60 @@
+"""Writing a finished segment in one go: what compaction, import and repair put in the place of others."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from headwater.core.files import Files, write_all
+from headwater.log.embedded.manifest import Segment
+from headwater.log.layout import Batch, close
+
+
+class SegmentWriter:
+    """Writes batches into a new file that no manifest names yet. `finish` syncs it; a crash before leaves a file that is swept."""
+
+    def __init__(self, files: Files, folder: Path, segment: Segment) -> None:
+        self._files, self._folder, self.segment = files, folder, segment
+        self._fd = files.open(segment.log(folder), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        self._pos_fd = files.open(segment.pos(folder), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        self.length = self.records = 0
+
+    def add(self, batch: Batch, durable: int) -> None:
+        """A batch with its offsets in place; `durable` is the durable end that it may carry."""
+        close(batch.buffer, durable)
+        self.copy(batch.buffer, np.asarray(batch.starts, np.int64))
+
+    def copy(self, whole: bytes | bytearray, starts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+        """Whole batches as they are."""
+        write_all(self._files, self._fd, [whole], self.length)
+        write_all(self._files, self._pos_fd, [(starts + self.length).astype("<u4").tobytes()], self.records * 4)
+        self.length += len(whole)
+        self.records += len(starts)
+
+    def finish(self, end: int) -> Segment:
+        """Sync it and give its entry for the manifest, closed at offset `end`."""
+        try:
+            self._files.sync(self._fd)
+            self._files.sync(self._pos_fd)
+        finally:
+            self._close()
+        self._files.sync_dir(self._folder)
+        return msgspec.structs.replace(self.segment, length=self.length, end=end)
+
+    def abandon(self) -> None:
+        """Remove what was written."""
+        self._close()
+        for path in (self.segment.log(self._folder), self.segment.pos(self._folder)):
+            try:
+                self._files.unlink(path)
+            except OSError:
+                continue  # swept at the next opening
+
+    def _close(self) -> None:
+        for fd in (self._fd, self._pos_fd):
+            if fd >= 0:
+                self._files.close(fd)
+        self._fd = self._pos_fd = -1

@@ -1,0 +1,81 @@
+"""The descriptors through which a process writes a segment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from headwater.core.files import Files, write_all
+from headwater.log.embedded.manifest import Segment
+
+
+class OpenSegment:
+    """A segment's file and sidecar, open for writing. `pins` counts the appends that still have to sync through it."""
+
+    def __init__(self, files: Files, folder: Path, segment: Segment) -> None:
+        self._files = files
+        self.segment = segment
+        self.path = segment.log(folder)
+        self.fd = files.open(self.path, os.O_RDWR)
+        try:
+            self.pos_fd = files.open(segment.pos(folder), os.O_RDWR | os.O_CREAT)
+        except OSError:
+            files.close(self.fd)
+            raise
+        self.pins = 0
+        self.retired = False
+
+    def write(self, buffer: bytearray, rows: bytes, position: int, row: int) -> None:
+        """The batch, then its sidecar rows."""
+        pwritev = self._files.pwritev
+        if (done := pwritev(self.fd, (buffer,), position)) < len(buffer):
+            write_all(self._files, self.fd, [memoryview(buffer)[done:]], position + done)
+        if (done := pwritev(self.pos_fd, (rows,), row * 4)) < len(rows):
+            write_all(self._files, self.pos_fd, [memoryview(rows)[done:]], row * 4 + done)
+
+    def truncate(self, position: int, row: int) -> None:
+        self._files.truncate(self.fd, position)
+        self._files.truncate(self.pos_fd, row * 4)
+
+    def rewrite(self, begin: int, end: int) -> None:
+        """Write bytes again as they are: a lost write of another process is then this descriptor's to report."""
+        while begin < end:
+            piece = os.pread(self.fd, min(end - begin, 8 << 20), begin)
+            write_all(self._files, self.fd, [piece], begin)
+            begin += len(piece)
+
+    def sync(self) -> None:
+        self._files.datasync(self.fd)
+
+    def sync_sidecar(self) -> None:
+        self._files.datasync(self.pos_fd)
+
+    def retire(self) -> None:
+        """Close once the last append has synced: a descriptor's number must not be given to another file before."""
+        self.retired = True
+        self.unpin(0)
+
+    def unpin(self, by: int = 1) -> None:
+        self.pins -= by
+        if self.retired and self.pins <= 0:
+            self.close()
+
+    def close(self, close: Callable[[int], None] | None = None) -> None:
+        close = close or self._files.close
+        for name in ("fd", "pos_fd"):
+            fd = getattr(self, name)
+            setattr(self, name, -1)
+            if fd >= 0:
+                close(fd)
+
+
+def create(files: Files, folder: Path, segment: Segment) -> None:
+    """Make an empty segment whose name is durable. One that a dead process left half made is made anew."""
+    for path in (segment.log(folder), segment.pos(folder)):
+        fd = files.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        try:
+            files.sync(fd)
+        finally:
+            files.close(fd)
+    files.sync_dir(folder)

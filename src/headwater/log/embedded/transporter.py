@@ -1,0 +1,118 @@
+"""Importing a transporter log directory: its records keep their offsets, and get the trailers that its format lacks.
+
+Its record is ours without trailer, and its timestamps are seconds. Compaction stages are read as transporter would have finished them:
+a `.swap` file takes the place of its `.log`; `.cleaned` and `.deleted` files do not count.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from headwater.core.errors import AlreadyExists, BadInput, Damaged
+from headwater.log.embedded import batches
+from headwater.log.embedded.columns import reencode
+from headwater.log.embedded.fields import Column, gather
+from headwater.log.embedded.housekeeping import adopt, next_generation
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.manifest import Segment
+from headwater.log.embedded.partition import Partition
+from headwater.log.embedded.rewriting import SegmentWriter
+from headwater.log.record import TopicSettings
+
+_RECORDS = 8192
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """What an import brought in. `torn`: bytes of an unfinished last record that were left out."""
+
+    topic: str
+    files: int
+    records: int
+    start: int
+    end: int
+    torn: int
+
+
+def import_transporter(log: EmbeddedLog, directory: Path, topic: str) -> Imported:
+    """Read `directory` into partition 0 of a new topic; all or nothing.
+
+    Errors: `BadInput` where there is no such log, `AlreadyExists` for a topic with records, `Damaged` where a file's middle makes no sense.
+    """
+    sources = _sources(directory)
+    settings = TopicSettings(segment=1 << 30)
+    if any(one.name == topic for one in log.topics()) and log.bounds(topic, 0).end:
+        raise AlreadyExists(f"Topic {topic} holds records already.", hint="Import into a new topic.")
+    log.create_topic(topic, settings=settings)
+    partition = log.partition(topic, 0)
+    generation = next_generation(partition)
+    made: list[Segment] = []
+    records = torn = 0
+    offset = 0
+    try:
+        for number, path in enumerate(sources):
+            data, starts, size, rest = _records(path, offset, last=number == len(sources) - 1)
+            torn += rest
+            if data is None or not len(starts):
+                continue
+            base = max(int(path.stem), offset)
+            offset = int(gather(data, size, ">u8", starts[-1:])[0]) + 1
+            made.append(_segment(partition, Segment(base, generation, dense=False), data, size, starts, offset))
+            records += len(starts)
+        if made:
+            adopt(partition, made, offset)
+    except BaseException:
+        for segment in made:
+            for one in (segment.log(partition.folder), segment.pos(partition.folder)):
+                one.unlink(missing_ok=True)
+        raise
+    return Imported(topic, len(sources), records, made[0].base if made else 0, offset, torn)
+
+
+def _sources(directory: Path) -> list[Path]:
+    if not directory.is_dir():
+        raise BadInput(f"{directory} is not a directory.", hint="Name the directory that transporter's log_dir pointed at.")
+    found: dict[str, Path] = {}
+    for suffix in (".log", ".swap"):
+        for path in directory.glob(f"*{suffix}"):
+            if len(path.stem) == 20 and path.stem.isdigit():
+                found[path.stem] = path
+    if not found:
+        raise BadInput(f"{directory} holds no transporter log.", hint="Its files are named by 20 digits and .log.")
+    return [found[stem] for stem in sorted(found)]
+
+
+def _records(path: Path, offset: int, *, last: bool) -> tuple[mmap.mmap | None, Column, int, int]:
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        if not size:
+            return None, np.empty(0, np.int64), 0, 0
+        data = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ)
+    starts, stop = batches.walk(data, 0, size, offset, dense=False)
+    if stop < size and not last:
+        raise Damaged(
+            f"{path} is damaged at byte {stop}: no record begins there.", hint="Cut it there by hand to import what comes before."
+        )
+    return data, np.array(starts, np.int64), size, size - stop
+
+
+def _segment(partition: Partition, segment: Segment, data: mmap.mmap, size: int, starts: Column, end: int) -> Segment:
+    writer = SegmentWriter(partition.files, partition.folder, segment)
+    try:
+        for part in _batches(data, size, starts):
+            writer.add(reencode(data, size, part, seconds=True), end)
+        return writer.finish(end)
+    except BaseException:
+        writer.abandon()
+        raise
+
+
+def _batches(data: mmap.mmap, size: int, starts: Column) -> Iterator[Column]:
+    sizes = 21 + gather(data, size, ">u4", starts + 8).astype(np.int64)
+    for part in np.split(starts, np.flatnonzero(np.diff(np.cumsum(sizes) // (8 << 20))) + 1):
+        for at in range(0, len(part), _RECORDS):
+            yield part[at : at + _RECORDS]

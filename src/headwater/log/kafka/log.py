@@ -1,0 +1,354 @@
+"""The log on Kafka. Rules P3 and P4; the parts are in the files beside this one, each with one noun."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headwater.core.clock import Clock, SystemClock
+from headwater.core.errors import BadBounds, OffsetGone, ReadOnly, TooLarge, UnknownTopic, Unsupported
+from headwater.core.files import Files
+from headwater.core.metrics import LogMetrics
+from headwater.log import Log, Writer
+from headwater.log.address import Engine, LogAddress
+from headwater.log.kafka.brokers import Brokers, closed
+from headwater.log.kafka.delivery import Deliveries
+from headwater.log.kafka.follower import Follower
+from headwater.log.kafka.readers import Reader, Readers
+from headwater.log.kafka.records import Outgoing, columns, columns_outgoing, incoming, outgoing
+from headwater.log.kafka.topics import FRAMING, Topics
+from headwater.log.kafka.writer import KafkaWriter, claim
+from headwater.log.marker import mark_engine
+from headwater.log.record import Bounds, Compacted, Header, Record, Topic, TopicSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from confluent_kafka import Message
+
+_IDLE_TURN = 0.05  # seconds: a tail gives an empty list at least twice as often as it must
+_TAIL = 10_000
+_LOOK = 1.0  # seconds without a record after which a tail makes sure that its topic is still there
+
+
+class KafkaLog(Log):
+    """Topics of a Kafka cluster.
+
+    Guarantees: those of `Log`, where "durable" is "replicated to all in-sync replicas" (`acks=all`, idempotent producer, no unclean
+    election): when the brokers sync to disk is their own setting. New topics have three copies and need two of them in sync
+    where there are three brokers. No topic is ever created by naming it. Records of transactions that others have aborted are read, too.
+
+    `servers`: addresses to begin with, host:port. `replication`: copies of new topics, 0 for the rule above. `client`: further settings
+    of the client, such as credentials. `timeout`: seconds after which an unanswered request fails, and a record's delivery is given up.
+    Errors: `BadConfig`; brokers that do not answer are noticed by the first call. After a fork the child's copy makes its own connections.
+    """
+
+    engine: Engine = "kafka"
+
+    def __init__(
+        self,
+        servers: str | Sequence[str],
+        *,
+        replication: int = 0,
+        client: Mapping[str, str] | None = None,
+        data: Path | None = None,
+        read_only: bool = False,
+        clock: Clock | None = None,
+        metrics: LogMetrics | None = None,
+        timeout: float = 30.0,
+    ) -> None:
+        self.read_only, self._data = read_only, data
+        self._servers = servers if isinstance(servers, str) else ",".join(servers)
+        self._replication, self._client, self._timeout = replication, dict(client or {}), timeout
+        self._clock = clock or SystemClock()
+        self._metrics = metrics
+        self._closed = False
+        self._connect()
+        myself = weakref.ref(self)
+        os.register_at_fork(after_in_child=lambda: _forked(myself()))
+
+    def _connect(self) -> None:
+        self._brokers = Brokers(self._servers, client=self._client, clock=self._clock, timeout=self._timeout)
+        self._topics = Topics(self._brokers, replication=self._replication)
+        self._deliveries = Deliveries(self._brokers)
+        if not self.read_only:
+            self._deliveries.begin()
+        self._readers = Readers(self._brokers, self._look_again, wait_ms=5, ahead=1)
+        self._tails = Readers(self._brokers, self._look_again, wait_ms=100, ahead=_TAIL)
+        self._follower = Follower(self._brokers)
+        self._changed = threading.Condition()
+        self._appending = 0
+
+    @property
+    def address(self) -> LogAddress:
+        return LogAddress(engine="kafka", servers=self._servers, replication=self._replication, client=self._client)
+
+    # -- topics ---------------------------------------------------------------------------------------------
+
+    def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
+        """As `Log.create_topic`. A segment has at least 1 MiB and room for the largest record, and the topic shows it."""
+        self._check_writable()
+        if self._data is not None:  # so that the embedded engine refuses the directory from now on
+            mark_engine(self._data, Files(), "kafka")
+        return self._topics.create(name, partitions, settings)
+
+    def topics(self) -> list[Topic]:
+        self._check_open()
+        return self._topics.all()
+
+    def topic(self, name: str) -> Topic:
+        self._check_open()
+        return self._topics.get(name)
+
+    def delete_topic(self, name: str) -> None:
+        self._check_writable()
+        self._topics.delete(name)
+        if self._metrics is not None:
+            self._metrics.forget(name)
+
+    # -- writing --------------------------------------------------------------------------------------------
+
+    def append(self, topic: str, partition: int, records: Sequence[Record]) -> Sequence[int]:
+        with self.appending():
+            return self.send(topic, partition, records, None)
+
+    def append_arrow(self, topic: str, partition: int, batch: pa.RecordBatch) -> Sequence[int]:
+        return self.append(topic, partition, columns_outgoing(batch))
+
+    def claim(self, topic: str, partition: int) -> KafkaWriter:
+        self._check_writable()
+        self._topics.place(topic, partition)
+        return claim(Place(self, topic, partition), self._follower)
+
+    def writer(self, topic: str, partition: int, epoch: int) -> Writer:
+        raise Unsupported("A claim on Kafka belongs to the process that made it.", hint="Append in that process.")
+
+    def epoch(self, topic: str, partition: int) -> int:
+        return 0
+
+    def send(self, topic: str, partition: int, records: Sequence[Record], mark: Header | None) -> Sequence[int]:
+        """Check, send, wait. `mark`: a header of the log's own for each record."""
+        began = self._clock.monotonic()
+        settings, now = self._topics.place(topic, partition).settings, self._clock.now_ms()
+        try:
+            batch, size = outgoing(records, now=now, limit=settings.max_record, mark=mark)
+        except TooLarge:  # the topic may have been created anew by others, with another limit
+            settings = self._topics.get(topic).settings
+            batch, size = outgoing(records, now=now, limit=settings.max_record, mark=mark)
+        offsets = self._delivered(topic, partition, batch, size, settings.max_record + FRAMING)
+        if self._metrics is not None:
+            self._metrics.partition(topic, partition).appended(len(offsets), self._clock.monotonic() - began, offsets[-1] + 1)
+        return offsets
+
+    def _delivered(self, topic: str, partition: int, batch: Sequence[Outgoing], size: int, largest: int) -> list[int]:
+        deadline = self._brokers.deadline()
+        while True:
+            try:
+                return self._deliveries.send(topic, partition, batch, size, largest=largest)
+            except UnknownTopic:
+                self._look_again(topic, partition)
+                if self._brokers.late(deadline):
+                    raise
+                # It is there: the producer remembers another topic of this name, one with fewer partitions.
+                self._deliveries.look_again(topic, largest=largest)
+
+    @contextmanager
+    def appending(self) -> Iterator[None]:
+        """Around an append: `close` waits for it."""
+        with self._changed:
+            self._check_writable()
+            self._appending += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._appending -= 1
+                self._changed.notify_all()
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    def bounds(self, topic: str, partition: int) -> Bounds:
+        self._check_open()
+        self._topics.place(topic, partition)
+        with self._readers.lent() as reader:
+            return reader.bounds(topic, partition)
+
+    def read(self, topic: str, partition: int, start: int, *, limit: int = 1000, max_bytes: int = 64 << 20) -> list[Record]:
+        self._check_open()
+        self._topics.place(topic, partition)
+        records: list[Record] = []
+        size = 0
+        with self._readers.lent() as reader:
+            end = self._checked(reader, topic, partition, start, None)
+            if limit < 1 or start == end:
+                return []
+            reader.begin(topic, partition, start)
+            for messages in reader.until(end, limit):
+                for message in messages:
+                    size += len(message) + len(message.key() or b"")
+                    if records and (len(records) == limit or size > max_bytes):
+                        return records
+                    records.append(incoming(message))
+                if len(records) == limit:
+                    break
+        return records
+
+    def scan(self, topic: str, partition: int, start: int, end: int | None = None, *, batch: int = 65_536) -> Iterator[pa.RecordBatch]:
+        self._check_open()
+        self._topics.place(topic, partition)
+        if batch < 1:
+            raise BadBounds(f"Batches of {batch} rows are not possible.", hint="Give 1 or more.")
+        with self._readers.lent() as reader:
+            end = self._checked(reader, topic, partition, start, end)
+        return self._scanned(topic, partition, start, end, batch)
+
+    def _scanned(self, topic: str, partition: int, start: int, end: int, batch: int) -> Iterator[pa.RecordBatch]:
+        if start == end:
+            return
+        with self._readers.lent() as reader:
+            reader.begin(topic, partition, start)
+            waiting: list[Message] = []
+            for messages in reader.until(end, batch):
+                self._check_open()
+                waiting += messages
+                while len(waiting) >= batch:
+                    yield columns(waiting[:batch])
+                    waiting = waiting[batch:]
+            if waiting:
+                yield columns(waiting)
+
+    def tail(self, topic: str, partition: int, start: int, *, stopped: Callable[[], bool]) -> Iterator[list[Record]]:
+        self._check_open()
+        place = self._topics.place(topic, partition)
+        with self._readers.lent() as reader:
+            self._checked(reader, topic, partition, start, None)
+        return self._tailed(place, partition, start, stopped)
+
+    def _tailed(self, topic: Topic, partition: int, start: int, stopped: Callable[[], bool]) -> Iterator[list[Record]]:
+        with self._tails.lent() as reader:
+            reader.begin(topic.name, partition, start)
+            look = self._clock.monotonic() + _LOOK
+            while not stopped():
+                self._check_open()
+                messages = reader.take(_TAIL, _IDLE_TURN)
+                now = self._clock.monotonic()
+                if messages:
+                    look = now + _LOOK
+                elif now > look:  # the client waits for a deleted topic to come back, and says nothing
+                    look = now + _LOOK
+                    if self._topics.get(topic.name).generation != topic.generation:
+                        raise UnknownTopic(
+                            f"The topic {topic.name} was deleted and created again.", hint="Read the new one from its start."
+                        )
+                yield [incoming(message) for message in messages]
+
+    def offset_at(self, topic: str, partition: int, timestamp: int) -> int:
+        self._check_open()
+        self._topics.place(topic, partition)
+        with self._readers.lent() as reader:
+            # Asked first: the answer "none" must not become an end that lies behind a record appended meanwhile.
+            bounds = reader.bounds(topic, partition)
+            if timestamp <= 0:  # no time lies before it, and Kafka takes negative ones as questions of another kind
+                return bounds.start
+            found = reader.offset_at(topic, partition, timestamp)
+            return bounds.end if found is None else max(found, bounds.start)
+
+    # -- housekeeping ---------------------------------------------------------------------------------------
+
+    def delete_before(self, topic: str, partition: int, offset: int) -> int:
+        self._check_writable()
+        self._topics.place(topic, partition)
+        with self._readers.lent() as reader:
+            bounds = reader.bounds(topic, partition)
+        if offset > bounds.end:
+            raise BadBounds(f"{topic}/{partition} ends at {bounds.end}, before {offset}.", hint=f"Give at most {bounds.end}.")
+        if offset <= bounds.start:
+            return bounds.start
+        return self._topics.delete_before(topic, partition, offset)
+
+    def compact(self, topic: str, partition: int, before: int | None = None) -> Compacted:
+        self._check_open()
+        self._topics.place(topic, partition)
+        raise Unsupported(
+            "Kafka compacts by its own rules, at its own time.",
+            hint=f"Delete what is no longer needed from the beginning: {topic} has delete_before.",
+        )
+
+    def close(self) -> None:
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            while self._appending:
+                self._changed.wait()
+        self._brokers.closing.set()
+        self._deliveries.close()
+        self._readers.close()
+        self._tails.close()
+        self._follower.close()
+
+    # -- checks ---------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise closed()
+
+    def _check_writable(self) -> None:
+        self._check_open()
+        if self.read_only:
+            raise ReadOnly("This log was opened for reading only.", hint="Open it without read_only to change it.")
+
+    def _checked(self, reader: Reader, topic: str, partition: int, start: int, end: int | None) -> int:
+        """The end to read to. Errors: `OffsetGone`, `BadBounds`."""
+        bounds = reader.bounds(topic, partition)
+        if start < bounds.start:
+            raise OffsetGone(
+                f"Offset {start} of {topic}/{partition} is gone: it starts at {bounds.start}.", hint=f"Read from {bounds.start} on."
+            )
+        if start > bounds.end or (end is not None and end > bounds.end):
+            raise BadBounds(f"{topic}/{partition} ends at {bounds.end}.", hint=f"Give offsets up to {bounds.end}.")
+        if end is not None and end < start:
+            raise BadBounds(f"The range {start}..{end} is the wrong way round.", hint="Give the lower offset first.")
+        return bounds.end if end is None else end
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child: begin anew.
+
+        The parent's clients are never freed here, not even when the child ends: that would wait for threads that only the parent has,
+        or crash.
+        """
+        parents = (self._brokers, self._topics, self._deliveries, self._readers, self._tails, self._follower)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(parents))
+        self._connect()
+
+    def _look_again(self, topic: str, partition: int) -> None:
+        """A broker says that there is no such partition: raises if that is so."""
+        self._topics.confirm(topic, partition)
+
+
+def _forked(log: KafkaLog | None) -> None:
+    if log is not None and not log._closed:
+        log._leave_to_parent()
+
+
+class Place:
+    """One partition, as `claim` wants it."""
+
+    def __init__(self, log: KafkaLog, topic: str, partition: int) -> None:
+        self._log = log
+        self.topic, self.partition = topic, partition
+        self.appending = log.appending
+
+    def bounds(self) -> Bounds:
+        return self._log.bounds(self.topic, self.partition)
+
+    def read(self, start: int, limit: int) -> list[Record]:
+        return self._log.read(self.topic, self.partition, start, limit=limit)
+
+    def send(self, records: Sequence[Record], own: Header) -> Sequence[int]:
+        return self._log.send(self.topic, self.partition, records, own)

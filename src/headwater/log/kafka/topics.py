@@ -1,0 +1,252 @@
+"""Topics on Kafka: created with the settings that the log's promises need, described, deleted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from headwater.core.errors import AlreadyExists, HeadwaterError, Timeout, UnknownPartition, UnknownTopic
+from headwater.log.kafka.brokers import GONE, Brokers
+from headwater.log.record import Topic, TopicSettings, check_partitions, check_topic_name
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from confluent_kafka.admin import AdminClient
+
+T = TypeVar("T")
+
+SMALLEST_SEGMENT = 1 << 20  # Kafka 4 refuses less
+FRAMING = 1024  # bytes that a record may take on a broker beyond its own: batch head, lengths, our headers
+FOREVER = (1 << 63) - 1
+_PAUSE = 0.02
+_LOOKS = 10
+
+
+class Topics:
+    """The cluster's topics. What is known of a topic is kept, but no error is ever answered from what is kept."""
+
+    def __init__(self, brokers: Brokers, *, replication: int) -> None:
+        self._brokers = brokers
+        self._replication = replication
+        self._admin = brokers.admin()
+        self._known: dict[str, Topic] = {}
+        self._lock = threading.Lock()
+
+    def create(self, name: str, partitions: int, settings: TopicSettings | None) -> Topic:
+        """Without settings, a topic that is there is taken with those it has."""
+        check_topic_name(name)
+        check_partitions(partitions)
+        wanted = held(settings or TopicSettings())
+        there = self._find(name)
+        if there is None:
+            self._make(name, partitions, wanted)
+            there = self._appeared(name)
+        if there.partitions != partitions or (settings is not None and there.settings != wanted):
+            raise AlreadyExists(
+                f"The topic {name} is there with {there.partitions} partitions and {_words(there.settings)}.",
+                hint="Use it as it is, choose another name, or delete it first. A partition count never changes: keys would move.",
+            )
+        return there
+
+    def get(self, name: str) -> Topic:
+        """One topic as it is now. Errors: `UnknownTopic`."""
+        topic = self._find(name)
+        if topic is None:
+            raise unknown_topic(name)
+        return topic
+
+    def place(self, name: str, partition: int) -> Topic:
+        """The topic of a partition, from what is kept where that says yes. Errors: `UnknownTopic`, `UnknownPartition`."""
+        topic = self._known.get(name)
+        if topic is None or not 0 <= partition < topic.partitions:
+            topic = self.get(name)
+        if not 0 <= partition < topic.partitions:
+            raise UnknownPartition(
+                f"The topic {name} has no partition {partition}: it has {topic.partitions}.",
+                hint=f"Name one of 0 to {topic.partitions - 1}.",
+            )
+        return topic
+
+    def all(self) -> list[Topic]:
+        listed = self._ask("listing topics", lambda admin: admin.list_topics(timeout=self._brokers.patience))
+        names = sorted(name for name, found in listed.topics.items() if found.error is None)
+        return [topic for topic in self._described(names) if topic is not None]
+
+    def delete(self, name: str) -> None:
+        """Returns when the topic is gone, not when its end was decided: a topic created at once under its name must be another one."""
+        old = self.get(name)
+
+        def request(admin: AdminClient) -> None:
+            (future,) = admin.delete_topics([name], **self._in_time()).values()
+            try:
+                future.result()
+            except self._brokers.kafka.KafkaException as raised:
+                if raised.args[0].name() not in GONE:  # gone by an earlier try whose answer was lost, or by somebody else's
+                    raise
+
+        self._ask(f"deleting the topic {name}", request)
+        self.forget(name)
+        deadline = self._brokers.deadline()
+        while (now := self._find(name)) is not None and now.generation == old.generation:
+            if self._brokers.late(deadline):
+                raise Timeout(f"Kafka has not let go of the topic {name} in time.", hint="Look again with `headwater log topics`.")
+            self._brokers.clock.wait(self._brokers.closing, _PAUSE)
+        self.forget(name)
+
+    def delete_before(self, name: str, partition: int, offset: int) -> int:
+        """Let go of the records below `offset`, which the partition holds; return the new start."""
+        place = self._brokers.kafka.TopicPartition(name, partition, offset)
+
+        def request(admin: AdminClient) -> int:
+            (future,) = admin.delete_records([place], request_timeout=self._brokers.patience).values()
+            return int(future.result().low_watermark)
+
+        return self._ask(f"deleting records of {name}/{partition}", request, gone=lambda: self.confirm(name, partition))
+
+    def forget(self, name: str) -> None:
+        """Look again before the next use."""
+        with self._lock:
+            self._known.pop(name, None)
+
+    def _in_time(self) -> dict[str, float]:
+        return {"request_timeout": self._brokers.patience, "operation_timeout": self._brokers.patience}
+
+    def confirm(self, name: str, partition: int) -> None:
+        """A broker says that there is no such partition. Raises if that is so.
+
+        One broker may know of a new topic later than another: what was there a moment ago is given up when several looks do not find it.
+        """
+        looks = _LOOKS if name in self._known else 1
+        for left in reversed(range(looks)):
+            self.forget(name)
+            try:
+                self.place(name, partition)
+            except (UnknownTopic, UnknownPartition):
+                if not left:
+                    raise
+                self._brokers.clock.wait(self._brokers.closing, _PAUSE)
+            else:
+                return
+
+    def _ask(self, what: str, request: Callable[[AdminClient], T], *, gone: Callable[[], None] | None = None) -> T:
+        # The request holds its client until it is answered: one that is replaced meanwhile must not be freed under it.
+        return self._brokers.ask(what, lambda: _held(self._admin, request), gone=gone, renew=self._renew)
+
+    def _renew(self) -> None:
+        self._admin = self._brokers.admin()
+
+    def _find(self, name: str) -> Topic | None:
+        return self._described([name])[0] if name else None
+
+    def _described(self, names: list[str]) -> list[Topic | None]:
+        if not names:
+            return []
+        kafka, patience = self._brokers.kafka, self._brokers.patience
+        resource = kafka.admin.ConfigResource
+
+        def request(admin: AdminClient) -> list[Topic | None]:
+            described = admin.describe_topics(kafka.TopicCollection(names), request_timeout=patience)
+            resources = {name: resource(resource.Type.TOPIC, name) for name in names}
+            configs = admin.describe_configs(list(resources.values()), request_timeout=patience)
+            return [self._topic(name, described[name], configs[resources[name]]) for name in names]
+
+        found = self._ask("describing topics", request)
+        with self._lock:
+            for name, topic in zip(names, found, strict=True):
+                if topic is None:
+                    self._known.pop(name, None)
+                else:
+                    self._known[name] = topic
+        return found
+
+    def _topic(self, name: str, described: Future[Any], configs: Future[dict[str, Any]]) -> Topic | None:
+        try:
+            topic, values = described.result(), configs.result()
+        except self._brokers.kafka.KafkaException as raised:
+            if raised.args[0].name() in GONE or raised.args[0].name() == "TOPIC_EXCEPTION":  # the latter: no topic may have this name
+                return None
+            raise
+        if topic.is_internal:  # the brokers' own book-keeping is none of ours
+            return None
+        settings = settings_of({name: entry.value for name, entry in values.items()})
+        return Topic(name, len(topic.partitions), settings, str(topic.topic_id))
+
+    def _make(self, name: str, partitions: int, settings: TopicSettings) -> None:
+        copies = self._copies()
+        new = self._brokers.kafka.admin.NewTopic(
+            name, num_partitions=partitions, replication_factor=copies, config=configs_of(settings, copies)
+        )
+
+        def request(admin: AdminClient) -> None:
+            (future,) = admin.create_topics([new], **self._in_time()).values()
+            try:
+                future.result()
+            except self._brokers.kafka.KafkaException as raised:
+                if raised.args[0].name() != "TOPIC_ALREADY_EXISTS":  # somebody was quicker, or our first try was: compared by the caller
+                    raise
+
+        self._ask(f"creating the topic {name}", request)
+
+    def _appeared(self, name: str) -> Topic:
+        deadline = self._brokers.deadline()
+        while (topic := self._find(name)) is None:
+            if self._brokers.late(deadline):
+                raise Timeout(f"Kafka does not show the new topic {name} in time.", hint="Look again with `headwater log topics`.")
+            self._brokers.clock.wait(self._brokers.closing, _PAUSE)
+        return topic
+
+    def _copies(self) -> int:
+        if self._replication:
+            return self._replication
+        patience = self._brokers.patience
+        described = self._ask("describing the cluster", lambda admin: admin.describe_cluster(request_timeout=patience).result())
+        return 3 if len(described.nodes) >= 3 else 1
+
+
+def _held(admin: AdminClient, request: Callable[[AdminClient], T]) -> T:
+    return request(admin)
+
+
+def held(settings: TopicSettings) -> TopicSettings:
+    """The settings as Kafka can keep them: a segment has at least 1 MiB, and room for the largest record. A topic shows these."""
+    return msgspec.structs.replace(settings, segment=max(settings.segment, SMALLEST_SEGMENT, settings.max_record + FRAMING))
+
+
+def configs_of(settings: TopicSettings, copies: int) -> dict[str, str]:
+    """A topic's configuration on the brokers. Everything that the promises need is said, whatever the brokers' defaults are."""
+    values: dict[str, object] = {
+        "cleanup.policy": "delete",
+        "retention.ms": -1,
+        "retention.bytes": -1,
+        "min.insync.replicas": copies // 2 + 1,
+        "unclean.leader.election.enable": "false",
+        "message.timestamp.type": "CreateTime",
+        "message.timestamp.before.max.ms": FOREVER,
+        "message.timestamp.after.max.ms": FOREVER,  # Kafka 4 refuses times more than an hour ahead unless told so
+        "segment.bytes": settings.segment,
+        "segment.ms": settings.period or FOREVER,
+        "max.message.bytes": settings.max_record + FRAMING,
+    }
+    return {name: str(value) for name, value in values.items()}
+
+
+def settings_of(configs: Mapping[str, str]) -> TopicSettings:
+    """What `configs_of` was given; for a topic that others have made, what comes nearest."""
+    period = int(configs["segment.ms"])
+    return TopicSettings(
+        segment=int(configs["segment.bytes"]),
+        period=0 if period == FOREVER else period,
+        max_record=min(max(1, int(configs["max.message.bytes"]) - FRAMING), 48 << 20),
+    )
+
+
+def unknown_topic(name: str) -> HeadwaterError:
+    return UnknownTopic(f"There is no topic {name}.", hint=f"Create it: headwater log create {name}")
+
+
+def _words(settings: TopicSettings) -> str:
+    return f"segments of {settings.segment} bytes, period {settings.period} ms, records up to {settings.max_record} bytes"

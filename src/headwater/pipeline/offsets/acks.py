@@ -1,0 +1,119 @@
+"""A sink's position while a run moves it: acknowledged in memory, written to the offset log at intervals, never ahead of the sink."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from headwater.core.clock import Clock
+from headwater.core.errors import Fenced
+from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.offsets.ranges import Span, joined, missing, prefix
+from headwater.pipeline.offsets.state import Change, Dead, Failure, State
+
+
+class Acks:
+    """What one sink has taken. An operator's change of the position wins: what was under way before it does not count."""
+
+    def __init__(self, control: Control, sink: str, epoch: int, *, clock: Clock, every: float) -> None:
+        self._control, self._sink, self._epoch, self._clock, self._every = control, sink, epoch, clock, every
+        self._new: list[Span] = []
+        self._last: dict[str, int] = {}
+        self._flushed = clock.monotonic()
+        self._generation = control.refresh().sink(sink).generation
+
+    @property
+    def position(self) -> int:
+        """The last offset of the contiguous prefix, unwritten ones included."""
+        state = self._control.state.sink(self._sink)
+        return prefix(state.position, [*state.taken, *self._new])[0]
+
+    def refresh(self) -> None:
+        """See what others have changed. Errors: `Fenced` when a newer run has begun."""
+        state = self._control.refresh()
+        self._check(state)
+        if state.sink(self._sink).generation != self._generation:
+            self._generation = state.sink(self._sink).generation
+            self._new, self._last = [], {}
+
+    @property
+    def moved(self) -> bool:
+        """Whether an operator has moved the position, and the sink itself has not been told."""
+        state = self._control.state.sink(self._sink)
+        return state.told != state.generation
+
+    def told(self) -> None:
+        """The sink itself knows of the position now."""
+
+        def decide(state: State) -> list[Change]:
+            now = state.sink(self._sink)
+            if now.generation != self._generation:
+                return []
+            return [(f"sink/{self._sink}", msgspec.structs.replace(now, told=now.generation))]
+
+        self._control.change(decide)
+
+    def missing(self, end: int) -> list[Span]:
+        """The offsets below `end` that the sink has not taken."""
+        state = self._control.state.sink(self._sink)
+        return missing(state.position + 1, end, [*state.taken, *self._new])
+
+    def add(self, start: int, end: int, last: dict[str, int]) -> None:
+        """The sink has durably taken [start, end)."""
+        self._new = joined([*self._new, (start, end)])
+        for namespace, offset in last.items():
+            self._last[namespace] = max(offset, self._last.get(namespace, -1))
+
+    def flush_if_due(self) -> None:
+        if self._new and self._clock.monotonic() - self._flushed >= self._every:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the position. Durable when this returns."""
+        if self._new:
+            self._write(None, [])
+
+    def failed(self, failure: Failure | None, *, single_until: int = -1) -> None:
+        """Keep a failure with the position: of a message, or of a batch that now goes one at a time up to `single_until`."""
+        self._write((failure, single_until), [])
+
+    def bury(self, dead: Dead) -> None:
+        """Put a message aside and count it as taken, in one change."""
+        self.add(dead.offset, dead.offset + 1, {})
+        self._write((None, -1), [(f"dead/{dead.sink}/{dead.offset}", dead)])
+
+    def take_over(self, held: Sequence[Span] | None) -> None:
+        """Begin a run: what the sink itself holds counts, whether or not it was acknowledged before the last run died."""
+        if held:
+            position = self._control.state.sink(self._sink).position
+            self._new = joined(span for span in held if span[1] > position + 1)
+            self.flush()
+
+    def _write(self, failing: tuple[Failure | None, int] | None, more: list[Change]) -> None:
+        new, last = self._new, self._last
+
+        def decide(state: State) -> list[Change]:
+            self._check(state)
+            now = state.sink(self._sink)
+            if now.generation != self._generation:
+                return []
+            position, taken = prefix(now.position, [*now.taken, *new])
+            if failing is None:
+                failure = now.failure if now.failure is not None and now.failure.offset > position else None
+                single = now.single_until if now.single_until > position else -1
+            else:
+                failure, single = failing  # what is left of a failed batch goes as a batch again once the message is dealt with
+            changed = msgspec.structs.replace(now, position=position, taken=tuple(taken), failure=failure, single_until=single)
+            known = state.taken.get(self._sink, {})
+            names: list[Change] = [(f"taken/{self._sink}/{name}", offset) for name, offset in last.items() if offset > known.get(name, -1)]
+            return [(f"sink/{self._sink}", changed), *names, *more]
+
+        self._control.change(decide)
+        self._new, self._last = [], {}
+        self._flushed = self._clock.monotonic()
+        self._generation = self._control.state.sink(self._sink).generation
+
+    def _check(self, state: State) -> None:
+        if state.run is not None and state.run.epoch > self._epoch:
+            raise Fenced(f"A newer run of {self._control.pipeline} has begun.", hint="See `headwater pipeline status`.")

@@ -1,0 +1,57 @@
+"""Compacting a pipeline's log: below what every sink has taken, the last message of each namespace is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from headwater.core.errors import Unsupported
+from headwater.log import Log
+from headwater.pipeline.offsets.control import Control
+
+
+class Freed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a compaction did, or would do."""
+
+    before: int  # the first offset that some sink has not taken, or that somebody still needs
+    records_before: int = 0
+    records_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+
+
+def limit(control: Control, sinks: Sequence[str]) -> int:
+    """The first offset that must stay. A sink that never took anything keeps everything; so does a message put aside or edited."""
+    state = control.refresh()
+    names = set(sinks) | set(state.sinks)
+    least = state.least(names) + 1
+    waiting = [offset for _, offset in state.dead]
+    return min([least, *waiting])
+
+
+def compact(log: Log, control: Control, topic: str, sinks: Sequence[str], *, dry_run: bool = False) -> Freed:
+    """Keep, below the limit and in closed segments, the last message of each namespace; then the offset log.
+
+    Kafka does not compact on demand: there the log is cut below the limit and the last message of each namespace.
+    """
+    before = limit(control, sinks)
+    bounds = log.bounds(topic, 0)
+    before = max(bounds.start, min(before, bounds.end))
+    if dry_run:
+        return Freed(before=before)
+    try:
+        done = log.compact(topic, 0, before)
+    except Unsupported:
+        last = [offset for names in control.state.taken.values() for offset in names.values()]
+        log.delete_before(topic, 0, min([before, *last]))
+        control.compact()
+        return Freed(before=before)
+    control.compact()
+    return Freed(
+        before=before,
+        records_before=done.records_before,
+        records_after=done.records_after,
+        bytes_before=done.bytes_before,
+        bytes_after=done.bytes_after,
+    )

@@ -1,0 +1,248 @@
+"""What is said of a pipeline, in one form: `--json` on the command line, HTTP and the Python door all say these.
+
+Times are texts, ISO 8601 in UTC with milliseconds; None where something has not happened. Positions and ranges include both ends.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from headwater.pipeline.offsets.state import Dead, Entry, Failure
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_encoder = msgspec.json.Encoder(decimal_format="number")
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The base of all of them."""
+
+
+class Refusal(Answer, frozen=True, kw_only=True):
+    """What a sink said against a message. `start` and `end` are the batch, where the message itself is not yet known; else -1."""
+
+    offset: int
+    error: str
+    message: str
+    trace: str = ""
+    at: str | None = None
+    start: int = -1
+    end: int = -1
+
+
+class Place(Answer, frozen=True, kw_only=True):
+    """Where a sink is: `position` is the last message that it took, -1 before the first; `end` is the log's, not included."""
+
+    sink: str
+    position: int
+    end: int
+    lag: int
+    state: str
+    error: Refusal | None = None
+
+
+class Taken(Place, frozen=True, kw_only=True):
+    """Where a sink is, with what it took beyond its position (half-open ranges), and by namespace the last message that it took."""
+
+    taken: list[tuple[int, int]] = []
+    namespaces: dict[str, int] = {}
+
+
+class Status(Answer, frozen=True, kw_only=True):
+    """A pipeline: its newest run, and where every sink is."""
+
+    pipeline: str
+    state: str
+    end: int
+    lag: int
+    sinks: list[Place]
+    began: str | None = None
+    process: str = ""
+    file: str = ""
+    phase: str | None = None
+    dead: int = 0
+    edits: int = 0
+
+
+class Refused(Answer, frozen=True, kw_only=True):
+    """A sink that stands at a message, and why."""
+
+    sink: str
+    error: str
+    message: str
+
+
+class Seen(Answer, frozen=True, kw_only=True):
+    """A message as it is in the log. `edited`: a corrected copy is delivered in its place. `refused`: sinks that stand at it."""
+
+    offset: int
+    timestamp: str | None
+    namespace: str
+    op: str
+    mode: str
+    data: Any
+    unreadable: str = ""
+    edited: bool = False
+    refused: list[Refused] = []
+
+
+class Messages(Answer, frozen=True, kw_only=True):
+    """A page of messages. `next` is the offset to go on from; `oldest` and `current` are the first and the last offset of the log."""
+
+    items: list[Seen]
+    next: str | None
+    oldest: int
+    current: int
+
+
+class Marked(Answer, frozen=True, kw_only=True):
+    sink: str
+    before: int
+    position: int
+    dry_run: bool = False
+
+
+class Forgotten(Answer, frozen=True, kw_only=True):
+    sink: str
+    deleted: bool
+    dry_run: bool = False
+
+
+class Acked(Answer, frozen=True, kw_only=True):
+    sink: str
+    offset: int
+    position: int
+    dry_run: bool = False
+
+
+class Edited(Answer, frozen=True, kw_only=True):
+    """The corrected copy that is delivered from now on; `sink` None: to every sink."""
+
+    offset: int
+    data: dict[str, Any]
+    sink: str | None = None
+    dry_run: bool = False
+
+
+class Undone(Answer, frozen=True, kw_only=True):
+    offset: int
+    undone: bool
+    sink: str | None = None
+    dry_run: bool = False
+
+
+class Stepped(Answer, frozen=True, kw_only=True):
+    sink: str
+    taken: int
+    position: int
+    dry_run: bool = False
+
+
+class Replayed(Answer, frozen=True, kw_only=True):
+    sink: str
+    first: int
+    last: int
+    written: int
+    dry_run: bool = False
+
+
+class Buried(Answer, frozen=True, kw_only=True):
+    """A message that was put aside."""
+
+    sink: str
+    offset: int
+    error: str
+    message: str
+    trace: str = ""
+    at: str | None = None
+    tries: int = 1
+
+
+class BuriedMessage(Buried, frozen=True, kw_only=True):
+    """The same, with the message itself; None where compaction has taken it."""
+
+    record: Seen | None = None
+
+
+class Resolved(Answer, frozen=True, kw_only=True):
+    """What became of a message that was put aside: `taken` or `let go`."""
+
+    sink: str
+    offset: int
+    done: str
+    dry_run: bool = False
+
+
+class Stopping(Answer, frozen=True, kw_only=True):
+    pipeline: str
+    stopping: bool
+    dry_run: bool = False
+
+
+class Compaction(Answer, frozen=True, kw_only=True):
+    """Below `before` the last message of each namespace was kept."""
+
+    before: int
+    records_before: int = 0
+    records_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    dry_run: bool = False
+
+
+class Audited(Answer, frozen=True, kw_only=True):
+    """What an operator did."""
+
+    at: str | None
+    who: str
+    what: str
+    why: str = ""
+    details: dict[str, Any] = {}
+
+
+class Verified(Answer, frozen=True, kw_only=True):
+    """A sink beside the log, up to its position. `first` is the first document that differs."""
+
+    sink: str
+    equal: bool
+    position: int
+    expected: int
+    found: int
+    missing: int
+    extra: int
+    first: str = ""
+
+
+# -- from what is stored ----------------------------------------------------------------------------------------
+
+
+def moment(ms: int) -> str | None:
+    """Milliseconds since 1970 as text; None for 0, which stands for never."""
+    if not ms:
+        return None
+    try:
+        return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except OverflowError:
+        return None
+
+
+def refusal(failure: Failure) -> Refusal:
+    return Refusal(**{**msgspec.structs.asdict(failure), "at": moment(failure.at)})
+
+
+def buried(one: Dead) -> Buried:
+    return Buried(**{**msgspec.structs.asdict(one), "at": moment(one.at)})
+
+
+def audited(entry: Entry) -> Audited:
+    return Audited(**{**msgspec.structs.asdict(entry), "at": moment(entry.at)})
+
+
+# -- as JSON ----------------------------------------------------------------------------------------------------
+
+
+def written(value: Any) -> bytes:
+    """An answer, or a list of them, as JSON: the digits of a decimal are those that were read."""
+    return _encoder.encode(value)

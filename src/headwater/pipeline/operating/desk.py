@@ -1,0 +1,292 @@
+"""The operator's desk: everything that can be asked of one pipeline, each answer in the form that all surfaces say it in.
+
+The command line, the server and the Python door work through it, so that none of them knows more or says it differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from headwater.core.clock import Clock
+from headwater.core.errors import BadBounds, BadInput, NotFound
+from headwater.core.settings import Settings, Spark
+from headwater.log import Log
+from headwater.pipeline import values
+from headwater.pipeline.definition import Pipeline
+from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.offsets.liveness import lives
+from headwater.pipeline.offsets.state import State
+from headwater.pipeline.operating import answers
+from headwater.pipeline.operating.operator import Operator, Shown, Where, pipelines
+
+_WINDOW = 10_000  # offsets looked at in one go
+_WINDOWS = 20  # and how often, before a page is given with what was found: an expression that finds nothing must not hold a thread for long
+_PAGE = 8 << 20  # bytes of messages, about, in a page
+_NO_SPARK = Settings(spark=Spark(start="never"))  # sending by hand needs none, and inside a server must never start one
+
+
+def everything(log: Log, *, clock: Clock | None = None) -> list[answers.Status]:
+    """The status of every pipeline that has run on this log."""
+    return [Desk(log, name, clock=clock).status() for name in pipelines(log)]
+
+
+def because(why: str | None) -> str:
+    """The reason. Errors: `BadInput` where there is none: a change without a reason helps nobody later."""
+    if why is None or not why.strip():
+        raise BadInput("This change needs a reason.", hint='Give one: --why "..." on the command line, `why` over HTTP and in Python.')
+    return why
+
+
+def defined(operator: Operator, file: Path | None = None) -> Pipeline:
+    """The definition that messages are sent by: the file of the last run, or another one.
+
+    This runs the file. Relative paths in it mean what they meant to the run only in the folder of the run: see `errand.py` beside this.
+    """
+    from headwater.pipeline.loading import load_pipeline
+
+    run = operator.state().run
+    where = str(file) if file is not None else run.file if run is not None else ""
+    if not where:
+        raise BadInput(
+            f"Where {operator.pipeline} is defined is not known.",
+            hint="Run it from a file once, or name its file with --file on the command line.",
+        )
+    found = load_pipeline(where)
+    if found.name != operator.pipeline:
+        raise BadInput(
+            f"{where} defines {found.name}, not {operator.pipeline}.", hint="Run it once more, or name the right file with --file."
+        )
+    return found
+
+
+class Desk:
+    """One pipeline. Looking creates nothing; every change is audited with who and why, and takes `dry_run`.
+
+    Errors: those of `Operator` and `Hands`, and `BadInput` for a change that lacks its reason.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        pipeline: str,
+        *,
+        who: str = "",
+        clock: Clock | None = None,
+        file: Path | None = None,
+        control: Control | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        """`file`: where it is defined, when that is not the file of its last run. `control`: its state, when somebody keeps it.
+
+        `settings`: given where Spark may be started, for transforms that need it.
+        """
+        self.operator = Operator(log, pipeline, clock=clock, who=who, control=control)
+        self._clock, self._file, self._settings = clock, file, settings or _NO_SPARK
+
+    # -- looking --------------------------------------------------------------------------------------------
+
+    def status(self) -> answers.Status:
+        state, places = self.operator.state(), self.offsets()
+        run, reader = state.run, state.reader
+        return answers.Status(
+            pipeline=self.operator.pipeline,
+            state=_state(state, places),
+            end=self.operator.bounds().end,
+            lag=max((one.lag for one in places), default=0),
+            sinks=places,
+            began=answers.moment(run.began) if run is not None else None,
+            process=run.process if run is not None else "",
+            file=run.file if run is not None else "",
+            phase=None if reader is None else "copy" if not reader.copied else "complete" if reader.cursor is None else "sync",
+            dead=len(state.dead),
+            edits=len(state.edits),
+        )
+
+    def messages(self, first: int | None = None, last: int | None = None, *, namespace: str = ".*", limit: int = 100) -> answers.Messages:
+        """A page of the messages `first` (None: the oldest) to `last` (None: the newest), both included."""
+        bounds = self.operator.bounds()
+        oldest, current = bounds.start, bounds.end - 1
+        if first is not None and last is not None and last < first:
+            raise BadBounds(f"{first}..{last} is the wrong way round.", hint="Give the lower one first.")
+        if first is None and current < oldest:
+            return answers.Messages(items=[], next=None, oldest=oldest, current=current)
+        start, stop = oldest if first is None else first, current if last is None else min(last, current)
+        items, upto = self._page(start, max(start, stop), namespace, limit)
+        return answers.Messages(items=items, next=str(upto) if upto <= stop else None, oldest=oldest, current=current)
+
+    def every(self, first: int, last: int, *, namespace: str = ".*", limit: int = 1000) -> Iterator[answers.Seen]:
+        """The messages `first` to `last`, both included, one after the other."""
+        state = self.operator.state()
+        for one in self.operator.show(first, last, namespace=namespace, limit=limit):
+            yield _seen(one, state)
+
+    def _page(self, start: int, stop: int, namespace: str, limit: int) -> tuple[list[answers.Seen], int]:
+        """The messages that fit into a page, and the first offset that was not looked at."""
+        items: list[answers.Seen] = []
+        size, at, state = 0, start, self.operator.state()
+        for _ in range(_WINDOWS):
+            upto = min(stop, at + _WINDOW - 1)
+            for one in self.operator.show(at, upto, namespace=namespace, limit=limit - len(items)):
+                items.append(_seen(one, state))
+                size += len(values.encode(one.data))
+                if len(items) == limit or size >= _PAGE:
+                    return items, one.offset + 1
+            at = upto + 1
+            if at > stop:
+                break
+        return items, at
+
+    def offsets(self) -> list[answers.Place]:
+        return [self._place(where) for where in self.operator.sinks()]
+
+    def offset(self, sink: str) -> answers.Taken:
+        namespaces, state = self.operator.namespaces(sink), self.operator.sink(sink)
+        (where,) = (one for one in self.operator.sinks() if one.sink == sink)
+        place = msgspec.structs.asdict(self._place(where))
+        return answers.Taken(**place, taken=list(state.taken), namespaces=namespaces)
+
+    def _place(self, where: Where) -> answers.Place:
+        failure = self.operator.control.state.sink(where.sink).failure
+        error = None if failure is None else answers.refusal(failure)
+        return answers.Place(sink=where.sink, position=where.position, end=where.end, lag=where.lag, state=where.state, error=error)
+
+    def dead(self, sink: str | None = None) -> list[answers.Buried]:
+        return [answers.buried(one) for one in self.operator.dead(sink)]
+
+    def dead_one(self, offset: int, sink: str | None = None) -> answers.BuriedMessage:
+        one = answers.buried(self.operator.dead_one(offset, sink))
+        bounds = self.operator.bounds()
+        found = list(self.operator.show(offset)) if bounds.start <= offset < bounds.end else []
+        record = _seen(found[0], self.operator.state()) if found else None
+        return answers.BuriedMessage(**msgspec.structs.asdict(one), record=record)
+
+    def audit(self) -> list[answers.Audited]:
+        return [answers.audited(one) for one in self.operator.audit()]
+
+    # -- changing -------------------------------------------------------------------------------------------
+
+    def mark(self, sink: str, position: int, *, why: str, dry_run: bool = False) -> answers.Marked:
+        before = self.operator.sink(sink).position
+        after = self.operator.mark(sink, position, why=because(why), dry_run=dry_run)
+        return answers.Marked(sink=sink, before=before, position=after.position, dry_run=dry_run)
+
+    def delete(self, sink: str, *, why: str, dry_run: bool = False) -> answers.Forgotten:
+        self.operator.delete(sink, why=because(why), dry_run=dry_run)
+        return answers.Forgotten(sink=sink, deleted=not dry_run, dry_run=dry_run)
+
+    def ack(self, sink: str, offset: int, *, why: str, dry_run: bool = False) -> answers.Acked:
+        after = self.operator.ack(sink, offset, why=because(why), dry_run=dry_run)
+        return answers.Acked(sink=sink, offset=offset, position=after.position, dry_run=dry_run)
+
+    def edit(
+        self,
+        offset: int,
+        data: dict[str, Any] | None = None,
+        *,
+        set: Mapping[str, Any] | None = None,
+        unset: Sequence[str] = (),
+        sink: str | None = None,
+        why: str,
+        dry_run: bool = False,
+    ) -> answers.Edited:
+        """Deliver a corrected copy: the whole document, or the message with some fields set and others taken away."""
+        if (data is not None) == bool(set or unset):
+            raise BadInput(
+                "What is to be corrected?", hint="Give the whole document as `data`, or fields to `set` and `unset`, and not both."
+            )
+        reason = because(why)
+        if data is None:
+            data = _changed(self.operator.original(offset, sink or ""), set or {}, unset)
+        made = self.operator.edit(offset, data, why=reason, sink=sink or "", dry_run=dry_run)
+        return answers.Edited(offset=offset, data=made.data, sink=sink or None, dry_run=dry_run)
+
+    def undo(self, offset: int, *, sink: str | None = None, why: str, dry_run: bool = False) -> answers.Undone:
+        self.operator.undo(offset, why=because(why), sink=sink or "", dry_run=dry_run)
+        return answers.Undone(offset=offset, undone=not dry_run, sink=sink or None, dry_run=dry_run)
+
+    def drop(self, offset: int, *, sink: str | None = None, why: str, dry_run: bool = False) -> answers.Resolved:
+        one = self.operator.drop(offset, why=because(why), sink=sink, dry_run=dry_run)
+        return answers.Resolved(sink=one.sink, offset=offset, done="let go", dry_run=dry_run)
+
+    def stop(self, *, why: str = "", dry_run: bool = False) -> answers.Stopping:
+        self.operator.stop(why=why, dry_run=dry_run)
+        return answers.Stopping(pipeline=self.operator.pipeline, stopping=True, dry_run=dry_run)
+
+    def compact(self, *, dry_run: bool = False) -> answers.Compaction:
+        return answers.Compaction(**msgspec.structs.asdict(self.operator.compact(dry_run=dry_run)), dry_run=dry_run)
+
+    # -- sending, which runs the pipeline's file ------------------------------------------------------------
+
+    def folder(self) -> Path | None:
+        """Where the last run was started, which is where its file must run: None where that is not known. Errors: `NotFound`."""
+        run = self.operator.state().run
+        if run is None or not run.folder:
+            return None
+        if not Path(run.folder).is_dir():
+            raise NotFound(
+                f"{run.folder}, where {self.operator.pipeline} was run, is not there.", hint="Run it once more, from where it is now."
+            )
+        return Path(run.folder)
+
+    def step(
+        self, sink: str, count: int = 1, *, why: str = "", dry_run: bool = False, told: Callable[[int], None] | None = None
+    ) -> answers.Stepped:
+        """Deliver the next messages, each acknowledged before the one after; `told` hears of each."""
+        from headwater.pipeline.operating.hands import Hands
+
+        hands = Hands(self.operator, defined(self.operator, self._file), sink, self._settings, clock=self._clock)
+        taken = 0 if dry_run else hands.step(count, why=why, told=told)
+        return answers.Stepped(sink=sink, taken=taken, position=self.operator.sink(sink).position, dry_run=dry_run)
+
+    def replay(self, sink: str, first: int, last: int, *, why: str = "", dry_run: bool = False) -> answers.Replayed:
+        from headwater.pipeline.operating.hands import Hands
+
+        hands = Hands(self.operator, defined(self.operator, self._file), sink, self._settings, clock=self._clock)
+        outcome = hands.replay(first, last, why=why, dry_run=dry_run)
+        written = outcome.written if outcome is not None else 0
+        return answers.Replayed(sink=sink, first=first, last=last, written=written, dry_run=dry_run)
+
+    def retry(self, offset: int, *, sink: str | None = None, why: str = "", dry_run: bool = False) -> answers.Resolved:
+        from headwater.pipeline.operating.hands import Hands
+
+        one = self.operator.dead_one(offset, sink)
+        hands = Hands(self.operator, defined(self.operator, self._file), one.sink, self._settings, clock=self._clock)
+        if not dry_run:
+            hands.retry(one, why=why)
+        return answers.Resolved(sink=one.sink, offset=offset, done="taken", dry_run=dry_run)
+
+    def verify(self, sink: str) -> answers.Verified:
+        from headwater.pipeline.operating.verification import verify
+
+        found = verify(self.operator, defined(self.operator, self._file), sink)
+        return answers.Verified(sink=sink, equal=found.equal, **msgspec.structs.asdict(found))
+
+
+def _seen(one: Shown, state: State) -> answers.Seen:
+    refused = [
+        answers.Refused(sink=name, error=sink.failure.error, message=sink.failure.message)
+        for name, sink in sorted(state.sinks.items())
+        if sink.failure is not None and sink.stopped and sink.failure.offset == one.offset
+    ]
+    return answers.Seen(**{**msgspec.structs.asdict(one), "timestamp": answers.moment(one.timestamp)}, refused=refused)
+
+
+def _state(state: State, places: Sequence[answers.Place]) -> str:
+    if state.run is None:
+        return "new"
+    stopped = ", ".join(one.sink for one in places if one.state == "stopped")
+    if lives(state.run):
+        return f"running, {stopped} stopped" if stopped else "running"
+    ended = "died" if state.run.state == "running" else state.run.state
+    return f"stopped at {stopped}" if stopped else ended
+
+
+def _changed(document: dict[str, Any], given: Mapping[str, Any], gone: Sequence[str]) -> dict[str, Any]:
+    from headwater.pipeline.transforms.paths import parsed, placed, without
+
+    changed = placed(document, [(parsed(path, "set"), value) for path, value in given.items()])
+    return without(changed, tuple(parsed(path, "unset") for path in gone))

@@ -1,0 +1,362 @@
+"""What an operator sees and does: every word of it is a change of the offset log, made beside a live run, and audited."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from headwater.core.clock import Clock, SystemClock
+from headwater.core.errors import BadBounds, BadInput, Conflict, NotFound, UnknownPipeline, UnknownSink
+from headwater.core.ids import random_id
+from headwater.log import Log
+from headwater.log.record import Bounds, Mode, Record
+from headwater.pipeline import values
+from headwater.pipeline.message import Op
+from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.offsets.compaction import Freed, compact
+from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.liveness import lives
+from headwater.pipeline.offsets.ranges import prefix
+from headwater.pipeline.offsets.state import Change, Dead, Edit, Entry, SinkState, State
+from headwater.pipeline.running.work import UNREADABLE
+
+_SUFFIX = "-offsets"
+Decide = Callable[[State], Sequence[Change]]
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as people see it."""
+
+    offset: int
+    timestamp: int
+    namespace: str
+    op: str
+    mode: str
+    data: Any
+    unreadable: str = ""
+    edited: bool = False
+
+
+class Where(msgspec.Struct, frozen=True, kw_only=True):
+    """A sink's place in the log."""
+
+    sink: str
+    position: int
+    end: int
+    lag: int
+    state: str
+    error: dict[str, Any] | None = None
+
+
+def pipelines(log: Log) -> list[str]:
+    """The names of all pipelines that have run on this log."""
+    return [
+        topic.name.removeprefix("pipeline-").removesuffix(_SUFFIX)
+        for topic in log.topics()
+        if topic.name.startswith("pipeline-") and topic.name.endswith(_SUFFIX)
+    ]
+
+
+def who_am_i() -> str:
+    """Who an operator is, for the audit."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
+class Operator:
+    """One pipeline, looked at and changed. Looking creates nothing. Every change takes `dry_run`, and is audited with who and why.
+
+    Errors: `UnknownPipeline`, `UnknownSink`, `BadBounds` for an offset that is not in the log.
+    """
+
+    def __init__(self, log: Log, pipeline: str, *, clock: Clock | None = None, who: str = "", control: Control | None = None) -> None:
+        self.log, self.pipeline = log, pipeline
+        self.topic = log_topic(pipeline)
+        self._clock = clock or SystemClock()
+        self._who = who or who_am_i()
+        self.control = control or Control(log, pipeline, self._clock)
+
+    # -- looking --------------------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        return self.control.refresh()
+
+    def bounds(self) -> Bounds:
+        try:
+            return self.log.bounds(self.topic, 0)
+        except NotFound:
+            raise UnknownPipeline(f"Pipeline {self.pipeline} has no log.", hint="List pipelines with `headwater pipeline list`.") from None
+
+    def show(self, first: int, last: int | None = None, *, namespace: str = ".*", limit: int = 1000) -> Iterator[Shown]:
+        """The messages `first` to `last`, both included, as they are in the log; `edited` says that a corrected copy is delivered."""
+        chosen, bounds = Namespaces(namespace), self.bounds()
+        last = first if last is None else min(last, bounds.end - 1)
+        self._within(first, bounds)
+        edits = {offset for offset, _ in self.state().edits}
+        at, given = first, 0
+        while at <= last and given < limit:
+            records = self.log.read(self.topic, 0, at, limit=min(1000, last - at + 1))
+            if not records:
+                return
+            for record in records:
+                offset = record.offset or 0
+                at = offset + 1
+                if offset > last or given >= limit:
+                    return
+                if record.key is not None and record.key.decode() in chosen:
+                    given += 1
+                    yield shown(record, offset in edits)
+
+    def sinks(self) -> list[Where]:
+        """Every sink's place."""
+        state, end = self.state(), self.bounds().end
+        return [self._where(state, name, end) for name in sorted(state.sinks)]
+
+    def _where(self, state: State, name: str, end: int) -> Where:
+        sink = state.sink(name)
+        lag = max(0, end - 1 - sink.position)
+        running = lives(state.run)
+        word = "stopped" if sink.stopped else "one at a time" if sink.failure is not None else "running" if running and lag else "idle"
+        error = None if sink.failure is None else msgspec.to_builtins(sink.failure)
+        return Where(sink=name, position=sink.position, end=end, lag=lag, state=word, error=error)
+
+    def sink(self, name: str) -> SinkState:
+        state = self.state()
+        if name not in state.sinks:
+            raise UnknownSink(
+                f"Pipeline {self.pipeline} has no sink {name}.", hint=f"It has {', '.join(sorted(state.sinks)) or 'none yet'}."
+            )
+        return state.sinks[name]
+
+    def namespaces(self, name: str) -> dict[str, int]:
+        """By namespace, the last message that a sink took."""
+        self.sink(name)
+        return dict(self.state().taken.get(name, {}))
+
+    def dead(self, sink: str | None = None) -> list[Dead]:
+        """What is put aside, of all sinks or of one."""
+        found = [one for (whose, _), one in sorted(self.state().dead.items()) if sink is None or whose == sink]
+        if sink is not None and not found:
+            self.sink(sink)  # a sink that is no more may still have messages here; one that never was is a mistake
+        return found
+
+    def dead_one(self, offset: int, sink: str | None = None) -> Dead:
+        found = [one for one in self.dead(sink) if one.offset == offset]
+        if not found:
+            raise NotFound(f"Message {offset} is not put aside.", hint=f"List what is with `headwater pipeline dead {self.pipeline} list`.")
+        if len(found) > 1:
+            raise BadInput(f"Several sinks have put message {offset} aside.", hint="Name one with --sink.")
+        return found[0]
+
+    def audit(self) -> list[Entry]:
+        return sorted(self.state().audit.values(), key=lambda one: one.at)
+
+    # -- changing positions ---------------------------------------------------------------------------------
+
+    def mark(self, name: str, offset: int, *, why: str, dry_run: bool = False) -> SinkState:
+        """Make `offset` the last message that a sink has taken, forward or back; -1: none. What a live run has under way does not count."""
+        self.sink(name)
+        bounds = self.bounds()
+        if not -1 <= offset < bounds.end:
+            raise BadBounds(
+                f"Offset {offset} is not in the log, which holds {bounds.start} to {bounds.end - 1}.", hint="-1 is the beginning."
+            )
+        if offset + 1 < bounds.start:
+            raise BadBounds(f"The log begins at {bounds.start}; what lies before is gone.", hint=f"Give {bounds.start - 1} or more.")
+
+        if self.holes(offset + 1, min(self.sink(name).position, bounds.end - 1)):
+            raise BadBounds(
+                f"Compaction has taken messages behind {offset}, so they cannot be sent again.",
+                hint="Read the source anew with `headwater pipeline run --again`.",
+            )
+
+        def decide(state: State) -> list[Change]:
+            now = state.sink(name)
+            moved = SinkState(position=offset, generation=now.generation + 1, told=now.told)
+            changes: list[Change] = [(f"sink/{name}", moved)]
+            changes += [
+                (f"taken/{name}/{namespace}", min(at, offset) if offset >= 0 else None)
+                for namespace, at in state.taken.get(name, {}).items()
+                if at > offset
+            ]
+            return [*changes, self._entry("mark", why, sink=name, offset=offset, before=now.position)]
+
+        return self._made(decide, dry_run).sink(name)
+
+    def delete(self, name: str, *, why: str, dry_run: bool = False) -> None:
+        """Forget a sink that the pipeline no longer has: it then no longer keeps the log from being compacted."""
+        self.sink(name)
+
+        def decide(state: State) -> list[Change]:
+            gone: list[Change] = [(f"sink/{name}", None)]
+            gone += [(f"taken/{name}/{namespace}", None) for namespace in state.taken.get(name, {})]
+            gone += [(f"dead/{sink}/{offset}", None) for sink, offset in state.dead if sink == name]
+            return [*gone, self._entry("delete", why, sink=name, before=state.sink(name).position)]
+
+        self._made(decide, dry_run)
+
+    def ack(self, name: str, offset: int, *, why: str, dry_run: bool = False) -> SinkState:
+        """Count a message as taken without sending it."""
+        now = self.sink(name)
+        self._within(offset, self.bounds())
+        if offset <= now.position:
+            raise Conflict(
+                f"Sink {name} has taken message {offset} already: it is at {now.position}.", hint="To send it again, use replay."
+            )
+
+        def decide(state: State) -> list[Change]:
+            sink = state.sink(name)
+            position, taken = prefix(sink.position, [*sink.taken, (offset, offset + 1)])
+            failure = sink.failure if sink.failure is not None and sink.failure.offset not in (offset,) else None
+            changed = msgspec.structs.replace(sink, position=position, taken=tuple(taken), failure=failure)
+            return [(f"sink/{name}", changed), self._entry("ack", why, sink=name, offset=offset)]
+
+        return self._made(decide, dry_run).sink(name)
+
+    # -- correcting -----------------------------------------------------------------------------------------
+
+    def edit(self, offset: int, data: dict[str, Any], *, why: str, sink: str = "", dry_run: bool = False) -> Edit:
+        """Deliver a corrected copy of a message from now on; the original stays in the log. A sink that stands there tries again."""
+        if sink:
+            self.sink(sink)
+        record = self._record(offset)
+        made = Edit(data=values.extended(data), at=self._clock.now_ms(), who=self._who, why=why)
+
+        def decide(state: State) -> list[Change]:
+            changes: list[Change] = [(f"edit/{offset}/{sink}" if sink else f"edit/{offset}", made)]
+            for name, one in state.sinks.items():
+                if one.failure is not None and one.failure.offset == offset and sink in ("", name):
+                    changes.append((f"sink/{name}", _revived(one)))
+            return [*changes, self._entry("edit", why, offset=offset, sink=sink, namespace=(record.key or b"").decode())]
+
+        self._made(decide, dry_run)
+        return made
+
+    def undo(self, offset: int, *, why: str = "", sink: str = "", dry_run: bool = False) -> None:
+        """Deliver the original again."""
+        if (offset, sink) not in self.state().edits:
+            raise NotFound(f"Message {offset} has no corrected copy.", hint="See `headwater pipeline audit`.")
+        key = f"edit/{offset}/{sink}" if sink else f"edit/{offset}"
+        self._made(lambda state: [(key, None), self._entry("undo", why, offset=offset, sink=sink)], dry_run)
+
+    def original(self, offset: int, sink: str = "") -> dict[str, Any]:
+        """What `edit --set` begins with: the corrected copy where there is one, else the message. Unreadable text is an empty document."""
+        found = self.state().edit_for(offset, sink)
+        if found is not None:
+            return dict(found.data)
+        try:
+            return values.decode(self._record(offset).value or b"")
+        except BadInput:
+            return {}
+
+    # -- the put aside --------------------------------------------------------------------------------------
+
+    def drop(self, offset: int, *, why: str, sink: str | None = None, dry_run: bool = False) -> Dead:
+        """Let a message that was put aside go for good."""
+        one = self.dead_one(offset, sink)
+        self._made(lambda state: [(f"dead/{one.sink}/{offset}", None), self._entry("drop", why, sink=one.sink, offset=offset)], dry_run)
+        return one
+
+    def revived(self, one: Dead, *, why: str = "") -> None:
+        """A message that was put aside has been taken after all."""
+        key = f"dead/{one.sink}/{one.offset}"
+        self._made(lambda state: [(key, None), self._entry("dead retry", why, sink=one.sink, offset=one.offset)], False)
+
+    # -- the run --------------------------------------------------------------------------------------------
+
+    def stop(self, *, why: str = "", dry_run: bool = False) -> None:
+        """Ask the live run to stop: it finishes what it has begun. Errors: `Conflict` where none runs."""
+        run = self.state().run
+        if not lives(run):
+            raise Conflict(f"Pipeline {self.pipeline} does not run.", hint=f"See `headwater pipeline status {self.pipeline}`.")
+
+        def decide(state: State) -> list[Change]:
+            assert state.run is not None
+            return [("run", msgspec.structs.replace(state.run, stopping=True)), self._entry("stop", why)]
+
+        self._made(decide, dry_run)
+
+    def compact(self, *, dry_run: bool = False) -> Freed:
+        return compact(self.log, self.control, self.topic, list(self.state().sinks), dry_run=dry_run)
+
+    def note(self, what: str, why: str, **details: Any) -> None:
+        """Put something in the audit that changes no state: a replay, a step."""
+        self._made(lambda state: [self._entry(what, why, **details)], False)
+
+    def move(self, name: str, decide: Callable[[SinkState], SinkState], what: str, why: str, **details: Any) -> SinkState:
+        """Change a sink's state by a rule, audited."""
+        return self._made(
+            lambda state: [(f"sink/{name}", decide(state.sink(name))), self._entry(what, why, sink=name, **details)], False
+        ).sink(name)
+
+    # -- parts ----------------------------------------------------------------------------------------------
+
+    def _record(self, offset: int) -> Record:
+        self._within(offset, self.bounds())
+        found = self.log.read(self.topic, 0, offset, limit=1)
+        if not found or found[0].offset != offset:
+            raise NotFound(f"Message {offset} is no longer in the log.", hint="Compaction keeps the last one of each namespace.")
+        return found[0]
+
+    def holes(self, first: int, last: int) -> bool:
+        """Whether compaction has taken messages from `first` on. It begins at the log's beginning, so the first thousand tell.
+
+        Kafka's offsets have holes by themselves, and there the beginning is cut off whole.
+        """
+        if self.log.engine != "embedded" or last < first:
+            return False
+        found = [one.offset for one in self.log.read(self.topic, 0, first, limit=min(1000, last - first + 1))]
+        return found != list(range(first, first + max(1, len(found))))
+
+    def _within(self, offset: int, bounds: Bounds) -> None:
+        if not bounds.start <= offset < bounds.end:
+            held = f"holds {bounds.start} to {bounds.end - 1}" if bounds.end > bounds.start else "is empty"
+            raise BadBounds(
+                f"Offset {offset} is not in the log, which {held}.", hint=f"See `headwater pipeline xlog {self.pipeline} current`."
+            )
+
+    def _entry(self, what: str, why: str, **details: Any) -> Change:
+        entry = Entry(at=self._clock.now_ms(), who=self._who, what=what, why=why, details={k: v for k, v in details.items() if v != ""})
+        return f"audit/{entry.at:013d}-{random_id()}", entry
+
+    def _made(self, decide: Decide, dry_run: bool) -> State:
+        if not dry_run:
+            self.control.change(decide)
+            return self.control.state
+        trial = State()
+        for field in ("sinks", "taken", "edits", "dead", "audit"):
+            setattr(trial, field, {key: dict(one) if isinstance(one, dict) else one for key, one in getattr(self.state(), field).items()})
+        trial.run, trial.reader = self.state().run, self.state().reader
+        for key, value in decide(trial):
+            trial.apply(key, value)
+        return trial
+
+
+def shown(record: Record, edited: bool = False) -> Shown:
+    """A record as people see it."""
+    unreadable = next((value.decode() for name, value in record.headers if name == UNREADABLE and value is not None), "")
+    try:
+        data: Any = values.decode(record.value or b"")
+    except BadInput:
+        data = (record.value or b"").decode("utf-8", "replace")
+    return Shown(
+        offset=record.offset or 0,
+        timestamp=record.timestamp or 0,
+        namespace=(record.key or b"").decode(),
+        op=Op(record.op).name.lower() if record.op in Op._value2member_map_ else str(record.op),
+        mode=Mode(record.mode).name.lower(),
+        data=data,
+        unreadable=unreadable,
+        edited=edited,
+    )
+
+
+def _revived(sink: SinkState) -> SinkState:
+    assert sink.failure is not None
+    return msgspec.structs.replace(sink, failure=None, single_until=max(sink.single_until, sink.failure.offset))

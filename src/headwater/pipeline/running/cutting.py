@@ -1,0 +1,70 @@
+"""Cutting what a sink still has to take into parts that can be written side by side without breaking an order that matters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from headwater.log import Log
+from headwater.log.record import Mode
+from headwater.pipeline.message import Op
+from headwater.pipeline.offsets.ranges import Span
+
+_SHARED = 4000  # changes: fewer go to one task
+
+
+class Cut(NamedTuple):
+    """Parts (start, end, bucket, buckets) to deliver now. `shared`: one range, split by the documents' ids."""
+
+    parts: list[tuple[int, int, int, int]]
+    shared: bool
+
+    @property
+    def size(self) -> int:
+        return sum(end - start for start, end, _, _ in self.parts) // (len(self.parts) if self.shared else 1)
+
+
+def cut(log: Log, topic: str, gaps: Sequence[Span], *, width: int, shares: int, most: int, copied: int) -> Cut:
+    """The next parts of the gaps. Copies go in consecutive slices; changes in one range whose documents are shared out by id.
+
+    `width` parts at most; changes are shared out among `shares`.
+    `copied`: from this offset on all is known to be of the copy; -1 where that is not known, and the log has to be asked.
+    """
+    start, end = gaps[0]
+    if copied < 0 or start < copied:
+        end = min(end, start + width * most)
+        end, mode = _same_mode(log, topic, start, end)
+        if mode == Mode.SYNC:
+            end = min(end, start + most)
+            buckets = shares if end - start >= _SHARED else 1
+            return Cut([(start, end, bucket, buckets) for bucket in range(buckets)], buckets > 1)
+        gaps = [(start, end)]
+    parts: list[tuple[int, int, int, int]] = []
+    for a, b in gaps:
+        room = width - len(parts)
+        if room <= 0:
+            break
+        b = min(b, a + room * most)
+        count = max(1, min(room, -(-(b - a) // most), b - a) if b - a > most else min(room, max(1, (b - a) // 2000)))
+        cuts = [a + (b - a) * i // count for i in range(count + 1)]
+        parts += [(x, y, 0, 1) for x, y in pairwise(cuts)]
+    return Cut(parts, False)
+
+
+def _same_mode(log: Log, topic: str, start: int, end: int) -> tuple[int, Mode]:
+    """Up to where the mode stays what it is at `start`, with commands in a range of their own: nothing passes them, before or behind."""
+    first: int | None = None
+    for chunk in log.scan(topic, 0, start, end):
+        modes = chunk.column("mode").to_numpy(zero_copy_only=False)
+        ops = chunk.column("op").to_numpy(zero_copy_only=False)
+        offsets = chunk.column("offset").to_numpy(zero_copy_only=False)
+        kinds = np.where(modes == Mode.SYNC, 1, 0) + np.where(ops == Op.COMMAND, 2, 0)
+        if first is None:
+            first = int(kinds[0])
+        other = np.flatnonzero(kinds != first)
+        if len(other):
+            return int(offsets[other[0]]), Mode.SYNC if first else Mode.COPY
+    return end, Mode.SYNC if first else Mode.COPY

@@ -1,0 +1,135 @@
+"""Delivering a part of the log to a sink: read, filter, correct, transform, write. The same function inside Spark's tasks and, one message
+at a time, in the run itself."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+
+from headwater.core.errors import Fenced, HeadwaterError, Rejected, Unavailable
+from headwater.log import Log
+from headwater.pipeline.adaptor import Batch, Part, SinkWriter
+from headwater.pipeline.message import Message, Op
+from headwater.pipeline.offsets.state import Failure
+from headwater.pipeline.running.found import Found
+from headwater.pipeline.running.work import Delivery, Outcome
+from headwater.pipeline.transform import Apply, chain
+
+
+def deliver(log: Log, work: Delivery, part: Part, *, batch: int, writer: SinkWriter | None = None) -> Outcome:
+    """Write the messages of a part; say how far that came. What is wrong with a message is part of the result, never an exception.
+
+    `writer`: one that is open already, of a sink whose batches count when they are written (`counts_at_once`); it stays open.
+
+    Errors: `Unavailable` (and kinds of it) when the sink or the log cannot be used at all; `Fenced` when a newer run has begun.
+    """
+    if writer is not None:
+        return _Delivering(log, work, part, writer, batch).run()
+    writer = work.sink.adaptor.writer(part)
+    try:
+        return _Delivering(log, work, part, writer, batch).run()
+    finally:
+        writer.close()
+
+
+def counts_at_once(writer: SinkWriter) -> bool:
+    """Whether what is written counts without a receipt, so that one writer can go on from message to message."""
+    return type(writer).finish is SinkWriter.finish
+
+
+class _Delivering:
+    """One call of `deliver`."""
+
+    def __init__(self, log: Log, work: Delivery, part: Part, writer: SinkWriter, batch: int) -> None:
+        self._log, self._work, self._part, self._writer, self._batch = log, work, part, writer, batch
+        self._apply: Apply | None = chain(work.sink.transforms) if work.sink.transforms else None
+        self._written = 0
+        self._last: dict[str, int] = {}
+        self._taken = part.start  # everything below is written
+        self._writing = False
+
+    def run(self) -> Outcome:
+        failure: Failure | None = None
+        for start in range(self._part.start, self._part.end, self._batch):
+            end = min(self._part.end, start + self._batch)
+            try:
+                self._one(start, end)
+            except Rejected as no:
+                failure = self._failed(no, start, end)
+                break
+            self._taken = end
+        receipt = self._writer.finish()
+        part = self._part
+        return Outcome(
+            start=part.start,
+            end=part.end,
+            acked=self._taken,
+            bucket=part.bucket,
+            buckets=part.buckets,
+            attempt=part.attempt,
+            written=self._written,
+            last={name: offset for name, offset in self._last.items() if offset < self._taken},
+            failure=failure,
+            receipt=receipt,
+        )
+
+    def _one(self, start: int, end: int) -> None:
+        """One batch, all of it or `Rejected`."""
+        self._check_epoch()
+        found = Found(self._log, self._work, start, end, self._part)
+        if self._apply is None and type(self._writer).takes_text and (text := found.text()) is not None:
+            self._write(Batch(start=start, end=end, values=text), found.last())
+            return
+        self._write(Batch(start=start, end=end, messages=self._transformed(found.messages())), found.last())
+
+    def _transformed(self, messages: Sequence[Message]) -> list[Message]:
+        if self._apply is None:
+            return list(messages)
+        return [message for message in self._apply(messages) if message is not None and message.op not in (Op.NOOP, Op.SKIP)]
+
+    def _write(self, batch: Batch, last: dict[str, int]) -> None:
+        self._writing = True
+        try:
+            self._writer.write(batch)
+        except (Rejected, Unavailable, Fenced):
+            raise
+        except HeadwaterError as error:  # an adaptor's own word on data, without an offset: the batch is to blame, one by one tells more
+            raise Rejected(error.message, offset=-1, hint=error.hint) from error
+        except Exception as error:  # an adaptor's bug, or a client's error that it does not know: better seen at its record than lost
+            raise Rejected(f"{type(error).__name__}: {error}", offset=-1, trace=traceback.format_exc(limit=-8)) from error
+        self._writing = False
+        self._written += len(batch)
+        self._last.update(last)
+
+    def _failed(self, no: Rejected, start: int, end: int) -> Failure:
+        """Take what lies before a refused message in its batch, where that can be known; say what was refused."""
+        offset = start if no.offset < 0 and end - start == 1 else no.offset
+        if self._writing:
+            if no.before_taken and offset > start:
+                self._taken = offset
+                self._last.update(Found(self._log, self._work, start, offset, self._part).last())
+        elif offset > start:  # a transform's failure, or one of reading: nothing of this batch is written yet
+            with suppress(Rejected):
+                self._one(start, offset)
+                self._taken = offset
+        exact = offset == self._taken
+        return Failure(
+            offset=offset if offset >= 0 else start,
+            error=_kind(no),
+            message=no.message,
+            trace=no.trace,
+            start=-1 if exact else self._taken,
+            end=-1 if exact else end,
+        )
+
+    def _check_epoch(self) -> None:
+        now = self._log.epoch(self._work.topic, 0)
+        if now > self._work.epoch:
+            raise Fenced(f"A newer run of {self._work.pipeline} has begun.", hint="See `headwater pipeline status`.")
+
+
+def _kind(no: Rejected) -> str:
+    found = re.match(r"(?:Transform .+? raised )?([A-Z]\w*(?:Error|Exception)):", no.message)
+    return found[1] if found else type(no).__name__

@@ -1,0 +1,129 @@
+"""Where a run's work is done: in Spark's tasks, or for little of it here."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headwater.core.errors import Unsupported
+from headwater.core.ids import random_id
+from headwater.core.settings import Spark
+from headwater.log import Log
+from headwater.pipeline.adaptor import Part
+from headwater.pipeline.running.copying import Copied, CopyWork, copy_slice
+from headwater.pipeline.running.deliver import deliver
+from headwater.pipeline.running.work import Delivery, Outcome
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headwater.spark.ranges import Range, Runner
+
+
+class Engine:
+    """Runs parts side by side. Spark is started at the first use, by whichever thread comes first; safe for several threads.
+
+    `stopping` cancels what runs: orphans of it are harmless, because they check the run's epoch and publish nothing.
+    """
+
+    def __init__(self, log: Log, settings: Spark, *, stopping: threading.Event, started: Callable[[str], None] | None = None) -> None:
+        self._log, self._settings, self._stopping = log, settings, stopping
+        self._started = started
+        self._lock = threading.Lock()
+        self._runner: Runner | None = None
+        self.cores = _cores(settings.master)
+        self.allowed = settings.start != "never"
+        self.spreads = self.allowed and log.engine == "embedded"  # tasks may append only where a claim can be shared
+
+    def copy(self, work: CopyWork, numbers: Sequence[int]) -> list[Copied]:
+        """A share of each of these slices, each in a task of its own."""
+        from headwater.spark.ranges import Range
+
+        ranges = [Range(work.topic, number, work.since, work.since) for number in numbers]  # a range's partition carries the slice's number
+        tables = self._running().run(ranges, partial(_copy_task, work), schema=_schema(), read_only=False, cancel=self._stopping)
+        return [msgspec.json.decode(table.column("result")[0].as_py(), type=Copied) for table in tables]
+
+    def deliver(self, work: Delivery, parts: Sequence[Part], *, batch: int) -> list[Outcome]:
+        """Each part in a task of its own; outcomes in the order of the parts."""
+        from headwater.spark.ranges import Range
+
+        ranges = [Range(work.topic, number, part.start, part.end) for number, part in enumerate(parts)]
+        worker = partial(_deliver_task, work, tuple(parts), batch)
+        tables = self._running().run(ranges, worker, schema=_schema(), cancel=self._stopping)
+        return [msgspec.json.decode(table.column("result")[0].as_py(), type=Outcome) for table in tables]
+
+    def start(self) -> None:
+        """Start Spark now, for transforms that its driver evaluates. Errors: `Unavailable`; `Unsupported` where it may not be started."""
+        if not self.allowed:
+            raise Unsupported("A transform needs Spark, and spark.start is never.", hint='Set spark.start = "lazy".')
+        self._running()
+
+    def close(self) -> None:
+        """Let go of Spark's runner; the session stays for whoever else uses it in this process."""
+        with self._lock:
+            if self._runner is not None:
+                self._runner.close()
+                self._runner = None
+
+    def _running(self) -> Runner:
+        with self._lock:
+            if self._runner is None:
+                from headwater.spark import session
+                from headwater.spark.ranges import Runner
+
+                started = session(self._settings, name="headwater pipeline")
+                self._runner = Runner(started, self._log.address)
+                if self._started is not None:
+                    self._started(started.sparkContext.master or self._settings.master)
+            return self._runner
+
+
+def _cores(master: str) -> int:
+    """How many tasks run at once: what a local master says, else four, which a cluster's own setting shares out."""
+    found = re.fullmatch(r"local\[(\*|\d+)(?:,\s*\d+)?\]", master)
+    if found is None:
+        return 1 if master == "local" else 4
+    return os.cpu_count() or 1 if found[1] == "*" else int(found[1])
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema([("result", pa.binary())])
+
+
+def _table(result: msgspec.Struct) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pydict({"result": [msgspec.json.encode(result)]}, schema=_schema())
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without Python's search for cycles, of which documents have none: it would look at every one of them again and again."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _copy_task(work: CopyWork, log: Log, given: Range) -> pa.RecordBatch:
+    with uncollected():
+        return _table(copy_slice(log, work, given.partition))
+
+
+def _deliver_task(work: Delivery, parts: tuple[Part, ...], batch: int, log: Log, given: Range) -> pa.RecordBatch:
+    part = msgspec.structs.replace(parts[given.partition], attempt=random_id())
+    with uncollected():
+        return _table(deliver(log, work, part, batch=batch))

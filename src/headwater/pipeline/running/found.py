@@ -1,0 +1,200 @@
+"""The records of a range, before and after they become messages: filtered, corrected, decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from decimal import Decimal
+from zlib import crc32
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.core.errors import BadInput, Rejected
+from headwater.log import Log
+from headwater.log.epochs import marks
+from headwater.log.layout import decode_headers
+from headwater.log.record import Header, Record
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Part
+from headwater.pipeline.message import Message, Mode, Op
+from headwater.pipeline.running.work import HASH, UNREADABLE, Delivery
+
+_OPS = list(Op)
+_MODES = list(Mode)
+_FEW = 8
+_CORRECT = "Correct it with `headwater pipeline edit`."
+Row = tuple[int, int, bytes | None, bytes | None, Sequence[Header], int, int]  # offset, timestamp, key, value, headers, mode, op
+
+
+class Found:
+    """The records of [start, end) that belong to a part, before anything is decoded."""
+
+    def __init__(self, log: Log, work: Delivery, start: int, end: int, part: Part) -> None:
+        self._work, self._start, self._end = work, start, end
+        self._few: list[Record] = []  # a handful is quicker read as records than as columns
+        self._chunks: list[pa.RecordBatch] = []
+        if end - start <= _FEW:
+            self._few = [one for one in log.read(work.topic, 0, start, limit=end - start) if one.offset is not None and one.offset < end]
+        else:
+            self._chunks = [chunk for chunk in log.scan(work.topic, 0, start, end, batch=end - start) if len(chunk)]
+        self._part = part
+        self._names: dict[bytes, bool] = {}
+
+    def text(self) -> list[bytes] | None:
+        """The documents as they are stored, where all are plain inserts and none is to be corrected or left out one by one; else None."""
+        work = self._work
+        if self._few or self._part.buckets > 1 or any(self._start <= offset < self._end for offset in work.edits):
+            return None
+        out: list[bytes] = []
+        for chunk in self._chunks:
+            if self._poisoned(chunk):
+                return None
+            markers: list[bool] | None = None
+            if pc.max(chunk.column("op")).as_py():
+                ops = chunk.column("op").to_pylist()
+                markers = [op >= Op.NOOP for op in ops]  # these only count as taken
+                if any(op and not marker for op, marker in zip(ops, markers, strict=True)):
+                    return None
+            names = _distinct(chunk.column("key"))
+            chosen = [self._chosen(name) for name in names]
+            if all(chosen):
+                texts = chunk.column("value").to_pylist()
+                out += texts if markers is None else [text for text, marker in zip(texts, markers, strict=True) if not marker]
+            elif any(chosen):
+                return None
+        return out
+
+    def messages(self, leave_out: Container[int] = ()) -> list[Message]:
+        """The part's messages, decoded; corrected ones in place of the originals. Errors: `Rejected` for one that is no document."""
+        out: list[Message] = []
+        for chunk in self._chunks:
+            plain = None if leave_out or self._part.buckets > 1 else self._plain(chunk)
+            if plain is not None:
+                out += plain
+                continue
+            out += self._one_by_one(_rows(chunk), leave_out)
+        return out + self._one_by_one(map(_row, self._few), leave_out)
+
+    def _one_by_one(self, rows: Iterable[Row], leave_out: Container[int]) -> list[Message]:
+        work, part = self._work, self._part
+        out: list[Message] = []
+        for offset, timestamp, key, value, headers, mode, op in rows:
+            if mode == Mode.COMPLETE or op >= Op.NOOP or key is None or not self._chosen(key) or offset in leave_out:
+                continue
+            marked = dict(headers)
+            if marked and not counts(marked, offset, work.claims):
+                continue
+            namespace = key.decode()
+            ids = work.ids.get(namespace, ("_id",))
+            edit = work.edits.get(offset)
+            if part.buckets > 1 and bucket_of(marked, value, ids, part.buckets) != part.bucket:
+                continue
+            if edit is not None:
+                data = msgspec.to_builtins(edit, builtin_types=(Decimal,))  # a function may change what it is given
+            elif UNREADABLE in marked:
+                raise Rejected((marked[UNREADABLE] or b"").decode(), offset=offset, hint=_CORRECT)
+            else:
+                try:
+                    data = values.decode(value or b"")
+                except BadInput as error:
+                    raise Rejected(error.message, offset=offset, hint=_CORRECT) from error
+            out.append(Message(namespace, data, _OPS[op], timestamp, _MODES[mode], offset, ids))
+        return out
+
+    def _plain(self, chunk: pa.RecordBatch) -> list[Message] | None:
+        """The messages of a chunk in which nothing has to be looked at one by one; else None."""
+        offsets = chunk.column("offset")
+        first, last = offsets[0].as_py(), offsets[-1].as_py()
+        names = _distinct(chunk.column("key"))
+        ordinary = len(names) == 1 and names[0] is not None and not pc.max(chunk.column("op")).as_py()
+        if not ordinary or self._poisoned(chunk) or any(first <= offset <= last for offset in self._work.edits):
+            return None
+        modes = pc.min_max(chunk.column("mode")).as_py()
+        if modes["min"] != modes["max"] or not self._chosen(names[0]):
+            return None if modes["min"] != modes["max"] else []
+        namespace = (names[0] or b"").decode()
+        ids, mode, op, decode = self._work.ids.get(namespace, ("_id",)), _MODES[modes["min"]], Op.INSERT, values.decode
+        rows = zip(chunk.column("value").to_pylist(), chunk.column("timestamp").to_pylist(), offsets.to_pylist(), strict=True)
+        out: list[Message] = []
+        try:
+            for value, timestamp, offset in rows:
+                out.append(Message(namespace, decode(value), op, timestamp, mode, offset, ids))
+        except BadInput as error:
+            raise Rejected(error.message, offset=offset, hint=_CORRECT) from error
+        return out
+
+    def last(self) -> dict[str, int]:
+        """By namespace, the last offset."""
+        out = {one.key.decode(): one.offset for one in self._few if one.key is not None and one.offset is not None}
+        for chunk in self._chunks:
+            keys, offsets = chunk.column("key"), chunk.column("offset")
+            names = _distinct(keys)
+            if len(names) == 1 and names[0] is not None:
+                out[names[0].decode()] = offsets[-1].as_py()
+                continue
+            for key, offset in zip(keys.to_pylist(), offsets.to_pylist(), strict=True):
+                if key is not None:
+                    out[key.decode()] = offset
+        return out
+
+    def _chosen(self, key: bytes | None) -> bool:
+        if key is None:
+            return False
+        found = self._names.get(key)
+        if found is None:
+            found = self._names[key] = key.decode() in self._work.sink.namespaces
+        return found
+
+    def _poisoned(self, chunk: pa.RecordBatch) -> bool:
+        headers = chunk.column("headers")
+        if headers.null_count == len(chunk):
+            return False
+        for offset, block in zip(chunk.column("offset").to_pylist(), headers.to_pylist(), strict=True):
+            if block:
+                marked = dict(decode_headers(block))
+                if UNREADABLE in marked or not counts(marked, offset, self._work.claims):
+                    return True
+        return False
+
+
+def _rows(chunk: pa.RecordBatch) -> Iterator[Row]:
+    blocks = chunk.column("headers")
+    none: list[tuple[Header, ...]] = [()] * len(chunk)
+    headers = none if blocks.null_count == len(chunk) else [decode_headers(block) if block else () for block in blocks.to_pylist()]
+    columns = [chunk.column(name).to_pylist() for name in ("offset", "timestamp", "key", "value")]
+    return zip(*columns, headers, chunk.column("mode").to_pylist(), chunk.column("op").to_pylist(), strict=True)
+
+
+def _row(record: Record) -> Row:
+    return record.offset or 0, record.timestamp or 0, record.key, record.value, record.headers, record.mode, record.op
+
+
+def _distinct(keys: pa.Array) -> list[bytes | None]:
+    found: list[bytes | None] = pc.unique(keys.cast(pa.binary())).to_pylist()
+    return found
+
+
+def bucket_of(headers: dict[str, bytes | None], value: bytes | None, ids: tuple[str, ...], buckets: int) -> int:
+    """Which of `buckets` tasks writes a change: by the hash stored with it, or of the id in its data."""
+    stored = headers.get(HASH)
+    if stored:
+        return int.from_bytes(stored, "big") % buckets
+    try:
+        data = values.decode(value or b"")
+    except BadInput:
+        return 0
+    return id_hash(Message("", data, id_fields=ids).id) % buckets
+
+
+def id_hash(value: object) -> int:
+    """The same for equal ids in every process and version."""
+    return crc32(values.canonical(value))
+
+
+def counts(headers: dict[str, bytes | None], offset: int, claims: Sequence[tuple[int, int]]) -> bool:
+    """Whether a record of Kafka's counts: not one that a run wrote after a newer run had claimed the log."""
+    claim, epoch = marks(headers.items())
+    if claim is not None:
+        return False
+    return epoch is None or not any(other > epoch and end <= offset for other, end in claims)

@@ -1,0 +1,223 @@
+"""Reading a pipeline's source into its log: the copy in rounds of slices, then the changes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from headwater.core.clock import Clock
+from headwater.core.errors import Differs, Unreachable
+from headwater.core.ids import random_id
+from headwater.log import Log, Writer
+from headwater.log.record import Mode
+from headwater.pipeline.adaptor import CanCopy, CanTail, CopyPlan
+from headwater.pipeline.definition import Pipeline
+from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.offsets.state import Change, ReaderState, State
+from headwater.pipeline.running.copying import Copied, CopyWork, copy_slice
+from headwater.pipeline.running.progress import FOLLOWING, complete_records, positions, records_of
+from headwater.pipeline.running.work import Progress
+
+if TYPE_CHECKING:
+    from headwater.pipeline.running.engine import Engine
+
+_ROUND = 96 << 20  # bytes of a slice that one round reads
+_WAIT = 0.05
+_PATIENCE = 300.0  # seconds
+T = TypeVar("T")
+
+
+class _Patience:
+    """A source that cannot be reached is tried again, later each time; for five minutes, or for ever where it is followed."""
+
+    def __init__(self, clock: Clock, stopping: threading.Event, forever: bool) -> None:
+        self._clock, self._stopping, self._forever = clock, stopping, forever
+
+    def with_(self, call: Callable[[], T]) -> T | None:
+        """What the call returns; None when stopping before it could."""
+        began, pause = self._clock.monotonic(), 0.5
+        while not self._stopping.is_set():
+            try:
+                return call()
+            except Unreachable:
+                if not self._forever and self._clock.monotonic() - began > _PATIENCE:
+                    raise
+                self._clock.wait(self._stopping, pause)
+                pause = min(30.0, pause * 2)
+        return None
+
+
+class SourceReader:
+    """Reads the source of one run. `run` returns when the source is read to its end, or when `stopping` is set."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        log: Log,
+        topic: str,
+        control: Control,
+        writer: Writer,
+        engine: Engine,
+        *,
+        clock: Clock,
+        stopping: threading.Event,
+        lag: Callable[[], int],
+        again: bool = False,
+    ) -> None:
+        self._pipeline, self._log, self._topic, self._control = pipeline, log, topic, control
+        self._writer, self._engine, self._clock, self._stopping, self._lag = writer, engine, clock, stopping, lag
+        self._again = again
+        self.records = 0
+        self.phase = "starting"
+        self._flushed = clock.monotonic()
+
+    @property
+    def follows(self) -> bool:
+        adaptor = self._pipeline.reader
+        return isinstance(adaptor, CanTail) and bool(getattr(adaptor, "tail", True))
+
+    def run(self, follow: bool) -> None:
+        """Read. A source that can be followed is: with `follow` until stopping, else until it has nothing new.
+
+        Errors: what the adaptor raises; `Differs`.
+        """
+        patience = _Patience(self._clock, self._stopping, follow)
+        state = patience.with_(self._begin)
+        while state is not None and not state.copied and not self._stopping.is_set():
+            self.phase = "copy"
+            state = patience.with_(lambda: self._copy(self._begin()))  # what was appended before a failure is read back first
+        caught_up = not self.follows
+        while not caught_up and not self._stopping.is_set():
+            self.phase = "sync"
+            caught_up = bool(patience.with_(lambda: self._follow(follow)))
+        self.phase = "done" if not self._stopping.is_set() else "stopped"
+
+    def plan(self) -> CopyPlan:
+        """The stored plan, as a value."""
+        state = self._control.state.reader
+        assert state is not None
+        return msgspec.convert(state.plan, CopyPlan)
+
+    # -- the copy -------------------------------------------------------------------------------------------
+
+    def _begin(self) -> ReaderState:
+        adaptor, known = self._pipeline.reader, self._control.state.reader
+        if known is not None and not self._again:
+            plan = msgspec.convert(known.plan, CopyPlan)
+            if not known.copied and isinstance(adaptor, CanCopy) and not adaptor.same(plan, self._pipeline.namespaces):
+                raise Differs(
+                    f"The source {self._pipeline.source_name} has changed since its copy began.",
+                    hint="Put it back as it was, or read it anew from its beginning with `headwater pipeline run --again`.",
+                )
+            found = positions(self._log, self._topic, known.upto, known.run, self._claims())
+            merged = known.positions | {str(number): position for number, position in found.items() if number != FOLLOWING}
+            cursor = found.get(FOLLOWING, known.cursor)
+            return self._store(msgspec.structs.replace(known, positions=merged, cursor=cursor, upto=self._log.bounds(self._topic, 0).end))
+        if isinstance(adaptor, CanCopy):
+            plan = adaptor.plan(self._pipeline.namespaces, self._pipeline.options.slices or self._engine.cores)
+        else:
+            plan = CopyPlan(identity={}, slices=())
+        end = self._log.bounds(self._topic, 0).end
+        self._again = False
+        state = ReaderState(
+            run=random_id(),
+            plan=msgspec.to_builtins(plan),
+            begun=end,
+            upto=end,
+            cursor=plan.cursor,
+            copied=not isinstance(adaptor, CanCopy),
+        )
+        return self._store(state)
+
+    def _store(self, state: ReaderState) -> ReaderState:
+        epoch = self._writer.epoch
+
+        def decide(now: State) -> Sequence[Change]:
+            if now.run is not None and now.run.epoch > epoch:
+                return []
+            return [("reader", state)]
+
+        self._control.change(decide)
+        self._flushed = self._clock.monotonic()
+        return state
+
+    def _copy(self, state: ReaderState) -> ReaderState:
+        plan = msgspec.convert(state.plan, CopyPlan)
+        finished = set(state.finished)
+        adaptor = self._pipeline.reader
+        assert isinstance(adaptor, CanCopy)
+        while not self._stopping.is_set() and (left := [n for n in range(len(plan.slices)) if str(n) not in finished]):
+            if self._waits():
+                continue
+            since = self._log.bounds(self._topic, 0).end
+            work = CopyWork(
+                pipeline=self._pipeline.name,
+                topic=self._topic,
+                adaptor=adaptor,
+                slices=plan.slices,
+                copy=state.run,
+                epoch=self._writer.epoch,
+                positions={int(number): position for number, position in state.positions.items()},
+                since=since,
+                most=min(_ROUND, int(self._pipeline.options.max_log or _ROUND)),
+            )
+            for one in self._round(work, left):
+                self.records += one.records
+                state = msgspec.structs.replace(state, positions=state.positions | {str(one.slice): one.position})
+                if one.finished:
+                    finished.add(str(one.slice))
+            state = msgspec.structs.replace(state, finished=tuple(sorted(finished, key=int)), upto=since)
+            self._store(state)
+        if not self._stopping.is_set():
+            names = list(dict.fromkeys(part.namespace for part in plan.slices))
+            if names:
+                self._writer.append(complete_records(names))
+            state = self._store(msgspec.structs.replace(state, copied=True, upto=self._log.bounds(self._topic, 0).end))
+        return state
+
+    def _round(self, work: CopyWork, left: list[int]) -> list[Copied]:
+        """A share of each slice: side by side on Spark where there are several, else here."""
+        if len(work.slices) > 1 and self._engine.spreads:
+            return self._engine.copy(work, left[: self._engine.cores])
+        return [copy_slice(self._log, msgspec.structs.replace(work, most=8 << 20), left[0], self._writer)]
+
+    def _waits(self) -> bool:
+        """Back-pressure: the log may not run further ahead of the slowest sink than it is allowed to."""
+        limit = self._pipeline.options.max_log
+        if limit is not None and self._lag() > limit:
+            self._clock.wait(self._stopping, _WAIT)
+            return True
+        return False
+
+    # -- the changes ----------------------------------------------------------------------------------------
+
+    def _follow(self, on: bool) -> bool:
+        """Changes, until stopping; true when there was nothing new and nobody wants to wait for more."""
+        state = self._begin()
+        adaptor = self._pipeline.reader
+        assert isinstance(adaptor, CanTail)
+        cursor: Any = state.cursor
+        for piece in adaptor.follow(cursor, self._pipeline.namespaces, self._stopping.is_set):
+            batch = records_of(piece, "", Progress(state.run, FOLLOWING, piece.position), mode=Mode.SYNC)
+            if batch:
+                self._writer.append(batch)
+                self.records += len(batch)
+            cursor = piece.position
+            if not batch and not on:
+                self._store(msgspec.structs.replace(state, cursor=cursor, upto=self._log.bounds(self._topic, 0).end))
+                return True
+            if self._clock.monotonic() - self._flushed > self._pipeline.options.flush.seconds:
+                state = msgspec.structs.replace(state, cursor=cursor, upto=self._log.bounds(self._topic, 0).end)
+                self._store(state)
+            while self._waits() and not self._stopping.is_set():
+                pass
+        self._store(msgspec.structs.replace(state, cursor=cursor, upto=self._log.bounds(self._topic, 0).end))
+        self._clock.wait(self._stopping, _WAIT)  # a source that ends what it was asked to follow is asked again, not at once
+        return False
+
+    def _claims(self) -> tuple[tuple[int, int], ...]:
+        run = self._control.state.run
+        return run.claims if run is not None else ()

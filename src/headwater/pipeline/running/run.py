@@ -1,0 +1,336 @@
+"""One run of a pipeline: the source read into the log, every sink in its own loop, until all is taken or somebody says stop."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from typing import Any, Literal
+
+import msgspec
+
+from headwater.core.clock import Clock, SystemClock
+from headwater.core.errors import Fenced, HeadwaterError, TaskFailed
+from headwater.core.ids import random_id
+from headwater.core.settings import Settings
+from headwater.log import Log, Writer
+from headwater.log.record import TopicSettings
+from headwater.pipeline.definition import Pipeline
+from headwater.pipeline.offsets.compaction import compact
+from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.state import Change, Failure, RunInfo, RunState, SinkState, State
+from headwater.pipeline.running.delivery_loop import SinkLoop
+from headwater.pipeline.running.engine import Engine
+from headwater.pipeline.running.events import Event, Kind, Listener
+from headwater.pipeline.running.reader import SourceReader
+
+_POLL = 0.1
+_CANCELLING = 5.0  # seconds for what is cancelled to end
+_METRICS = 5.0
+
+
+class SinkProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a sink is."""
+
+    sink: str
+    position: int
+    end: int
+    lag: int
+    written: int
+    state: str
+    failure: Failure | None = None
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run ended: `stopped` where a sink stands at a message that it refused, or was asked to stop."""
+
+    pipeline: str
+    state: Literal["done", "stopped", "failed"]
+    sinks: tuple[SinkProgress, ...]
+    read: int
+    asked: bool = False  # stopped because somebody asked, not because of a message
+
+
+class Run:
+    """Runs a pipeline once. `go` blocks; `stop` may be called from another thread or a signal handler."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        log: Log,
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+        follow: bool = False,
+        again: bool = False,
+        file: str = "",
+        listeners: Sequence[Listener] = (),
+    ) -> None:
+        self.pipeline = pipeline.complete()
+        self._log, self._settings, self._clock = log, settings, clock or SystemClock()
+        self._follow, self._again, self._file, self._listeners = follow, again, file, tuple(listeners)
+        self._topic = log_topic(pipeline.name)
+        self._stopping = threading.Event()
+        self._cut_short = threading.Event()  # the grace is over: what still runs is cancelled
+        self._asked = False
+        self._problems: list[HeadwaterError] = []
+        self._reading = threading.Event()
+        self._loops: list[SinkLoop] = []
+        self._reader: SourceReader | None = None
+
+    # -- what others call -----------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Finish what is under way, then end. Safe in a signal handler."""
+        self._asked = True
+        self._stopping.set()
+
+    def progress(self) -> list[SinkProgress]:
+        """Where every sink is, now."""
+        end = self._log.bounds(self._topic, 0).end
+        out = []
+        for loop in self._loops:
+            position = loop.acks.position
+            state = self._control.state.sink(loop.sink.name)
+            out.append(
+                SinkProgress(
+                    sink=loop.sink.name,
+                    position=position,
+                    end=end,
+                    lag=max(0, end - 1 - position),
+                    written=loop.written,
+                    state=loop.state,
+                    failure=state.failure,
+                )
+            )
+        return out
+
+    @property
+    def read(self) -> int:
+        return self._reader.records if self._reader is not None else 0
+
+    @property
+    def phase(self) -> str:
+        return self._reader.phase if self._reader is not None else "starting"
+
+    def go(self) -> Result:
+        """Run to the end. Errors: `Fenced` when a newer run takes over, and what the source or a sink raised that is no message's fault."""
+        self._log.create_topic(self._topic, settings=TopicSettings(segment=int(self.pipeline.options.segment)))
+        self._control = Control.create(self._log, self.pipeline.name, self._clock)
+        writer = self._log.claim(self._topic, 0)
+        self._begin(writer.epoch)
+        self._tell(
+            "boot", details={"source": str(self.pipeline.reader), "sinks": [str(one.adaptor) for one in self.pipeline.sinks.values()]}
+        )
+        engine = Engine(self._log, self._settings.spark, stopping=self._cut_short)
+        try:
+            result = self._go(writer, engine)
+        except BaseException:
+            self._end(writer.epoch, "failed")
+            raise
+        finally:
+            engine.close()
+        self._end(writer.epoch, result.state)
+        self._tell("exit", details={"state": result.state, "read": result.read})
+        return result
+
+    # -- the run --------------------------------------------------------------------------------------------
+
+    def _go(self, writer: Writer, engine: Engine) -> Result:
+        options = self.pipeline.options
+        self._reading.set()
+        self._reader = SourceReader(
+            self.pipeline,
+            self._log,
+            self._topic,
+            self._control,
+            writer,
+            engine,
+            clock=self._clock,
+            stopping=self._stopping,
+            lag=self._bytes_behind,
+            again=self._again,
+        )
+        self._loops = [
+            SinkLoop(
+                sink,
+                self._log,
+                self._topic,
+                self._control,
+                engine,
+                writer.epoch,
+                clock=self._clock,
+                stopping=self._stopping,
+                reading=self._reading.is_set,
+                follow=self._follow,
+                flush=options.flush.seconds,
+                stop_all=options.on_error == "stop_all",
+                told=self._failed,
+            )
+            for sink in self.pipeline.sinks.values()
+        ]
+        threads = [self._thread(f"sink {loop.sink.name}", loop.run) for loop in self._loops]
+        threads.append(self._thread("source", self._read))
+        for thread in threads:
+            thread.start()
+        self._watch(threads)
+        progress = tuple(self.progress())
+        if self._problems:
+            raise self._problems[0]
+        behind = any(one.failure is not None for one in progress)
+        state: Literal["done", "stopped"] = "stopped" if behind or self._asked else "done"
+        return Result(pipeline=self.pipeline.name, state=state, sinks=progress, read=self.read, asked=self._asked)
+
+    def _read(self) -> None:
+        """Reading goes on when every sink has caught up with what earlier runs left in the log."""
+        assert self._reader is not None
+        try:
+            end = self._log.bounds(self._topic, 0).end
+            while not self._stopping.is_set() and any(self._lagging(loop, end) for loop in self._loops):
+                self._clock.wait(self._stopping, _POLL)
+            if not self._stopping.is_set():
+                self._reader.run(self._follow)
+        finally:
+            self._reading.clear()
+
+    def _lagging(self, loop: SinkLoop, end: int) -> bool:
+        stopped = self._control.state.sink(loop.sink.name).stopped
+        return loop.acks.position < end - 1 and not stopped and not loop.state.startswith("unreachable")
+
+    def _thread(self, name: str, call: Callable[[], None]) -> threading.Thread:
+        def guarded() -> None:
+            try:
+                call()
+            except HeadwaterError as error:
+                self._problem(error)
+            except Exception as error:
+                import traceback
+
+                self._problem(TaskFailed(f"{name} of {self.pipeline.name} failed: {error}\n\n{traceback.format_exc()}"))
+
+        return threading.Thread(target=guarded, name=f"headwater {self.pipeline.name} {name}", daemon=True)
+
+    def _problem(self, error: HeadwaterError) -> None:
+        self._problems.append(error)
+        self._tell("error", details={"error": error.code, "message": error.message})
+        self._stopping.set()
+
+    def _watch(self, threads: Sequence[threading.Thread]) -> None:
+        """Wait for the end, telling how it goes; when stopping, wait no longer than the grace."""
+        told = self._clock.monotonic()
+        compacted = self._clock.monotonic()
+        deadline: float | None = None
+        while any(thread.is_alive() for thread in threads):
+            self._clock.wait(self._stopping if deadline is None else threading.Event(), _POLL)
+            now = self._clock.monotonic()
+            if self._stopping.is_set() and deadline is None:
+                deadline = now + self.pipeline.options.stop_grace.seconds
+            if deadline is not None and now > deadline:
+                self._cut_short.set()
+                for thread in threads:
+                    thread.join(_CANCELLING)
+                break
+            if self._asked_by_operator():
+                self.stop()
+            if now - told >= _METRICS:
+                told = now
+                self._metrics()
+            if now - compacted >= self.pipeline.options.compact_every.seconds and deadline is None:
+                compacted = now
+                compact(self._log, self._control, self._topic, list(self.pipeline.sinks))
+        self._metrics()
+
+    def _asked_by_operator(self) -> bool:
+        run = self._control.state.run
+        return run is not None and run.stopping and not self._stopping.is_set()
+
+    def _bytes_behind(self) -> int:
+        """About how many bytes of the log lie before the slowest sink: by the records' mean size.
+
+        Where only sinks that stand at a message are behind, nothing would ever move without an operator: a run that does not wait for
+        one ends.
+        """
+        end = self._log.bounds(self._topic, 0).end
+        behind_ones = [loop for loop in self._loops if loop.acks.position < end - 1]
+        if behind_ones and not self._follow and all(self._control.state.sink(one.sink.name).stopped for one in behind_ones):
+            limit = self.pipeline.options.max_log
+            if limit is not None and self._size_behind(end) > limit:
+                self._stopping.set()
+        return self._size_behind(end)
+
+    def _size_behind(self, end: int) -> int:
+        least = min(loop.acks.position for loop in self._loops)
+        behind = end - 1 - least
+        if behind <= 0:
+            return 0
+        sample = self._log.read(self._topic, 0, max(least + 1, self._log.bounds(self._topic, 0).start), limit=100, max_bytes=1 << 20)
+        mean = sum(len(one.key or b"") + len(one.value or b"") + 29 for one in sample) / max(1, len(sample))
+        return int(behind * mean)
+
+    # -- what is written and told ---------------------------------------------------------------------------
+
+    def _begin(self, epoch: int) -> None:
+        end = self._log.bounds(self._topic, 0).end
+        names = tuple(self.pipeline.sinks)
+
+        def decide(state: State) -> list[Change]:
+            if state.run is not None and state.run.epoch > epoch:
+                raise Fenced(f"A newer run of {self.pipeline.name} has begun.", hint="See `headwater pipeline status`.")
+            claims = (*(state.run.claims if state.run is not None else ()), (epoch, end))[-64:]
+            run = RunInfo(
+                epoch=epoch,
+                id=random_id(),
+                began=self._clock.now_ms(),
+                process=f"{socket.gethostname()}:{os.getpid()}",
+                sinks=names,
+                file=self._file,
+                folder=os.getcwd(),
+                beat=self._clock.now_ms(),
+                claims=claims,
+            )
+            changes: list[Change] = [("run", run)]
+            deleted = {entry.details.get("sink") for entry in state.audit.values() if entry.what == "delete"}
+            for name in names:
+                sink = state.sink(name)
+                if name not in state.sinks and name in deleted:
+                    sink = SinkState(generation=1)  # the sink itself must forget what it took in its former life
+                if name not in state.sinks or sink.failure is not None:
+                    changes.append((f"sink/{name}", _revived(sink)))
+            return changes
+
+        self._control.change(decide)
+
+    def _end(self, epoch: int, how: RunState) -> None:
+        def decide(state: State) -> list[Change]:
+            if state.run is None or state.run.epoch != epoch:
+                return []
+            return [("run", msgspec.structs.replace(state.run, state=how, ended=self._clock.now_ms(), stopping=False))]
+
+        self._control.change(decide)
+
+    def _failed(self, sink: str, failure: Failure) -> None:
+        self._tell("error", path=sink, details={"offset": failure.offset, "error": failure.error, "message": failure.message})
+
+    def _metrics(self) -> None:
+        self._tell("metrics", path=self.pipeline.source_name, details={"records": self.read, "phase": self.phase})
+        for one in self.progress():
+            self._tell(
+                "metrics", path=one.sink, details={"records": one.written, "position": one.position, "lag": one.lag, "state": one.state}
+            )
+
+    def _tell(self, kind: Kind, *, path: str = "", details: dict[str, Any] | None = None) -> None:
+        above = f"{self.pipeline.source_name}/{path}" if path and path != self.pipeline.source_name else self.pipeline.source_name
+        version = metadata.version("headwater") if kind in ("boot", "exit") else ""
+        event = Event(kind=kind, at=self._clock.now_ms(), pipeline=self.pipeline.name, path=above, version=version, details=details or {})
+        for listener in self._listeners:
+            listener(event)
+
+
+def _revived(sink: SinkState) -> SinkState:
+    """A sink as a new run finds it: what stopped it is tried again, one message at a time."""
+    if sink.failure is None:
+        return sink
+    until = max(sink.single_until, sink.failure.offset, sink.failure.end - 1)
+    return msgspec.structs.replace(sink, failure=None, single_until=until)

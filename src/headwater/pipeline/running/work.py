@@ -1,0 +1,49 @@
+"""What travels between a run and the tasks that deliver for it. Values only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headwater.pipeline.definition import Sink
+from headwater.pipeline.offsets.state import Failure
+
+PROGRESS = "progress"  # the header of a piece's last record: (copy, slice, position)
+UNREADABLE = "unreadable"  # the header of a record that the source could not read: why
+HASH = "hash"  # the header of a change: a hash of the document's id
+
+
+class Progress(msgspec.Struct, frozen=True, array_like=True):
+    """How far a slice of a copy, or the following of changes (slice -1), had come with this record."""
+
+    copy: str
+    slice: int
+    position: Any
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """What a task needs to deliver ranges of a pipeline's log to one sink."""
+
+    pipeline: str
+    topic: str
+    sink: Sink
+    epoch: int
+    claims: tuple[tuple[int, int], ...] = ()
+    edits: dict[int, dict[str, Any]] = {}
+    ids: dict[str, tuple[str, ...]] = {}
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a part: offsets below `acked` are durably taken once the receipt is published."""
+
+    start: int
+    end: int
+    acked: int
+    bucket: int = 0
+    buckets: int = 1
+    attempt: str = ""
+    written: int = 0
+    last: dict[str, int] = {}  # by namespace, the last message taken
+    failure: Failure | None = None
+    receipt: dict[str, Any] = {}

@@ -1,0 +1,1 @@
+"""Files: jsonl, csv and parquet, in folders or alone, compressed or not."""

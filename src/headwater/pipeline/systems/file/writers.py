@@ -1,0 +1,312 @@
+"""The temporary files that tasks write: lines, or tables."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, ClassVar, cast
+
+from headwater.core.errors import Rejected
+from headwater.core.files import explained
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Batch, SinkWriter
+from headwater.pipeline.message import Message, Op
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from headwater.pipeline.systems.file.adaptor import File
+
+_ROWS = 65_536
+_DIGITS = 38  # of a decimal128
+
+
+def ending(adaptor: File) -> str:
+    """How the names of parts end."""
+    from headwater.pipeline.systems.file.formats import compression_of
+
+    kind, compression = adaptor.written_format, compression_of(adaptor.path, adaptor.compression)
+    if kind == "parquet":
+        return ".parquet"
+    return f".{kind}" + {"none": "", "gzip": ".gz", "zstd": ".zst"}[compression]
+
+
+class _Temporary(SinkWriter):
+    """A writer whose file counts once the run publishes it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._end = -1
+        self._finished = False
+
+    def close(self) -> None:
+        if not self._finished:
+            for leftover in self._path.parent.glob(self._path.name + "*"):
+                leftover.unlink(missing_ok=True)
+
+
+class LineWriter(_Temporary):
+    """JSON lines or CSV, compressed if asked. `names`: the columns that a CSV file has already.
+
+    The header of CSV is compressed by itself, and its length is in the receipt: a part that is appended to a file goes without it.
+    """
+
+    def __init__(self, path: Path, *, csv: bool, envelope: bool, compression: str, names: Sequence[str] = ()) -> None:
+        super().__init__(path)
+        self._csv, self._envelope, self._compression = csv, envelope, compression
+        self._names = list(names)
+        self._head = 0
+        try:
+            self._raw = path.open("wb")
+        except OSError as error:
+            raise explained(error, path) from error
+        self._opened: IO[bytes] | None = None
+
+    @property
+    def _out(self) -> IO[bytes]:
+        if self._opened is None:
+            self._opened = self._raw
+            if self._compression == "gzip":
+                self._opened = cast("IO[bytes]", gzip.GzipFile(fileobj=self._raw, mode="wb", mtime=0))
+            elif self._compression == "zstd":
+                import pyarrow as pa
+
+                self._opened = cast("IO[bytes]", pa.CompressedOutputStream(pa.PythonFile(self._raw, "w"), "zstd"))
+        return self._opened
+
+    def write(self, batch: Batch) -> None:
+        try:
+            if batch.values:
+                self._out.write(b"\n".join(batch.values) + b"\n")
+            else:
+                self._put(batch.messages)
+        except OSError as error:
+            raise explained(error, self._path) from error
+        self._end = batch.end
+
+    def _put(self, messages: Sequence[Message]) -> None:
+        if self._envelope:
+            lines = [
+                values.encode({"op": m.op.name.lower(), "namespace": m.namespace, "timestamp": m.timestamp, "data": m.data})
+                for m in messages
+                if m.op != Op.COMMAND
+            ]
+            self._out.write(b"".join(line + b"\n" for line in lines))
+            return
+        rows = documents(messages)
+        if not rows:
+            return
+        if not self._csv:
+            self._out.write(b"\n".join([values.encode(one) for one in rows]) + b"\n")
+            return
+        text = io.StringIO(newline="")
+        out = csv.writer(text, lineterminator="\n")
+        for message, row in zip((m for m in messages if m.op != Op.COMMAND), rows, strict=True):
+            if not self._names:
+                self._names = list(row)
+            if extra := [name for name in row if name not in self._names]:
+                raise Rejected(
+                    f"The field {extra[0]} is not among the columns {', '.join(self._names)} of the file.",
+                    offset=message.offset,
+                    hint="Pick the fields to write with pick(...).",
+                )
+            out.writerow([_cell(row.get(name)) for name in self._names])
+        if not self._head:
+            self._head = self._raw.write(compressed(_line(self._names), self._compression))
+        self._out.write(text.getvalue().encode())
+
+    def finish(self) -> dict[str, Any]:
+        try:
+            if self._opened is not None and self._opened is not self._raw:
+                self._opened.close()
+            if not self._raw.closed:
+                self._raw.flush()
+                os.fsync(self._raw.fileno())
+                self._raw.close()
+            else:
+                fd = os.open(self._path, os.O_RDONLY)
+                os.fsync(fd)
+                os.close(fd)
+        except OSError as error:
+            raise explained(error, self._path) from error
+        self._finished = self._end >= 0
+        empty = not self._finished or self._path.stat().st_size == 0
+        if empty:
+            self._path.unlink(missing_ok=True)
+        if not self._finished:
+            return {}
+        return {"files": [] if empty else [str(self._path)], "end": self._end, "head": self._head, "names": self._names}
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class TextWriter(LineWriter):
+    """JSON lines that are written as they were read."""
+
+    takes_text: ClassVar[bool] = True
+
+
+def compressed(data: bytes, compression: str) -> bytes:
+    """Bytes that can stand in a compressed file before others."""
+    if compression == "gzip":
+        return gzip.compress(data, mtime=0)
+    if compression == "zstd":
+        import pyarrow as pa
+
+        made: bytes = pa.compress(data, codec="zstd", asbytes=True)
+        return made
+    return data
+
+
+def _line(names: Sequence[str]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerow(names)
+    return text.getvalue().encode()
+
+
+class TableWriter(_Temporary):
+    """Parquet. A table whose types do not fit the ones before begins a further file of the same part."""
+
+    takes_text: ClassVar[bool] = False
+
+    def __init__(self, path: Path, *, compression: str) -> None:
+        super().__init__(path)
+        self._compression = compression
+        self._rows: list[dict[str, Any]] = []
+        self._open: pq.ParquetWriter | None = None
+        self._schema: pa.Schema | None = None
+        self._files: list[Path] = []
+
+    def write(self, batch: Batch) -> None:
+        rows = [values.natives(one) for one in documents(batch.messages)]
+        written = [message for message in batch.messages if message.op != Op.COMMAND]
+        for message, row in zip(written, rows, strict=True) if _table(rows) is None else ():
+            if _table([row]) is None:  # later nobody could tell which one it was
+                raise Rejected(
+                    "The document cannot be a row of a table: a list in it holds values of several types.",
+                    offset=message.offset,
+                    hint="Give the list one type, or leave it out with omit(...).",
+                )
+        self._rows += rows
+        if len(self._rows) >= _ROWS:
+            self._flush(self._rows)
+            self._rows = []
+        self._end = batch.end
+
+    def _flush(self, rows: list[dict[str, Any]]) -> None:
+        """Write rows as a table; those that do not fit into one become several, in their order."""
+        if not rows:
+            return
+        table = _table(rows)
+        if table is None:
+            half = len(rows) // 2
+            self._flush(rows[:half])
+            self._flush(rows[half:])
+            return
+        self._put(table)
+
+    def _put(self, table: pa.Table) -> None:
+        import pyarrow.parquet as pq
+
+        if self._schema is not None and table.schema != self._schema and _widens(table.schema, self._schema):
+            table = table.select(self._schema.names).cast(self._schema)
+        try:
+            if self._open is None or table.schema != self._schema:
+                self._end_file()
+                path = self._path.with_name(f"{self._path.name}.{len(self._files)}")
+                self._open, self._schema = pq.ParquetWriter(path, table.schema, compression=self._compression), table.schema
+                self._files.append(path)
+            self._open.write_table(table)
+        except OSError as error:
+            raise explained(error, self._path) from error
+
+    def _end_file(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+            fd = os.open(self._files[-1], os.O_RDONLY)
+            os.fsync(fd)
+            os.close(fd)
+
+    def finish(self) -> dict[str, Any]:
+        try:
+            self._flush(self._rows)
+            self._end_file()
+        except OSError as error:
+            raise explained(error, self._path) from error
+        self._finished = self._end >= 0
+        return {"files": [str(one) for one in self._files], "end": self._end} if self._finished else {}
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+        super().close()
+
+
+def _table(rows: list[dict[str, Any]]) -> pa.Table | None:
+    """Rows as a table, without columns in which all is null; None where a column would have several types.
+
+    Arrow casts an integer among texts to nothing: it refuses, and so does this. `from_pylist` looks at the first row's names only.
+    """
+    import pyarrow as pa
+
+    names = dict.fromkeys(name for row in rows for name in row)
+    try:
+        columns = {name: _column([row.get(name) for row in rows]) for name in names}
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError):
+        return None
+    return pa.table({name: column for name, column in columns.items() if not pa.types.is_null(column.type)})
+
+
+def _column(cells: list[Any]) -> pa.Array:
+    """One column. Decimals have all of Arrow's digits, so that a longer number does not change the type; floats among them join them."""
+    import pyarrow as pa
+
+    try:
+        column = pa.array(cells)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        if not all(one is None or (isinstance(one, int | float | Decimal) and not isinstance(one, bool)) for one in cells):
+            raise
+        column = pa.array([one if one is None or isinstance(one, Decimal) else Decimal(repr(one)) for one in cells])
+    if pa.types.is_decimal(column.type) and column.type.precision < _DIGITS:
+        column = column.cast(pa.decimal128(_DIGITS, column.type.scale))
+    return column
+
+
+def _widens(given: pa.Schema, kept: pa.Schema) -> bool:
+    """Whether a table can be written under a schema without changing a value: the same fields, decimals perhaps with fewer places."""
+    import pyarrow as pa
+
+    if set(given.names) != set(kept.names):
+        return False
+    pairs = [(given.field(name).type, kept.field(name).type) for name in kept.names]
+    return all(a == b or (pa.types.is_decimal(a) and pa.types.is_decimal(b) and a.scale <= b.scale) for a, b in pairs)
+
+
+def documents(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """The data of inserts and updates. A file cannot take a document away: a delete is refused, with what to do."""
+    for message in messages:
+        if message.op == Op.DELETE:
+            raise Rejected(
+                "A delete cannot be written to a file of documents.",
+                offset=message.offset,
+                hint='Write changes with envelope=True, or leave deletes out with opfilter(drop=["delete"]).',
+            )
+    return [message.data for message in messages if message.op != Op.COMMAND]
+
+
+def _cell(value: Any) -> Any:
+    value = values.native(value)
+    if isinstance(value, dict | list | bool):
+        return values.encode(value).decode()
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.isoformat() if hasattr(value, "isoformat") else value

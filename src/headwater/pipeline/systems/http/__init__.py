@@ -1,0 +1,1 @@
+"""Webhooks: every message sent to an address."""

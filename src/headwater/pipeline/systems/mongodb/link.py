@@ -1,0 +1,116 @@
+"""A connection to MongoDB, and its errors as headwater's. No message shows more of the address than hosts and database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from headwater.core.errors import BadConfig, Denied, HeadwaterError, NotFound, Timeout, Unreachable
+from headwater.pipeline.namespaces import Namespaces
+
+if TYPE_CHECKING:
+    from pymongo.collection import Collection
+    from pymongo.database import Database
+    from pymongo.errors import PyMongoError
+
+    Document = dict[str, Any]
+
+SELECTION = 5000  # milliseconds to find a server that can be asked
+DENIED = (13, 18, 8000)  # codes of an answer to somebody without the right
+GONE = "serverselectiontimeoutms"
+
+
+class Link:
+    """One client, and the database that its address names."""
+
+    def __init__(self, uri: str, *, shown: str = "") -> None:
+        try:
+            from pymongo import MongoClient
+            from pymongo.errors import ConfigurationError, InvalidURI
+            from pymongo.uri_parser import parse_uri
+        except ImportError:
+            raise BadConfig("The client for MongoDB is not installed.", hint='Run `pip install "headwater[mongodb]"`.') from None
+        from headwater.pipeline.systems.mongodb.types import CODEC
+
+        shown = shown or "The address"
+        try:
+            parts = parse_uri(uri)
+        except (InvalidURI, ConfigurationError, ValueError):
+            raise BadConfig(f"{shown} is no address of MongoDB.", hint="Give mongodb://host:27017/DATABASE.") from None
+        if not parts["database"]:
+            raise BadConfig(f"{shown} names no database.", hint="Give mongodb://host:27017/DATABASE.")
+        self.where = f"{','.join(f'{host}:{port}' for host, port in parts['nodelist'])}/{parts['database']}"
+        options: dict[str, Any] = {} if GONE in {name.lower() for name in parts["options"]} else {"serverSelectionTimeoutMS": SELECTION}
+        try:
+            self._client: MongoClient[Document] = MongoClient(uri, appname="headwater", **options)
+        except (ConfigurationError, ValueError) as error:
+            raise BadConfig(f"{shown} cannot be used: {error}.", hint="Correct its options.") from None
+        self.database: Database[Document] = self._client.get_database(parts["database"], codec_options=CODEC)
+        self.oplog: Collection[Document] = self._client.get_database("local", codec_options=CODEC)["oplog.rs"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._client.close()
+
+    def version(self) -> str:
+        with self.asking():
+            return str(self._client.server_info()["version"])
+
+    def collections(self, chosen: Namespaces) -> dict[str, str | None]:
+        """The chosen collections and the ids by which the server tells them apart; views and its own are left out. Errors: `NotFound`."""
+        with self.asking():
+            found = [one for one in self.database.list_collections() if one.get("type", "collection") == "collection"]
+        names = {one["name"]: _identity(one) for one in found if not one["name"].startswith("system.") and one["name"] in chosen}
+        if not names:
+            raise NotFound(f"{self.where} has no collection that {chosen} matches.", hint="See what there is with listCollections.")
+        return dict(sorted(names.items()))
+
+    @contextmanager
+    def asking(self, seconds: float | None = None) -> Iterator[None]:
+        """Turns the client's errors into ours; with `seconds`, the time that everything inside may take."""
+        import pymongo
+        from pymongo.errors import PyMongoError
+
+        try:
+            if seconds is None:
+                yield
+            else:
+                with pymongo.timeout(seconds):
+                    yield
+        except PyMongoError as error:
+            raise self.told(error, seconds) from error
+
+    def told(self, error: PyMongoError, seconds: float | None = None) -> HeadwaterError:
+        from pymongo.errors import OperationFailure
+
+        if error.timeout and seconds is not None:
+            return Timeout(
+                f"MongoDB at {self.where} has not answered within {seconds:g} s.", hint="Give it a longer timeout or smaller batch."
+            )
+        if isinstance(error, OperationFailure) and error.code in DENIED:
+            return Denied(f"MongoDB at {self.where} does not let this user do that: {_first(error)}.", hint="Give its user the right.")
+        if isinstance(error, OperationFailure):
+            return Unreachable(f"MongoDB at {self.where} does not do what was asked: {_first(error)}.", hint="See its log.")
+        return Unreachable(
+            f"MongoDB at {self.where} cannot be reached: {_first(error)}.", hint="See whether it runs, and whether the address is right."
+        )
+
+
+def _identity(found: Mapping[str, Any]) -> str | None:
+    value = found.get("info", {}).get("uuid")
+    return None if value is None else value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _first(error: BaseException) -> str:
+    """What an error says, without the description of the whole set-up that the client adds."""
+    text = str(error)
+    for mark in (", Timeout:", ", full error:", " (configured timeouts:"):
+        text = text.split(mark)[0]
+    return text.strip(" .")

@@ -1,0 +1,152 @@
+"""MariaDB and MySQL: tables copied by key range, the binary log followed, and a sink that takes each message exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Literal
+
+from headwater.core.errors import BadConfig, ReadOnly
+from headwater.pipeline.adaptor import About, CanCopy, CanTail, CanWrite, CopyPlan, Delivery, Part, Piece, SinkWriter, Slice
+from headwater.pipeline.env import Env
+from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.strict import strict
+from headwater.pipeline.systems.sql.compare import comparable
+
+
+class MySQL(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
+    """One database, or as a source all of a server's."""
+
+    kind: ClassVar[str] = "mysql"
+    delivery: ClassVar[Delivery] = "exactly once"
+    about: ClassVar[About] = About(
+        summary="MariaDB 10.5 and newer, MySQL 8: tables, and the changes of their rows.",
+        namespace="database.table; as a sink a name without a database is in the URI's",
+        source=(
+            "Copies tables side by side, cut by ranges of the primary key (one without a key in one slice), and resumes behind the last "
+            "key read. With tail=True it follows the binary log from the file and position before the copy; the server must log whole "
+            "rows with names (binlog_format=ROW, binlog_row_image=FULL, binlog_row_metadata=FULL), keep its log for as long as the "
+            "pipeline may be down, and every table needs a primary key. The position is that of one server: after a failover the copy "
+            "begins anew. Dates and binary values are extended JSON, decimals are exact, JSON columns are nested values; dates such as "
+            "0000-00-00 are null."
+        ),
+        sink=(
+            "Replaces or deletes the row of the table's primary key, exactly once: what was taken is kept in the same transaction, in "
+            "headwater_committed and headwater_epoch of the URI's database. Tables must be of an engine with transactions. A column that "
+            "the message lacks gets its default. A table that is missing is an error, or is made from the first batch with create=True. "
+            "A field without a column is refused. Rows without a key are added."
+        ),
+        sample='mysql("${MYSQL_URI}", tail=True)',
+    )
+
+    uri: str | Env
+    tail: bool = False
+    server_id: int = 0
+    create: bool = False
+
+    # -- source ---------------------------------------------------------------------------------------------
+
+    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
+        from headwater.pipeline.systems.mysql import copy as mysql_copy
+        from headwater.pipeline.systems.mysql import tail as mysql_tail
+
+        where = self._where()
+        # Before the copy: what changes while it is read comes again with the changes, and nothing falls between.
+        cursor = mysql_tail.prepare(where, chosen) if self.tail else None
+        return mysql_copy.plan(where, chosen, slices, cursor)
+
+    def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
+        from headwater.pipeline.systems.mysql import copy as mysql_copy
+
+        return mysql_copy.same(self._where(), plan)
+
+    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
+        from headwater.pipeline.systems.mysql import copy as mysql_copy
+
+        return mysql_copy.read(self._where(), part, position)
+
+    def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+        from headwater.pipeline.systems.mysql import tail as mysql_tail
+
+        return mysql_tail.follow(self._where(), self.server_id, cursor, chosen, stopped)
+
+    # -- sink -----------------------------------------------------------------------------------------------
+
+    def writer(self, part: Part) -> SinkWriter:
+        from headwater.pipeline.systems.mysql.sink import MySQLWriter
+
+        return MySQLWriter(self._own(), part, create=self.create)
+
+    def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
+        from headwater.pipeline.systems.mysql import link as mysql_link
+        from headwater.pipeline.systems.mysql import state as mysql_state
+
+        with mysql_link.connected(self._own()) as link:
+            return mysql_state.begin(link, pipeline, sink, epoch)
+
+    def forget(self, pipeline: str, sink: str, position: int, epoch: int) -> None:
+        from headwater.pipeline.systems.mysql import link as mysql_link
+        from headwater.pipeline.systems.mysql import state as mysql_state
+
+        with mysql_link.connected(self._own()) as link:
+            mysql_state.forget(link, pipeline, sink, position, epoch)
+
+    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        return comparable(data)
+
+    def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
+        from headwater.pipeline.systems.mysql import copy as mysql_copy
+
+        return (comparable(row) for row in mysql_copy.rows(self._own(), namespace))
+
+    # -- both -----------------------------------------------------------------------------------------------
+
+    def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
+        from headwater.pipeline.systems.mysql import link as mysql_link
+        from headwater.pipeline.systems.mysql import tables as mysql_tables
+        from headwater.pipeline.systems.mysql import tail as mysql_tail
+
+        where = self._own() if role == "sink" else self._where()
+        with mysql_link.connected(where) as link:
+            lines = [f"MySQL {mysql_link.ask(link, 'SELECT VERSION()')[0][0]} at {where}"]
+            if role == "sink":
+                if mysql_link.ask(link, "SELECT @@read_only")[0][0]:
+                    raise ReadOnly(f"MySQL at {where} is read only.", hint="Connect to the primary.")
+                return [*lines, f"what was taken is kept in {where.database}.{mysql_tables.COMMITTED}: exactly once"]
+            for one in mysql_tables.tables(link, where.database, chosen):
+                key = f"key ({', '.join(one.key)})" if one.key else "no primary key: one slice"
+                lines.append(f"{one.namespace}: about {one.rows} rows, {key}")
+            if self.tail:
+                mysql_tail.check(link)
+                cursor = mysql_tail.prepare(where, chosen)
+                lines.append(f"the binary log is at {cursor['file']}:{cursor['pos']}")
+            return lines
+
+    def _where(self) -> Any:
+        from headwater.pipeline.systems.mysql import link as mysql_link
+
+        found = self.resolved().uri
+        assert isinstance(found, str)
+        return mysql_link.parsed(found)
+
+    def _own(self) -> Any:
+        where = self._where()
+        if not where.database:
+            raise BadConfig("The URI of the sink names no database.", hint="It looks like mysql://user:password@host:3306/database.")
+        return where
+
+
+@strict
+def mysql(uri: str | Env, *, tail: bool = False, server_id: int = 0, create: bool = False) -> MySQL:
+    """A database of MariaDB or MySQL, `mysql://user:password@host:3306/database`.
+
+    `tail` follows changes after the copy; `server_id` is what the server knows the follower by, another one for each (0: by chance).
+    As a sink, `create` makes tables and columns that are missing.
+    """
+    if not isinstance(uri, str | Env) or not str(uri):
+        raise BadConfig("mysql needs a URI.", hint='Give it as in mysql("${MYSQL_URI}").')
+    if not isinstance(server_id, int) or not 0 <= server_id < 2**32:
+        raise BadConfig(f"server_id cannot be {server_id!r}.", hint="Give a number from 1 to 4294967295 that no other replica has, or 0.")
+    return MySQL(uri=uri, tail=tail, server_id=server_id, create=create)
+
+
+mariadb = mysql

@@ -1,0 +1,86 @@
+"""The statements of the MySQL sink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from headwater.pipeline.systems.mysql.link import quote
+from headwater.pipeline.systems.mysql.tables import COMMITTED, EPOCH, Table
+from headwater.pipeline.systems.sql.infer import ColumnKind
+
+CREATE_STATE = (
+    f"CREATE TABLE IF NOT EXISTS {EPOCH} (pipeline varchar(255) CHARACTER SET ascii, sink varchar(255) CHARACTER SET ascii, "
+    "epoch bigint NOT NULL, PRIMARY KEY (pipeline, sink)) ENGINE=InnoDB",
+    f"CREATE TABLE IF NOT EXISTS {COMMITTED} (pipeline varchar(255) CHARACTER SET ascii, sink varchar(255) CHARACTER SET ascii, "
+    "end_offset bigint, start_offset bigint, bucket int, buckets int, "
+    "PRIMARY KEY (pipeline, sink, end_offset, start_offset, bucket, buckets)) ENGINE=InnoDB",
+)
+# Shared: writers do not wait for one another, but a newer run's claim waits for their commit; after it none can commit any more.
+READ_EPOCH = f"SELECT epoch FROM {EPOCH} WHERE pipeline = %s AND sink = %s LOCK IN SHARE MODE"
+LOCK_EPOCH = f"SELECT epoch FROM {EPOCH} WHERE pipeline = %s AND sink = %s FOR UPDATE"
+FIRST_EPOCH = f"INSERT IGNORE INTO {EPOCH} VALUES (%s, %s, %s)"
+SET_EPOCH = f"UPDATE {EPOCH} SET epoch = %s WHERE pipeline = %s AND sink = %s"
+READ_TAKEN = f"SELECT start_offset, end_offset, bucket, buckets FROM {COMMITTED} WHERE pipeline = %s AND sink = %s"
+READ_NEAR = f"{READ_TAKEN} AND end_offset > %s AND start_offset < %s"
+COUNT_TAKEN = f"SELECT COUNT(*) FROM {COMMITTED} WHERE pipeline = %s AND sink = %s"
+# Before the rows: of two attempts at one batch, the second waits here until the first is committed, and then has nothing to do.
+TAKE = f"INSERT IGNORE INTO {COMMITTED} (pipeline, sink, start_offset, end_offset, bucket, buckets) VALUES (%s, %s, %s, %s, %s, %s)"
+UNTAKE = (
+    f"DELETE FROM {COMMITTED} WHERE pipeline = %s AND sink = %s AND start_offset = %s AND end_offset = %s AND bucket = %s AND buckets = %s"
+)
+CLEAR_TAKEN = f"DELETE FROM {COMMITTED} WHERE pipeline = %s AND sink = %s"
+
+_TYPES: dict[ColumnKind, str] = {
+    "bool": "boolean",
+    "int": "bigint",
+    "decimal": "decimal(65,30)",
+    "float": "double",
+    "text": "longtext",
+    "moment": "datetime(6)",
+    "bytes": "longblob",
+    "uuid": "char(36)",
+    "json": "json",
+}
+_IN_A_KEY: dict[ColumnKind, str] = {"text": "varchar(255)", "bytes": "varbinary(255)", "json": "varchar(255)"}  # what an index can hold
+
+
+def create_table(schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str]) -> str:
+    names = tuple(key)
+    body = [f"{quote(column)} {(_IN_A_KEY if column in names else {}).get(kind, _TYPES[kind])}" for column, kind in columns.items()]
+    if names:
+        body.append(f"PRIMARY KEY ({', '.join(quote(column) for column in names)})")
+    return f"CREATE TABLE IF NOT EXISTS {quote(schema)}.{quote(name)} ({', '.join(body)}) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
+
+
+def add_column(table: Table, name: str, kind: ColumnKind) -> str:
+    return f"ALTER TABLE {table.quoted} ADD COLUMN {quote(name)} {_TYPES[kind]}"
+
+
+def insert(table: Table, names: Sequence[str]) -> str:
+    return f"INSERT INTO {safe(table.quoted)} ({', '.join(safe(quote(one)) for one in names)}) VALUES "
+
+
+def on_conflict(table: Table, names: Sequence[str], key: Sequence[str], absent: frozenset[str]) -> str:
+    """What makes an insert replace the row of its key. Only sound where the key is the one unique index."""
+    sets = [f"{safe(quote(one))} = VALUES({safe(quote(one))})" for one in names if one not in key]
+    sets += [f"{safe(quote(one))} = DEFAULT" for one in sorted(absent) if one not in key]
+    same = safe(quote(key[0]))
+    return " ON DUPLICATE KEY UPDATE " + (", ".join(sets) if sets else f"{same} = {same}")
+
+
+def update(table: Table, names: Sequence[str], key: Sequence[str], absent: frozenset[str]) -> str:
+    sets = [f"{safe(quote(one))} = %s" for one in names if one not in key]
+    sets += [f"{safe(quote(one))} = DEFAULT" for one in sorted(absent) if one not in key]
+    tests = " AND ".join(f"{safe(quote(one))} = %s" for one in key)
+    return f"UPDATE {safe(table.quoted)} SET {', '.join(sets) or f'{safe(quote(key[0]))} = {safe(quote(key[0]))}'} WHERE {tests}"
+
+
+def delete(table: Table, key: Sequence[str], count: int) -> str:
+    names = ", ".join(safe(quote(one)) for one in key)
+    one = f"({', '.join(['%s'] * len(key))})"
+    return f"DELETE FROM {safe(table.quoted)} WHERE ({names}) IN ({', '.join([one] * count)})"
+
+
+def safe(name: str) -> str:
+    """A name inside of a statement that takes values."""
+    return name.replace("%", "%%")

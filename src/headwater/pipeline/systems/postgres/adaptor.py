@@ -1,0 +1,147 @@
+"""PostgreSQL: tables copied by key range, changes followed through a replication slot, and a sink that takes each message exactly once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Literal
+
+from headwater.core.errors import BadConfig
+from headwater.pipeline.adaptor import About, CanCopy, CanTail, CanWrite, CopyPlan, Delivery, Part, Piece, SinkWriter, Slice
+from headwater.pipeline.env import Env
+from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.strict import strict
+from headwater.pipeline.systems.sql.compare import comparable
+
+_SLOT = re.compile(r"[a-z0-9_]{1,63}")
+
+
+class Postgres(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
+    """One database."""
+
+    kind: ClassVar[str] = "postgres"
+    delivery: ClassVar[Delivery] = "exactly once"
+    about: ClassVar[About] = About(
+        summary="PostgreSQL 14 and newer: tables, and the changes of their rows.",
+        namespace="schema.table; as a sink a name without a schema is in `schema`",
+        source=(
+            "Copies tables side by side, cut by ranges of the primary key (one without a key in one slice, by the place of its rows), and "
+            "resumes behind the last key read. With tail=True it follows changes by logical replication (pgoutput): a publication and a "
+            "durable slot, both made before the copy if they are missing; the slot moves on only when the log has the changes. Drop them "
+            "when the pipeline is given up, or the server keeps its WAL for ever. wal_level must be logical, tables need a primary key or "
+            "REPLICA IDENTITY USING INDEX. Timestamps, dates, bytea and uuid are extended JSON, numeric is exact, arrays are lists."
+        ),
+        sink=(
+            "Replaces or deletes the row of the table's primary key, exactly once: what was taken is kept in the same transaction, in "
+            "headwater_committed and headwater_epoch. A column that the message lacks gets its default. A table that is missing is an "
+            "error, or is made from the first batch with create=True. A field without a column is refused. Rows without a key are added."
+        ),
+        sample='postgres("${PG_URI}", tail=True)',
+    )
+
+    uri: str | Env
+    tail: bool = False
+    slot: str = "headwater"
+    publication: str = "headwater"
+    schema: str = "public"
+    state_schema: str = "public"
+    create: bool = False
+
+    # -- source ---------------------------------------------------------------------------------------------
+
+    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
+        from headwater.pipeline.systems.postgres import copy as postgres_copy
+        from headwater.pipeline.systems.postgres import tail as postgres_tail
+
+        uri = self._uri()
+        # Before the copy: what changes while it is read comes again with the changes, and nothing falls between.
+        cursor = postgres_tail.prepare(uri, self.slot, self.publication, chosen) if self.tail else None
+        return postgres_copy.plan(uri, chosen, slices, cursor)
+
+    def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
+        from headwater.pipeline.systems.postgres import copy as postgres_copy
+
+        return postgres_copy.same(self._uri(), plan)
+
+    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
+        from headwater.pipeline.systems.postgres import copy as postgres_copy
+
+        return postgres_copy.read(self._uri(), part, position)
+
+    def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+        from headwater.pipeline.systems.postgres import tail as postgres_tail
+
+        return postgres_tail.follow(self._uri(), self.slot, self.publication, cursor, chosen, stopped)
+
+    # -- sink -----------------------------------------------------------------------------------------------
+
+    def writer(self, part: Part) -> SinkWriter:
+        from headwater.pipeline.systems.postgres.sink import PostgresWriter
+
+        return PostgresWriter(self._uri(), part, schema=self.schema, state=self.state_schema, create=self.create)
+
+    def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
+        from headwater.pipeline.systems.postgres import link as link
+        from headwater.pipeline.systems.postgres import state as postgres_state
+
+        uri = self._uri()
+        with link.connect(uri) as connection, link.translated(link.place(uri)):
+            return postgres_state.begin(connection, self.state_schema, pipeline, sink, epoch)
+
+    def forget(self, pipeline: str, sink: str, position: int, epoch: int) -> None:
+        from headwater.pipeline.systems.postgres import link as link
+        from headwater.pipeline.systems.postgres import state as postgres_state
+
+        uri = self._uri()
+        with link.connect(uri) as connection, link.translated(link.place(uri)):
+            postgres_state.forget(connection, self.state_schema, pipeline, sink, position, epoch)
+
+    def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
+        from headwater.pipeline.systems.postgres import copy as postgres_copy
+
+        name = namespace if "." in namespace else f"{self.schema}.{namespace}"
+        return (comparable(row) for row in postgres_copy.rows(self._uri(), name))
+
+    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        return comparable(data)
+
+    # -- both -----------------------------------------------------------------------------------------------
+
+    def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
+        from headwater.pipeline.systems.postgres import check as postgres_check
+
+        uri = self._uri()
+        if role == "sink":
+            return postgres_check.sink(uri, self.state_schema, chosen)
+        return postgres_check.source(uri, chosen, self.slot if self.tail else None)
+
+    def _uri(self) -> str:
+        found = self.resolved().uri
+        assert isinstance(found, str)
+        return found
+
+
+@strict
+def postgres(
+    uri: str | Env,
+    *,
+    tail: bool = False,
+    slot: str = "headwater",
+    publication: str = "headwater",
+    schema: str = "public",
+    state_schema: str = "public",
+    create: bool = False,
+) -> Postgres:
+    """A database of PostgreSQL, `postgresql://user:password@host:5432/database`.
+
+    `tail` follows changes after the copy, through `slot` and `publication`: give each pipeline a slot of its own. As a sink, `schema` is
+    where namespaces without one are, `state_schema` holds what the sink remembers, and `create` makes tables and columns that are missing.
+    """
+    if not isinstance(uri, str | Env) or not str(uri):
+        raise BadConfig("postgres needs a URI.", hint='Give it as in postgres("${PG_URI}").')
+    if not isinstance(slot, str) or not _SLOT.fullmatch(slot):
+        raise BadConfig(f"{slot!r} is no name for a replication slot.", hint="Use up to 63 small letters, digits and '_'.")
+    for name, value in (("publication", publication), ("schema", schema), ("state_schema", state_schema)):
+        if not isinstance(value, str) or not value or "\0" in value:
+            raise BadConfig(f"{name} cannot be {value!r}.", hint="Give a name.")
+    return Postgres(uri=uri, tail=tail, slot=slot, publication=publication, schema=schema, state_schema=state_schema, create=create)

@@ -1,0 +1,81 @@
+"""Whether a database can fill its role, and what is missing: for `headwater pipeline test`. Changes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headwater.core.errors import BadConfig, Forbidden, ReadOnly
+from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.systems.postgres.link import connect, place, translated
+from headwater.pipeline.systems.postgres.tables import COMMITTED, quote, tables
+
+if TYPE_CHECKING:
+    from headwater.pipeline.systems.postgres.link import Connection
+
+OLDEST = 140000
+
+
+def source(uri: str, chosen: Namespaces, slot: str | None) -> list[str]:
+    """Errors: `NotFound` without a table, `Forbidden`, `BadConfig` where changes cannot be followed."""
+    with connect(uri) as link, translated(place(uri)):
+        lines = [_version(link, uri)]
+        found = tables(link, chosen)
+        for one in found:
+            key = f"key ({', '.join(one.key)})" if one.key else "no primary key: one slice"
+            lines.append(f"{one.namespace}: about {one.rows} rows, {key}")
+        if slot is not None:
+            lines += _tail(link, slot)
+            for one in found:
+                if not one.ids:
+                    raise BadConfig(
+                        f"The table {one.namespace} has nothing that tells its rows apart, so its changes cannot be followed.",
+                        hint="Give it a primary key, or REPLICA IDENTITY USING INDEX, or choose a narrower namespace.",
+                    )
+    return lines
+
+
+def sink(uri: str, state: str, chosen: Namespaces) -> list[str]:
+    """Errors: `Forbidden` where the sink's own tables cannot be made, `ReadOnly` on a standby."""
+    with connect(uri) as link, translated(place(uri)):
+        lines = [_version(link, uri)]
+        if _one(link, "SELECT pg_is_in_recovery()"):
+            raise ReadOnly(f"PostgreSQL at {place(uri)} is a standby.", hint="Connect to the primary.")
+        there = _one(link, "SELECT to_regclass(%s) IS NOT NULL", f"{quote(state)}.{COMMITTED}")
+        if there:
+            allowed = _one(link, "SELECT has_table_privilege(%s, 'INSERT, DELETE')", f"{quote(state)}.{COMMITTED}")
+        else:
+            allowed = _one(
+                link, "SELECT count(*) > 0 AND bool_and(has_schema_privilege(oid, 'CREATE')) FROM pg_namespace WHERE nspname = %s", state
+            )
+        if not allowed:
+            raise Forbidden(
+                f"What the sink has taken cannot be kept in the schema {state}.",
+                hint="Grant CREATE on it, or name another: state_schema=...",
+            )
+        lines.append(f"what was taken is kept in {state}.{COMMITTED}: exactly once")
+    return lines
+
+
+def _tail(link: Connection, slot: str) -> list[str]:
+    level = _one(link, "SHOW wal_level")
+    if level != "logical":
+        raise BadConfig(f"The server's wal_level is {level}.", hint="Set wal_level = logical in postgresql.conf and restart PostgreSQL.")
+    if not _one(link, "SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user"):
+        raise Forbidden("The URI's user may not replicate.", hint="ALTER ROLE ... REPLICATION.")
+    if _one(link, "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s", slot):
+        return [f"the slot {slot} is there"]
+    free = _one(link, "SELECT current_setting('max_replication_slots')::int - count(*) FROM pg_replication_slots")
+    if free <= 0:
+        raise BadConfig("The server has no free replication slot.", hint="Raise max_replication_slots, or drop one that nobody uses.")
+    return [f"the slot {slot} will be made; {free} are free"]
+
+
+def _version(link: Connection, uri: str) -> str:
+    if link.info.server_version < OLDEST:
+        raise BadConfig(f"PostgreSQL at {place(uri)} is version {link.info.server_version // 10000}.", hint="14 or newer is needed.")
+    return f"PostgreSQL {link.info.server_version // 10000}.{link.info.server_version % 10000} at {place(uri)}"
+
+
+def _one(link: Connection, question: str, *given: Any) -> Any:
+    row = link.execute(question, given or None).fetchone()
+    return row[0] if row else None

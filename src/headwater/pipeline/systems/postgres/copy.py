@@ -1,0 +1,194 @@
+"""Reading PostgreSQL's tables: cut by ranges of the primary key, streamed by COPY as JSON text that the server itself makes.
+
+A slice is read by one statement, so by one snapshot. After a restart the rest is read by another one: what changed meanwhile comes with
+the changes, whose beginning was taken before the copy.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from headwater.core.errors import Differs
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
+from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.systems.postgres.link import connect, library, meaning, place, translated
+from headwater.pipeline.systems.postgres.tables import Column, Table, leaves, quote, split_name, table, tables
+from headwater.pipeline.systems.postgres.types import json_of
+
+if TYPE_CHECKING:
+    from headwater.pipeline.systems.postgres.link import Connection
+
+PIECE = 4 << 20  # bytes
+SAMPLE = 2000  # rows looked at for each slice, to cut a table into parts of about the same size
+_HEADER = b"PGCOPY\n\xff\r\n\0"
+_ROW = struct.Struct(">hi")
+
+
+def plan(uri: str, chosen: Namespaces, slices: int, cursor: Any) -> CopyPlan:
+    """Cut the chosen tables."""
+    with connect(uri) as link, translated(place(uri)):
+        found = tables(link, chosen)
+        cut = tuple(part for one in found for part in _slices(link, one, slices))
+    return CopyPlan(
+        identity={"tables": {one.namespace: [one.oid, list(one.key)] for one in found}},
+        slices=cut,
+        ids={one.namespace: ids for one in found if (ids := one.ids or one.key)},
+        cursor=cursor,
+    )
+
+
+def same(uri: str, stored: CopyPlan) -> bool:
+    """Whether the planned tables are still the same tables with the same keys."""
+    with connect(uri) as link, translated(place(uri)):
+        for namespace, (oid, key) in stored.identity["tables"].items():
+            now = table(link, *split_name(namespace))
+            if now is None or now.oid != oid or list(now.key) != key:
+                return False
+    return True
+
+
+def read(uri: str, part: Slice, position: Any) -> Iterator[Piece]:
+    """The slice's rows behind `position`, which is the last key read, or the last row's place where there is no key."""
+    psycopg = library()
+    where = place(uri)
+    with connect(uri) as link:
+        try:
+            one = table(link, *split_name(part.namespace))
+            if one is None or list(one.key) != part.spec["key"]:
+                raise Differs(f"The table {part.namespace} is not what it was when the copy was planned.", hint="Begin the copy anew.")
+            link.execute("SET max_parallel_workers_per_gather = 0")  # parallel workers would mix the order
+            statement = _statement(link, one, part.spec, position)
+            with link.cursor() as cursor, cursor.copy(statement) as stream:
+                yield from _pieces(iter(stream), "key" if part.spec["key"] else "row")
+        except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
+            raise Differs(f"The table {part.namespace} has changed under the copy: {error}.", hint="Begin the copy anew.") from error
+        except psycopg.Error as error:
+            raise meaning(error, where) from error
+
+
+def rows(uri: str, namespace: str) -> Iterator[dict[str, Any]]:
+    """All rows of a table as documents; none where the table is not there."""
+    with connect(uri) as link, translated(place(uri)):
+        found = table(link, *split_name(namespace))
+        names = [] if found is None else [found.quoted] if found.key else leaves(link, found)
+    if found is None:
+        return
+    for name in names:
+        part = Slice(namespace, {"key": list(found.key), "table": name, "from": None, "to": None})
+        for piece in read(uri, part, None):
+            for value in piece.values:
+                yield values.decode(value)
+
+
+def document(columns: Sequence[Column], alias: str = "t") -> str:
+    """An SQL expression: a row as a JSON object."""
+    if not columns:
+        return "'{}'"
+    fields = []
+    for number, one in enumerate(columns):
+        name = values.encode(one.name).decode().replace("'", "''")
+        name = f"E'{'{' if number == 0 else ','}{name.replace(chr(92), chr(92) * 2)}:'"
+        fields.append(f"{name}||coalesce({json_of(one.kind, f'{alias}.{quote(one.name)}')},'null')")
+    return "||".join(fields) + "||'}'"
+
+
+def _slices(link: Connection, one: Table, slices: int) -> list[Slice]:
+    if not one.key:
+        # One part of a partitioned table after the other: a row's place is only unique inside of its part.
+        return [Slice(one.namespace, {"key": [], "table": name, "from": None, "to": None}) for name in leaves(link, one)]
+    cuts = _cuts(link, one, slices) if slices > 1 else []
+    bounds = [None, *cuts, None]
+    return [Slice(one.namespace, {"key": list(one.key), "table": one.quoted, "from": low, "to": high}) for low, high in pairwise(bounds)]
+
+
+def _cuts(link: Connection, one: Table, slices: int) -> list[list[str]]:
+    """Keys, as text, that divide the table into about equal parts."""
+    wanted = slices * SAMPLE
+    guessed = max(one.rows, one.bytes // 200, 1)
+    share = 100.0 if one.partitioned else min(100.0, 100.0 * wanted / guessed)
+    sample = f"TABLESAMPLE SYSTEM ({share:.6f}) REPEATABLE (1)" if share < 100 else ""
+    names = ", ".join(quote(name) for name in one.key)
+    texts = ", ".join(f"s.{quote(name)}::text" for name in one.key)
+    firsts = (
+        f"SELECT {texts} FROM (SELECT {names}, part, row_number() OVER (PARTITION BY part ORDER BY {names}) AS place "
+        f"FROM (SELECT {names}, ntile({slices}) OVER (ORDER BY {names}) AS part FROM {one.quoted} {sample}) n) s "
+        f"WHERE s.place = 1 AND s.part > 1 ORDER BY s.part"
+    )
+    return [list(row) for row in link.execute(firsts)]
+
+
+def _statement(link: Connection, one: Table, spec: dict[str, Any], position: Any) -> str:
+    """COPY of the slice behind the position: the document, then what the next position is made of."""
+    sql = library().sql
+
+    def literals(key: Sequence[str]) -> str:
+        parts = []
+        for name, text in zip(one.key, key, strict=True):
+            column = one.column(name)
+            assert column is not None
+            parts.append(f"{sql.Literal(text).as_string(link)}::{column.declared}")
+        return f"({', '.join(parts)})"
+
+    tests: list[str] = []
+    body = document(one.columns)
+    if not spec["key"]:
+        if position is not None:
+            tests.append(f"t.ctid > {sql.Literal(position['row'][0]).as_string(link)}::tid")
+        chosen, order = f"{body}, t.ctid::text", ""
+    else:
+        names = ", ".join(f"t.{quote(name)}" for name in one.key)
+        if position is not None:
+            tests.append(f"({names}) > {literals(position['key'])}")
+        elif spec["from"] is not None:
+            tests.append(f"({names}) >= {literals(spec['from'])}")
+        if spec["to"] is not None:
+            tests.append(f"({names}) < {literals(spec['to'])}")
+        chosen = f"{body}, {', '.join(f't.{quote(name)}::text' for name in one.key)}"
+        order = f" ORDER BY {names}"
+    where = f" WHERE {' AND '.join(tests)}" if tests else ""
+    return f"COPY (SELECT {chosen} FROM {spec['table']} t{where}{order}) TO STDOUT (FORMAT binary)"
+
+
+def _pieces(stream: Iterator[Any], by: str) -> Iterator[Piece]:
+    """What COPY sends, row by row, as pieces. Binary, because its text form would double every backslash inside the JSON."""
+    out: list[bytes] = []
+    size, last = 0, b""
+    first = True
+    unpack = _ROW.unpack_from
+    for data in stream:
+        row = bytes(data)
+        if first:
+            first = False
+            if row.startswith(_HEADER):
+                row = row[19 + int.from_bytes(row[15:19], "big") :]
+                if not row:
+                    continue
+        if len(row) < 6:  # the end's mark
+            continue
+        _, length = unpack(row)
+        value = row[6 : 6 + length]
+        if b"\n" in value or b"\r" in value:  # a column of type json keeps its line breaks, and lines of JSON must not have any
+            value = values.encode(values.decode(value))
+        out.append(value)
+        size += length
+        last = row
+        if size >= PIECE:
+            yield Piece(position={by: _behind(last)}, values=out)
+            out, size = [], 0
+    if out:
+        yield Piece(position={by: _behind(last)}, values=out)
+
+
+def _behind(row: bytes) -> list[str]:
+    """The fields of a row behind its document: its key, or its place."""
+    count, length = _ROW.unpack_from(row)
+    at, found = 6 + length, []
+    for _ in range(count - 1):
+        (length,) = struct.unpack_from(">i", row, at)
+        found.append(row[at + 4 : at + 4 + length].decode())
+        at += 4 + length
+    return found

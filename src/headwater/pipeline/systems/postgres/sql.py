@@ -1,0 +1,99 @@
+"""The statements of the PostgreSQL sink. `{state}` is the schema of the two tables in which a sink remembers what it has taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headwater.pipeline.systems.postgres.tables import COMMITTED, EPOCH, Table, quote
+from headwater.pipeline.systems.sql.infer import ColumnKind
+
+CREATE_STATE = f"""
+CREATE TABLE IF NOT EXISTS {{state}}.{EPOCH} (pipeline text, sink text, epoch bigint NOT NULL, PRIMARY KEY (pipeline, sink));
+CREATE TABLE IF NOT EXISTS {{state}}.{COMMITTED} (
+    pipeline text, sink text, end_offset bigint, start_offset bigint, bucket int, buckets int,
+    PRIMARY KEY (pipeline, sink, end_offset, start_offset, bucket, buckets)
+);
+"""
+# FOR SHARE: writers do not wait for one another, but a newer run's claim waits for their commit; after it none can commit any more.
+READ_EPOCH = f"SELECT epoch FROM {{state}}.{EPOCH} WHERE pipeline = %s AND sink = %s FOR SHARE"
+FIRST_EPOCH = f"INSERT INTO {{state}}.{EPOCH} VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
+CLAIM_EPOCH = f"""
+INSERT INTO {{state}}.{EPOCH} AS e VALUES (%s, %s, %s)
+ON CONFLICT (pipeline, sink) DO UPDATE SET epoch = EXCLUDED.epoch WHERE e.epoch <= EXCLUDED.epoch RETURNING 1
+"""
+READ_TAKEN = f"SELECT start_offset, end_offset, bucket, buckets FROM {{state}}.{COMMITTED} WHERE pipeline = %s AND sink = %s"
+# What each batch begins with, in one round trip: is the run still the newest; note the batch; what of it was noted before?
+# Of two attempts at one batch, the second waits here until the first is committed, and then has nothing to do.
+OPEN = f"""
+WITH e AS MATERIALIZED ({READ_EPOCH}),
+     t AS (
+       INSERT INTO {{state}}.{COMMITTED} (pipeline, sink, start_offset, end_offset, bucket, buckets)
+       SELECT %s, %s, %s::bigint, %s::bigint, %s, %s WHERE EXISTS (SELECT 1 FROM e WHERE epoch <= %s)
+       ON CONFLICT DO NOTHING RETURNING 1)
+SELECT (SELECT epoch FROM e), (SELECT count(*) FROM t),
+       (SELECT array_agg(ARRAY[start_offset, end_offset, bucket, buckets]) FROM {{state}}.{COMMITTED}
+        WHERE pipeline = %s AND sink = %s AND end_offset > %s AND start_offset < %s)
+"""
+TAKE = f"""
+INSERT INTO {{state}}.{COMMITTED} (pipeline, sink, start_offset, end_offset, bucket, buckets) VALUES (%s, %s, %s, %s, %s, %s)
+ON CONFLICT DO NOTHING RETURNING 1
+"""
+UNTAKE = f"""
+DELETE FROM {{state}}.{COMMITTED}
+WHERE pipeline = %s AND sink = %s AND start_offset = %s AND end_offset = %s AND bucket = %s AND buckets = %s
+"""
+CLEAR_TAKEN = f"DELETE FROM {{state}}.{COMMITTED} WHERE pipeline = %s AND sink = %s"
+
+_TYPES: dict[ColumnKind, str] = {
+    "bool": "boolean",
+    "int": "bigint",
+    "decimal": "numeric",
+    "float": "double precision",
+    "text": "text",
+    "moment": "timestamptz",
+    "bytes": "bytea",
+    "uuid": "uuid",
+    "json": "jsonb",
+}
+
+
+def create_table(schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str]) -> str:
+    body = [f"{quote(column)} {_TYPES[kind]}" for column, kind in columns.items()]
+    if names := ", ".join(quote(column) for column in key):
+        body.append(f"PRIMARY KEY ({names})")
+    return f"CREATE TABLE IF NOT EXISTS {quote(schema)}.{quote(name)} ({', '.join(body)})"
+
+
+def add_columns(table: Table, columns: dict[str, ColumnKind]) -> str:
+    return f"ALTER TABLE {table.quoted} " + ", ".join(
+        f"ADD COLUMN IF NOT EXISTS {quote(name)} {_TYPES[kind]}" for name, kind in columns.items()
+    )
+
+
+def upsert(table: Table, key: tuple[str, ...], absent: frozenset[str]) -> str:
+    """Rows from a JSON list, each replacing the one of its key; without a key they are added. `absent` columns get their defaults."""
+    writable = [one for one in table.columns if not one.generated]
+    given = [one for one in writable if one.name not in absent]
+    names = ", ".join(_safe(quote(one.name)) for one in given)
+    forced = " OVERRIDING SYSTEM VALUE" if any(one.identity for one in given) else ""
+    into = _safe(table.quoted)
+    text = f"INSERT INTO {into} ({names}){forced} SELECT {names} FROM json_populate_recordset(NULL::{into}, %s::json)"
+    if not key:
+        return text
+    sets = [
+        f"{_safe(quote(one.name))} = {'DEFAULT' if one.name in absent else f'EXCLUDED.{_safe(quote(one.name))}'}"
+        for one in writable
+        if one.name not in key
+    ]
+    target = ", ".join(_safe(quote(name)) for name in key)
+    return f"{text} ON CONFLICT ({target}) DO " + (f"UPDATE SET {', '.join(sets)}" if sets else "NOTHING")
+
+
+def delete(table: Table, key: tuple[str, ...]) -> str:
+    tests = " AND ".join(f"t.{_safe(quote(name))} = d.{_safe(quote(name))}" for name in key)
+    return f"DELETE FROM {_safe(table.quoted)} t USING json_populate_recordset(NULL::{_safe(table.quoted)}, %s::json) d WHERE {tests}"
+
+
+def _safe(name: str) -> str:
+    """A name inside of a statement that takes values."""
+    return name.replace("%", "%%")

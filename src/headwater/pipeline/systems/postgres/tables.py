@@ -1,0 +1,174 @@
+"""Tables as PostgreSQL's catalog has them: columns, keys, and by what their rows are told apart when they change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headwater.core.errors import Forbidden, NotFound
+from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.systems.postgres.types import Kind, Type, type_of
+
+if TYPE_CHECKING:
+    from headwater.pipeline.systems.postgres.link import Connection
+
+COMMITTED = "headwater_committed"  # what a sink has taken
+EPOCH = "headwater_epoch"  # the newest run that writes to a sink
+
+_TABLES = """
+SELECT c.oid::bigint, n.nspname, c.relname, c.relkind = 'p', c.relreplident::text, has_table_privilege(c.oid, 'SELECT'),
+       pg_relation_size(c.oid), greatest(c.reltuples, 0)::bigint
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
+  AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_' AND c.relname NOT IN (%s, %s)
+  AND (%s::text IS NULL OR (n.nspname = %s AND c.relname = %s))
+ORDER BY 2, 3
+"""
+# A domain's base type is found by walking down; an array of domains is as good as one of text.
+_COLUMNS = """
+WITH RECURSIVE base(oid, into_oid) AS (
+    SELECT oid, CASE WHEN typtype = 'd' THEN typbasetype ELSE oid END FROM pg_type
+  UNION
+    SELECT b.oid, t.typbasetype FROM base b JOIN pg_type t ON t.oid = b.into_oid WHERE t.typtype = 'd'
+)
+SELECT a.attrelid::bigint, a.attname, t.typname, e.typname, format_type(a.atttypid, a.atttypmod),
+       a.attgenerated <> '', a.attidentity <> '', a.atthasdef OR a.attidentity <> '', a.atttypid::bigint
+FROM pg_attribute a
+JOIN base b ON b.oid = a.atttypid
+JOIN pg_type t ON t.oid = b.into_oid AND t.typtype <> 'd'
+LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typcategory = 'A'
+WHERE a.attrelid = ANY(%s) AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attrelid, a.attnum
+"""
+_KEYS = """
+SELECT i.indrelid::bigint, i.indisprimary, i.indisreplident, array_agg(a.attname ORDER BY k.place)::text[]
+FROM pg_index i
+CROSS JOIN LATERAL unnest(i.indkey::int[]) WITH ORDINALITY AS k(number, place)
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
+WHERE i.indrelid = ANY(%s) AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND k.place <= i.indnkeyatts
+GROUP BY i.indexrelid, i.indrelid, i.indisprimary, i.indisreplident
+ORDER BY 1, i.indexrelid
+"""
+_LEAVES = "SELECT p.relid::regclass::text, p.relid::bigint FROM pg_partition_tree(%s::oid::regclass) p WHERE p.isleaf ORDER BY 1"
+
+
+class Column(msgspec.Struct, frozen=True):
+    name: str
+    type: Type
+    declared: str  # as in CREATE TABLE
+    generated: bool = False  # made by the server: cannot be written
+    identity: bool = False
+    default: bool = False
+    oid: int = 0
+
+    @property
+    def kind(self) -> Kind:
+        return self.type.kind
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    oid: int
+    schema: str
+    name: str
+    columns: tuple[Column, ...]
+    partitioned: bool = False
+    identity: str = "d"  # what a change says of the row before: d(efault: the key), i(ndex), f(ull), n(othing)
+    bytes: int = 0
+    rows: int = 0
+    key: tuple[str, ...] = ()  # the primary key's columns
+    unique: tuple[tuple[str, ...], ...] = ()
+    replica: tuple[str, ...] = ()  # the columns of the index that was chosen as identity
+
+    @property
+    def namespace(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+    @property
+    def quoted(self) -> str:
+        return f"{quote(self.schema)}.{quote(self.name)}"
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The columns by which a change's row is known: all that a delete tells. Empty: its changes cannot be followed."""
+        if self.identity == "i":
+            return self.replica
+        return self.key if self.identity in ("d", "f") else ()
+
+    def column(self, name: str) -> Column | None:
+        return next((one for one in self.columns if one.name == name), None)
+
+
+def quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def split_name(namespace: str, schema: str = "public") -> tuple[str, str]:
+    """A namespace's schema and table; without a schema, the usual one."""
+    first, dot, rest = namespace.partition(".")
+    return (first, rest) if dot and rest else (schema, namespace)
+
+
+def tables(link: Connection, chosen: Namespaces) -> list[Table]:
+    """The chosen tables. Errors: `NotFound` when there is none, `Forbidden` for one that cannot be read."""
+    found = [row for row in link.execute(_TABLES, (COMMITTED, EPOCH, None, None, None)) if f"{row[1]}.{row[2]}" in chosen]
+    if not found:
+        raise NotFound(
+            f"No table in the database matches the namespace {chosen}.", hint=r"A table's namespace is schema.table: ^public\.orders$."
+        )
+    for row in found:
+        if not row[5]:
+            raise Forbidden(f"The table {row[1]}.{row[2]} may not be read.", hint="Grant SELECT on it, or choose a narrower namespace.")
+    return _described(link, found)
+
+
+def table(link: Connection, schema: str, name: str) -> Table | None:
+    """One table; None where there is none."""
+    rows = link.execute(_TABLES, ("", "", name, schema, name)).fetchall()
+    found = _described(link, rows)
+    return found[0] if found else None
+
+
+def leaves(link: Connection, one: Table) -> list[str]:
+    """The names, quoted where they must be, of the tables that hold a table's rows."""
+    return [row[0] for row in link.execute(_LEAVES, (one.oid,))] if one.partitioned else [one.quoted]
+
+
+def types(link: Connection, oids: list[int]) -> dict[int, Type]:
+    """Types by their numbers."""
+    question = _COLUMNS.partition("SELECT a.attrelid")[0] + (
+        "SELECT b.oid::bigint, t.typname, e.typname FROM base b JOIN pg_type t ON t.oid = b.into_oid AND t.typtype <> 'd' "
+        "LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typcategory = 'A' WHERE b.oid = ANY(%s::oid[])"
+    )
+    return {row[0]: type_of(row[1], row[2]) for row in link.execute(question, (oids,))}
+
+
+def _described(link: Connection, rows: list[tuple[object, ...]]) -> list[Table]:
+    oids = [row[0] for row in rows]
+    if not oids:
+        return []
+    columns: dict[object, list[Column]] = {}
+    for oid, name, kind, element, declared, generated, identity, default, number in link.execute(_COLUMNS, (oids,)):
+        columns.setdefault(oid, []).append(Column(name, type_of(kind, element), declared, generated, identity, default, number))
+    keys: dict[object, list[tuple[bool, bool, tuple[str, ...]]]] = {}
+    for oid, primary, replica, names in link.execute(_KEYS, (oids,)):
+        keys.setdefault(oid, []).append((primary, replica, tuple(names)))
+    return [
+        msgspec.convert(
+            {
+                "oid": oid,
+                "schema": schema,
+                "name": name,
+                "columns": columns.get(oid, []),
+                "partitioned": partitioned,
+                "identity": identity,
+                "bytes": size,
+                "rows": count,
+                "key": next((names for primary, _, names in keys.get(oid, []) if primary), ()),
+                "unique": [names for _, _, names in keys.get(oid, [])],
+                "replica": next((names for _, replica, names in keys.get(oid, []) if replica), ()),
+            },
+            Table,
+        )
+        for oid, schema, name, partitioned, identity, _, size, count in rows
+    ]

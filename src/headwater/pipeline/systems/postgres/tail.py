@@ -1,0 +1,277 @@
+"""Following PostgreSQL's changes: a publication, a durable slot, and the stream of its transactions as messages.
+
+A cursor is `{"lsn": end of the last whole transaction, "seen": changes already given of the one behind it}`. The slot is moved on only
+when the next piece is asked for, so it never lets go of what is not in the log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headwater.core.errors import BadConfig, Forbidden, OffsetGone
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Piece
+from headwater.pipeline.message import Message, Mode, Op
+from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.systems.postgres.copy import document
+from headwater.pipeline.systems.postgres.link import connect, library, place, translated
+from headwater.pipeline.systems.postgres.pgoutput import (
+    UNCHANGED,
+    Begin,
+    Cell,
+    Change,
+    Commit,
+    Relation,
+    Truncate,
+    decode,
+    lsn,
+    lsn_text,
+)
+from headwater.pipeline.systems.postgres.stream import Stream
+from headwater.pipeline.systems.postgres.tables import Table, quote, table, tables, types
+from headwater.pipeline.systems.postgres.types import Type, converter
+
+if TYPE_CHECKING:
+    from headwater.pipeline.systems.postgres.link import Connection
+
+PIECE_BYTES = 4 << 20
+PIECE_MESSAGES = 10_000
+WAIT = 0.5  # seconds without a change until an empty piece is given
+IDLE_WAL = 16 << 20  # bytes of other people's WAL after which the slot is moved on although nothing of ours has changed
+AWAY = 20.0  # seconds after which the server may have hung up on us, because nobody asked for the next piece
+
+
+def prepare(uri: str, slot: str, publication: str, chosen: Namespaces) -> dict[str, Any]:
+    """Make publication and slot where they are missing. The cursor before everything that is copied afterwards.
+
+    Errors: `BadConfig` for a server or a table whose changes cannot be followed; `Forbidden`.
+    """
+    with connect(uri) as link, translated(place(uri)):
+        level = _value(link, "SHOW wal_level")
+        if level != "logical":
+            raise BadConfig(
+                f"The server's wal_level is {level}.", hint="Set wal_level = logical in postgresql.conf and restart PostgreSQL."
+            )
+        found = tables(link, chosen)
+        for one in found:
+            if not one.ids:
+                raise BadConfig(
+                    f"The table {one.namespace} has nothing that tells its rows apart, so its changes cannot be followed.",
+                    hint="Give it a primary key, or REPLICA IDENTITY USING INDEX, or choose a narrower namespace.",
+                )
+        try:
+            _publish(link, publication, found)
+            # Behind the publication: a change is decoded with the catalog of its own time, in which the publication must exist.
+            known = link.execute(
+                "SELECT confirmed_flush_lsn::text, plugin FROM pg_replication_slots WHERE slot_name = %s", (slot,)
+            ).fetchone()
+            if known is None:
+                known = link.execute(
+                    "SELECT lsn::text, 'pgoutput' FROM pg_create_logical_replication_slot(%s, 'pgoutput')", (slot,)
+                ).fetchone()
+        except library().errors.InsufficientPrivilege as error:
+            raise Forbidden(
+                f"A publication or a slot may not be made: {error}.",
+                hint="Grant REPLICATION, and ownership of the tables or a publication.",
+            ) from error
+        assert known is not None
+        if known[1] != "pgoutput":
+            raise BadConfig(f"The slot {slot} is made for {known[1]}, not for pgoutput.", hint="Give another name: slot=...")
+        return {"lsn": known[0], "seen": 0}
+
+
+def follow(uri: str, slot: str, publication: str, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+    """Changes behind the cursor."""
+    at = lsn(cursor["lsn"])
+    with connect(uri) as link, translated(place(uri)):
+        _check_slot(link, slot, at)
+    given = dict(cursor)
+    while not stopped():
+        stream = Stream(uri, slot, publication, lsn(given["lsn"]))
+        reading = _Reading(uri, chosen, given)
+        try:
+            while not stopped():
+                piece = reading.piece(stream)
+                asked = time.monotonic()
+                yield piece
+                given = piece.position
+                if time.monotonic() - asked > AWAY:
+                    break  # the server has probably hung up: begin again from what is kept
+                if piece.messages:
+                    stream.keep(lsn(given["lsn"]))
+        finally:
+            reading.close()
+            stream.close()
+
+
+class _Reading:
+    """One stream's state: where it is, and the tables that it has told of."""
+
+    def __init__(self, uri: str, chosen: Namespaces, cursor: dict[str, Any]) -> None:
+        self._uri, self._chosen = uri, chosen
+        self._lsn, self._skip = lsn(cursor["lsn"]), int(cursor.get("seen", 0))
+        self._index = 0  # changes of the open transaction so far
+        self._open = False
+        self._at = 0
+        self._tables: dict[int, _Followed] = {}
+        self._link: Connection | None = None
+
+    def piece(self, stream: Stream) -> Piece:
+        out: list[Message] = []
+        size = 0
+        waits = time.monotonic() + WAIT
+        while size < PIECE_BYTES and len(out) < PIECE_MESSAGES:
+            # What is there already is taken along; for more, nobody waits.
+            got = stream.receive(0.0 if out and not self._open else waits - time.monotonic())
+            if got is None:
+                break
+            end, data = got
+            if not data:
+                # Between transactions, the server's word for its end is a place behind which nothing of ours can be missed.
+                if not self._open and not out and end - self._lsn >= IDLE_WAL:
+                    self._lsn = end
+                    out.append(Message(self._name(), {"lsn": lsn_text(end)}, Op.NOOP, 0, Mode.SYNC))
+                    break
+                continue
+            size += len(data)
+            out += self._messages(data)
+        return Piece(position={"lsn": lsn_text(self._lsn), "seen": self._index if self._open else 0}, messages=out)
+
+    def close(self) -> None:
+        if self._link is not None:
+            self._link.close()
+
+    def _name(self) -> str:
+        return next((one.namespace for one in self._tables.values() if one.namespace in self._chosen), "postgres")
+
+    def _messages(self, data: bytes) -> list[Message]:
+        found = decode(data)
+        match found:
+            case Begin(at=at):
+                self._open, self._index, self._at = True, 0, at
+            case Commit(end=end):
+                self._open, self._lsn, self._index, self._skip = False, end, 0, 0
+            case Relation():
+                self._tables[found.oid] = self._followed(found)
+            case Change():
+                self._index += 1
+                one = self._tables[found.relation]
+                if self._index > self._skip and one.namespace in self._chosen:
+                    return self._changed(one, found)
+            case Truncate():
+                self._index += 1
+                if self._index > self._skip:
+                    names = [self._tables[oid].namespace for oid in found.relations if oid in self._tables]
+                    return [
+                        Message(name, {"command": "truncate"}, Op.COMMAND, self._at, Mode.SYNC) for name in names if name in self._chosen
+                    ]
+        return []
+
+    def _changed(self, one: _Followed, change: Change) -> list[Message]:
+        if change.new is None:
+            assert change.old is not None
+            return [self._message(one, Op.DELETE, one.document(change.old, only=one.ids))]
+        data = one.document(change.new)
+        out: list[Message] = []
+        if change.kind == "update":
+            if change.old is not None:
+                before = one.document(change.old)
+                if any(before.get(name) != data.get(name) for name in one.ids):
+                    out.append(self._message(one, Op.DELETE, {name: before.get(name) for name in one.ids}))
+                if change.whole:
+                    data = {name: data.get(name, before.get(name)) for name in one.names}
+            if len(data) < len(one.names):
+                data = self._filled(one, data, change.new)
+        # A changed key is a new document: the old one is deleted above.
+        return [*out, self._message(one, Op.INSERT if change.kind == "insert" or out else Op.UPDATE, data)]
+
+    def _message(self, one: _Followed, op: Op, data: dict[str, Any]) -> Message:
+        return Message(one.namespace, data, op, self._at, Mode.SYNC, id_fields=one.ids)
+
+    def _filled(self, one: _Followed, data: dict[str, Any], cells: Sequence[Cell]) -> dict[str, Any]:
+        """The document with the large values that the change did not touch, as they are now in the table. A row that is gone by now has
+        none; its delete follows."""
+        missing = [column for column in one.table.columns if column.name not in data] if one.table is not None else []
+        if one.table is None or not missing:
+            return data
+        link = self._connected()
+        tests: list[str] = []
+        given: list[Any] = []
+        for name in one.ids:
+            column = one.table.column(name)
+            if column is None:
+                return data
+            tests.append(f"t.{quote(name)} = %s::text::{column.declared}")
+            given.append(cells[one.names.index(name)])
+        question = f"SELECT {document(missing).replace('%', '%%')} FROM {one.table.quoted} t WHERE {' AND '.join(tests)}"
+        with translated(place(self._uri)):
+            row = link.execute(question, given).fetchone()
+        found = data | values.decode(row[0].encode()) if row is not None else data
+        return {name: found[name] for name in one.names if name in found}
+
+    def _followed(self, relation: Relation) -> _Followed:
+        with translated(place(self._uri)):
+            link = self._connected()
+            kinds = types(link, [kind for _, kind in relation.columns])
+            return _Followed(relation, kinds, table(link, relation.schema, relation.name))
+
+    def _connected(self) -> Connection:
+        if self._link is None or self._link.closed:
+            self._link = connect(self._uri)
+        return self._link
+
+
+class _Followed:
+    """A table as the stream describes it."""
+
+    def __init__(self, relation: Relation, kinds: dict[int, Type], now: Table | None) -> None:
+        self.namespace = f"{relation.schema}.{relation.name}"
+        self.names = [name for name, _ in relation.columns]
+        self._make = [converter(kinds.get(kind, Type("text"))) for _, kind in relation.columns]
+        self.table = now
+        self.ids = now.ids if now is not None and now.ids and set(now.ids) <= set(self.names) else relation.key
+
+    def document(self, cells: Sequence[Cell], only: Sequence[str] = ()) -> dict[str, Any]:
+        """The row as JSON values, without what was not sent."""
+        return {
+            name: make(cell) if isinstance(cell, str) else None
+            for name, make, cell in zip(self.names, self._make, cells, strict=True)
+            if cell is not UNCHANGED and (not only or name in only)
+        }
+
+
+def _publish(link: Connection, publication: str, found: list[Table]) -> None:
+    """Make the publication for these tables, or add those that it lacks."""
+    known = link.execute("SELECT puballtables FROM pg_publication WHERE pubname = %s", (publication,)).fetchone()
+    names = ", ".join(one.quoted for one in found)
+    if known is None:
+        link.execute(f"CREATE PUBLICATION {quote(publication)} FOR TABLE {names} WITH (publish_via_partition_root = true)")
+        return
+    there = {
+        tuple(row) for row in link.execute("SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s", (publication,))
+    }
+    lacking = [one.quoted for one in found if (one.schema, one.name) not in there]
+    if lacking and not known[0]:
+        link.execute(f"ALTER PUBLICATION {quote(publication)} ADD TABLE {', '.join(lacking)}")
+
+
+def _check_slot(link: Connection, slot: str, at: int) -> None:
+    known = link.execute("SELECT confirmed_flush_lsn::text, wal_status FROM pg_replication_slots WHERE slot_name = %s", (slot,)).fetchone()
+    hint = "Begin the copy anew; and give each pipeline a slot of its own: slot=..."
+    if known is None:
+        raise OffsetGone(f"The replication slot {slot} is gone, and with it the changes since the cursor.", hint=hint)
+    if known[1] == "lost":
+        raise OffsetGone(
+            f"The server has removed WAL that the replication slot {slot} needed.", hint="Raise max_slot_wal_keep_size. " + hint
+        )
+    if lsn(known[0]) > at:
+        raise OffsetGone(
+            f"The replication slot {slot} stands at {known[0]}, behind the cursor {lsn_text(at)}: changes between are gone.", hint=hint
+        )
+
+
+def _value(link: Connection, question: str) -> Any:
+    row = link.execute(question).fetchone()
+    return row[0] if row else None

@@ -1,0 +1,93 @@
+"""Reading queues: consumed with acknowledgements that are sent when the caller asks for more, which it does once it has stored the last."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from headwater.core.errors import BadInput, NotFound
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Piece
+from headwater.pipeline.message import Message, Mode, Op, op_named
+from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.systems.rabbitmq.link import connected, place
+
+if TYPE_CHECKING:
+    from headwater.pipeline.systems.rabbitmq.adaptor import RabbitMQ
+
+_PIECE = 4 << 20  # bytes
+_WAIT = 0.2  # seconds between two looks at whether to stop
+_FIRST = 15.0  # seconds that a broker may take to send what it has
+
+
+class Got(NamedTuple):
+    tag: int
+    message: Message
+    wrong: str
+    size: int
+
+
+def follow(adaptor: RabbitMQ, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+    """Pieces of messages, all queues on one channel: so one acknowledgement covers everything up to a message."""
+    queues = adaptor.queues_for(chosen)
+    waiting: deque[Got] = deque()
+    cancelled: list[bool] = []
+    with connected(adaptor) as connection:
+        where = place(connection._impl.params)
+        channel, asking = connection.channel(), connection.channel()
+        channel.basic_qos(prefetch_count=adaptor.prefetch)
+        channel.add_on_cancel_callback(lambda frame: cancelled.append(True))
+        for queue in queues:
+            channel.basic_consume(queue, partial(_take, waiting, queue))
+        quiet_from = time.monotonic()
+        while not stopped():
+            if not waiting:
+                connection.process_data_events(time_limit=_WAIT)
+            # An empty piece says that there is nothing more for now, which a broker that is slow to send does not mean.
+            if not waiting and not cancelled and time.monotonic() - quiet_from < _FIRST and _ready(asking, queues):
+                continue
+            quiet_from = time.monotonic()
+            if cancelled and not waiting:
+                raise NotFound(f"A queue of {', '.join(queues)} was deleted at {where}.", hint="Declare it again, or leave it out.")
+            piece, last = _piece(waiting)
+            yield piece
+            if last:  # asked for more: what was given is durable now
+                channel.basic_ack(last, multiple=True)
+
+
+def _ready(channel: Any, queues: list[str]) -> bool:
+    """Whether a queue holds messages that nobody has been given yet."""
+    return any(channel.queue_declare(queue, passive=True).method.message_count for queue in queues)
+
+
+def _take(waiting: deque[Got], queue: str, channel: Any, method: Any, properties: Any, body: bytes) -> None:
+    wrong, op = "", Op.INSERT
+    try:
+        data = values.decode(body)
+    except BadInput as error:  # kept, so that a person can see and correct it
+        wrong, data = error.message, {"body": body.decode("utf-8", "backslashreplace")}
+    said = (properties.headers or {}).get("op")
+    if isinstance(said, str):
+        with suppress(BadInput):
+            op = op_named(said)
+    stamp = properties.timestamp
+    message = Message(queue, data, op, timestamp=stamp * 1000 if isinstance(stamp, int) else 0, mode=Mode.SYNC)
+    waiting.append(Got(method.delivery_tag, message, wrong, len(body)))
+
+
+def _piece(waiting: deque[Got]) -> tuple[Piece, int]:
+    """What is given at once, and the tag of its last message; 0 where nothing waits."""
+    messages: list[Message] = []
+    bad: dict[int, str] = {}
+    size = last = 0
+    while waiting and size < _PIECE:
+        got = waiting.popleft()
+        if got.wrong:
+            bad[len(messages)] = got.wrong
+        messages.append(got.message)
+        size, last = size + got.size, got.tag
+    return Piece(position=None, messages=messages, bad=bad), last  # the broker keeps the position

@@ -1,0 +1,79 @@
+"""Writing a part of the log to an object: formatted into a local file, then uploaded. The upload counts once the run completes it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from headwater.core.errors import Denied, NotFound, Unreachable
+from headwater.pipeline.adaptor import Batch, Part, SinkWriter
+from headwater.pipeline.systems.file.writers import LineWriter, TableWriter, TextWriter
+from headwater.pipeline.systems.s3.link import PART, Bucket
+from headwater.pipeline.systems.s3.parts import named
+
+if TYPE_CHECKING:
+    from headwater.pipeline.systems.s3.adaptor import S3
+
+
+def writer(adaptor: S3, part: Part) -> SinkWriter:
+    folder = Path(tempfile.mkdtemp(prefix="headwater-s3-"))
+    kind, compression = adaptor.written_format, "none" if adaptor.compression == "auto" else adaptor.compression
+    if kind == "parquet":
+        return S3Writer(adaptor, part, folder, TableWriter(folder / "part", compression="zstd" if compression == "zstd" else "snappy"))
+    if kind == "jsonl" and not adaptor.envelope:
+        return S3TextWriter(adaptor, part, folder, TextWriter(folder / "part", csv=False, envelope=False, compression=compression))
+    inner = LineWriter(folder / "part", csv=kind == "csv", envelope=adaptor.envelope, compression=compression)
+    return S3Writer(adaptor, part, folder, inner)
+
+
+class S3Writer(SinkWriter):
+    """Gives what it gets to a writer of files, and uploads what comes of it."""
+
+    def __init__(self, adaptor: S3, part: Part, folder: Path, inner: SinkWriter) -> None:
+        self._adaptor, self._part, self._folder, self._inner = adaptor, part, folder, inner
+
+    def write(self, batch: Batch) -> None:
+        self._inner.write(batch)
+
+    def finish(self) -> dict[str, Any]:
+        receipt = self._inner.finish()
+        if not receipt:
+            return {}
+        files = [Path(one) for one in receipt["files"]]
+        uploads: list[dict[str, Any]] = []
+        if files:
+            with Bucket(self._adaptor) as bucket:
+                for number, file in enumerate(files):
+                    key = bucket.folder + named(self._adaptor, self._part, receipt["end"], number)
+                    try:
+                        uploads.append(_uploaded(bucket, key, file))
+                    except (Denied, NotFound) as error:  # of the bucket, not of a message
+                        raise Unreachable(error.message, hint=error.hint) from error
+        return {"uploads": uploads, "end": receipt["end"]}
+
+    def close(self) -> None:
+        try:
+            self._inner.close()
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class S3TextWriter(S3Writer):
+    """The same for documents that go as they are."""
+
+    takes_text: ClassVar[bool] = True
+
+
+def _uploaded(bucket: Bucket, key: str, file: Path) -> dict[str, Any]:
+    """An upload that is whole, and that nobody sees until it is completed."""
+    client = bucket.client
+    begun: Any = bucket.ask(client.create_multipart_upload, Key=key)
+    tags: list[str] = []
+    size = max(PART, -(-file.stat().st_size // 9_000))
+    with file.open("rb") as source:
+        while data := source.read(size):
+            answer: Any = bucket.ask(client.upload_part, Key=key, UploadId=begun["UploadId"], PartNumber=len(tags) + 1, Body=data)
+            tags.append(answer["ETag"])
+    return {"key": key, "upload": begun["UploadId"], "tags": tags}

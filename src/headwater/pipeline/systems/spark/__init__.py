@@ -1,0 +1,1 @@
+"""Whatever Spark itself can read or write."""

@@ -1,0 +1,93 @@
+"""The run's Spark session, folders that only Hadoop's file systems know, and Spark's errors as headwater's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headwater.core.errors import BadConfig, Unreachable
+from headwater.pipeline.env import resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headwater.pipeline.systems.spark.adaptor import Spark
+
+
+def started() -> SparkSession:
+    """This process's session. Never called inside a task."""
+    from headwater.spark import session
+
+    return session()
+
+
+@contextmanager
+def spoken(adaptor: Spark, what: str) -> Iterator[None]:
+    """Spark's errors become ours. Errors: `BadConfig` for what Spark will never do, `Unreachable` for what may work later."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
+
+    try:
+        yield
+    except (AnalysisException, IllegalArgumentException) as error:
+        raise BadConfig(f"Spark cannot {what}: {_said(adaptor, error)}.", hint="Look at the format, the path and the options.") from None
+    except (PySparkException, Py4JError) as error:
+        said = _said(adaptor, error)
+        if "ClassNotFound" in said:  # a format or a driver that no jar here has: later it will be the same
+            raise BadConfig(f"Spark cannot {what}: {said}.", hint="Look at the format; a package for it goes into spark.jars.") from None
+        raise Unreachable(f"Spark could not {what}: {said}.", hint="See Spark's log.") from None
+
+
+def loaded(adaptor: Spark) -> DataFrame:
+    """The data set. Errors: as `spoken`."""
+    with spoken(adaptor, f"read {adaptor.name} as {adaptor.format}"):
+        reader = started().read.format(adaptor.format).options(**adaptor.given())
+        return reader.load() if adaptor.path is None else reader.load(resolve(adaptor.path))
+
+
+def staging(adaptor: Spark) -> Path:
+    """The folder for what is on its way in or out of this data set: not the same for two of them."""
+    known = [adaptor.format, str(adaptor.path), *sorted(f"{name}={value}" for name, value in adaptor.options.items())]
+    return (Path(adaptor.staging) / f"spark-{sha256(chr(0).join(known).encode()).hexdigest()[:16]}").absolute()
+
+
+class Folder:
+    """A folder on any file system that Hadoop knows, by its own names."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path.rstrip("/")
+        session = started()
+        self._hadoop: Any = session.sparkContext._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
+        self._files = self._at("").getFileSystem(session.sparkContext._jsc.hadoopConfiguration())
+
+    def _at(self, name: str) -> Any:
+        return self._hadoop.Path(f"{self.path}/{name}" if name else self.path)
+
+    def names(self, name: str = "") -> list[str]:
+        if not self._files.exists(self._at(name)):
+            return []
+        return sorted(str(one.getPath().getName()) for one in self._files.listStatus(self._at(name)))
+
+    def touch(self, name: str) -> None:
+        self._files.create(self._at(name), True).close()
+
+    def has(self, name: str) -> bool:
+        return bool(self._files.exists(self._at(name)))
+
+    def remove(self, name: str) -> None:
+        self._files.delete(self._at(name), True)
+
+    def rename(self, name: str, new: str) -> None:
+        self.remove(new)
+        self._files.rename(self._at(name), self._at(new))
+
+
+def _said(adaptor: Spark, error: Any) -> str:
+    first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    cause = getattr(error, "java_exception", None)
+    if cause is not None:
+        first = str(cause.toString()).splitlines()[0]
+    return adaptor.redacted(first)[:500].rstrip(".")

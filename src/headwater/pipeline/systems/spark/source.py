@@ -1,0 +1,56 @@
+"""Reading: loaded once into a folder of Parquet by the run, and read from there by its tasks."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headwater.core.errors import NotFound
+from headwater.core.ids import random_id
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
+from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.systems.file import source as file_source
+from headwater.pipeline.systems.file.adaptor import File, file
+from headwater.pipeline.systems.spark.link import loaded, spoken, staging
+
+if TYPE_CHECKING:
+    from headwater.pipeline.systems.spark.adaptor import Spark
+
+
+def plan(adaptor: Spark, chosen: Namespaces, slices: int) -> CopyPlan:
+    """Load everything into a new folder; the folders of earlier copies go. Errors: `NotFound`, and as `spoken`."""
+    if adaptor.name not in chosen:
+        raise NotFound(f"The only namespace here is {adaptor.name}, and {chosen} does not match it.", hint="Say namespace=.")
+    folder = staging(adaptor)
+    data = loaded(adaptor)
+    for earlier in folder.glob("copy-*"):
+        shutil.rmtree(earlier, ignore_errors=True)
+    new = folder / f"copy-{random_id()}"
+    with spoken(adaptor, f"read {adaptor.name} as {adaptor.format}"):
+        data.write.parquet(str(new))
+    parts = _files(new)
+    found = file_source.plan(parts, Namespaces(), slices) if any(new.glob("*.parquet")) else CopyPlan(identity={}, slices=())
+    return CopyPlan(
+        identity={"staged": str(new), "files": found.identity},
+        slices=tuple(msgspec.structs.replace(one, namespace=adaptor.name) for one in found.slices),
+        ids={adaptor.name: adaptor.id},
+    )
+
+
+def read(part: Slice, position: Any) -> Iterator[Piece]:
+    return file_source.read(_files(Path(part.spec["path"]).parent), part, position)
+
+
+def same(plan: CopyPlan) -> bool:
+    folder = Path(plan.identity["staged"])
+    if not (folder / "_SUCCESS").exists():
+        return False
+    return not plan.identity["files"] or file_source.identity(_files(folder), Namespaces()) == plan.identity["files"]
+
+
+def _files(folder: Path) -> File:
+    return file(f"{folder}/", format="parquet")

@@ -1,0 +1,1 @@
+"""What the systems that speak SQL share."""

@@ -1,0 +1,68 @@
+"""What an SQL sink has taken, as rows (start, end, bucket, buckets) of a table of its own. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from headwater.pipeline.offsets.ranges import Span, joined
+
+
+class Taken(msgspec.Struct, frozen=True, order=True):
+    """Offsets [start, end) that were committed, of which only those of one bucket count."""
+
+    start: int
+    end: int
+    bucket: int = 0
+    buckets: int = 1
+
+
+def whole(rows: Iterable[Taken]) -> list[Span]:
+    """Offsets that are taken whatever their bucket: those that all the buckets of one split have taken."""
+    by_split: dict[int, dict[int, list[Span]]] = {}
+    for row in rows:
+        by_split.setdefault(row.buckets, {}).setdefault(row.bucket, []).append((row.start, row.end))
+    out: list[Span] = []
+    for buckets, parts in by_split.items():
+        if len(parts) < buckets:
+            continue
+        common = joined(parts[0])
+        for bucket in range(1, buckets):
+            common = _both(common, joined(parts[bucket]))
+        out += common
+    return joined(out)
+
+
+def of_bucket(rows: Iterable[Taken], bucket: int, buckets: int) -> list[Span]:
+    """Offsets whose messages a bucket has taken: its own, and those taken whole."""
+    kept = list(rows)
+    own = [(row.start, row.end) for row in kept if (row.bucket, row.buckets) == (bucket, buckets)]
+    return joined([*own, *whole(kept)])
+
+
+def compacted(rows: Iterable[Taken]) -> list[Taken]:
+    """The same in as few rows as there can be."""
+    kept = list(rows)
+    done = whole(kept)
+    out = [Taken(start, end) for start, end in done]
+    by_part: dict[tuple[int, int], list[Span]] = {}
+    for row in kept:
+        by_part.setdefault((row.bucket, row.buckets), []).append((row.start, row.end))
+    for (bucket, buckets), spans in by_part.items():
+        if buckets > 1:
+            out += [Taken(start, end, bucket, buckets) for start, end in joined(spans) if not _inside(start, end, done)]
+    return sorted(out)
+
+
+def contains(spans: Iterable[Span], offset: int) -> bool:
+    return any(start <= offset < end for start, end in spans)
+
+
+def _inside(start: int, end: int, spans: Iterable[Span]) -> bool:
+    return any(low <= start and end <= high for low, high in spans)
+
+
+def _both(left: list[Span], right: list[Span]) -> list[Span]:
+    out = [(max(a, c), min(b, d)) for a, b in left for c, d in right]
+    return joined((start, end) for start, end in out if start < end)

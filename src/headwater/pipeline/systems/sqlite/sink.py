@@ -1,0 +1,173 @@
+"""Writing to SQLite: a batch's rows and its range of offsets in one synced transaction, so that a batch that comes twice is seen."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from headwater.core.errors import Fenced, Rejected
+from headwater.pipeline.adaptor import Batch, Part, SinkWriter
+from headwater.pipeline.message import Message, Op
+from headwater.pipeline.systems.sqlite.tables import (
+    MAKE,
+    RANGES,
+    RUNS,
+    Tables,
+    cell,
+    connect,
+    is_machine_error,
+    machine_error,
+    quoted,
+    table_name,
+    upsert,
+)
+
+if TYPE_CHECKING:
+    from headwater.pipeline.systems.sqlite.adaptor import Sqlite
+
+
+def begin(adaptor: Sqlite, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]]:
+    """Shut older runs out; the ranges that are there, small ones joined so that they stay few."""
+    path = str(adaptor.path)
+    db = connect(path)
+    try:
+        db.executescript(MAKE)
+        db.execute("begin immediate")
+        _own(db, path, pipeline, sink, epoch)
+        whole = _whole(db, pipeline, sink)
+        db.execute(f"delete from {RANGES} where pipeline = ? and sink = ?", (pipeline, sink))
+        db.executemany(f"insert into {RANGES} values (?, ?, ?, ?, 0, 1)", [(pipeline, sink, start, stop) for start, stop in whole])
+        db.execute("commit")
+        return whole
+    except sqlite3.Error as error:
+        raise machine_error(error, path) from error
+    finally:
+        db.close()
+
+
+def forget(adaptor: Sqlite, pipeline: str, sink: str, position: int, epoch: int) -> None:
+    """Offsets above `position` count as not taken; rows stay, and are written over."""
+    path = str(adaptor.path)
+    db = connect(path)
+    try:
+        db.executescript(MAKE)
+        db.execute("begin immediate")
+        kept = [(start, min(stop, position + 1)) for start, stop in _whole(db, pipeline, sink) if start <= position]
+        db.execute(f"delete from {RANGES} where pipeline = ? and sink = ?", (pipeline, sink))
+        db.executemany(f"insert into {RANGES} values (?, ?, ?, ?, 0, 1)", [(pipeline, sink, start, stop) for start, stop in kept])
+        db.execute("commit")
+    except sqlite3.Error as error:
+        raise machine_error(error, path) from error
+    finally:
+        db.close()
+
+
+def _own(db: sqlite3.Connection, path: str, pipeline: str, sink: str, epoch: int) -> None:
+    found = db.execute(f"select epoch from {RUNS} where pipeline = ? and sink = ?", (pipeline, sink)).fetchone()
+    if found is not None and found[0] > epoch:
+        raise Fenced(f"A newer run writes to {path}.", hint="See `headwater pipeline status`.")
+    if found is None or found[0] < epoch:
+        db.execute(f"insert or replace into {RUNS} values (?, ?, ?)", (pipeline, sink, epoch))
+
+
+def _whole(db: sqlite3.Connection, pipeline: str, sink: str) -> list[tuple[int, int]]:
+    """Ranges of which every share is there, joined where they touch."""
+    from headwater.pipeline.offsets.ranges import joined
+
+    rows = db.execute(
+        f"select start, stop from {RANGES} where pipeline = ? and sink = ? group by start, stop, buckets having count(*) = buckets",
+        (pipeline, sink),
+    ).fetchall()
+    return joined(rows)
+
+
+class _Change(NamedTuple):
+    """Rows for one table, ready to be written."""
+
+    table: str
+    delete: bool
+    ids: tuple[str, ...]
+    names: list[str]
+    rows: list[list[Any]]
+
+
+class SqliteWriter(SinkWriter):
+    """One part. Tables and columns are made within the transaction of the batch that needs them."""
+
+    takes_text = False
+
+    def __init__(self, adaptor: Sqlite, part: Part) -> None:
+        self._adaptor, self._part, self._path = adaptor, part, str(adaptor.path)
+        self._db = connect(self._path, timeout=part.timeout)
+        self._tables = Tables(self._db)
+
+    def write(self, batch: Batch) -> None:
+        part = self._part
+        changes = [self._prepared(table, delete, list(group)) for (table, delete), group in self._groups(batch)]  # others need not wait
+        try:
+            self._db.execute("begin immediate")
+            _own(self._db, self._path, part.pipeline, part.sink, part.epoch)
+            mark = (part.pipeline, part.sink, batch.start, batch.end, part.bucket, part.buckets)
+            if (
+                not part.again
+                and self._db.execute(
+                    f"select 1 from {RANGES} where pipeline = ? and sink = ? and start <= ? and stop >= ? and bucket = ? and buckets = ?",
+                    mark,
+                ).fetchone()
+            ):
+                self._db.execute("rollback")
+                return
+            for change in changes:
+                self._apply(change)
+            if not part.again:
+                self._db.execute(f"insert into {RANGES} values (?, ?, ?, ?, ?, ?)", mark)
+            self._db.execute("commit")
+        except sqlite3.Error as error:
+            self._undo()
+            if is_machine_error(error):
+                raise machine_error(error, self._path) from error
+            raise Rejected(f"SQLite refuses it: {error}", offset=-1) from error
+        except BaseException:
+            self._undo()
+            raise
+
+    def _groups(self, batch: Batch) -> Iterator[tuple[tuple[str, bool], Iterator[Message]]]:
+        """Consecutive messages of one table and kind; commands are not for tables."""
+
+        def kind(message: Message) -> tuple[str, bool]:
+            return self._adaptor.table or table_name(message.namespace), message.op == Op.DELETE
+
+        return groupby((message for message in batch.messages if message.op != Op.COMMAND), kind)
+
+    def _prepared(self, table: str, delete: bool, messages: list[Message]) -> _Change:
+        """Errors: `Rejected` for a document without its id."""
+        ids = messages[0].id_fields
+        for message in messages:
+            for name in ids:
+                if message.data.get(name) is None:
+                    raise Rejected(
+                        f"The document has no {name}, which tells documents of {table} apart.",
+                        offset=message.offset,
+                        hint="Name the right fields with the source's option id.",
+                    )
+        names = list(ids) if delete else list(dict.fromkeys(name for message in messages for name in message.data))
+        return _Change(table, delete, ids, names, [[cell(message.data.get(name)) for name in names] for message in messages])
+
+    def _apply(self, change: _Change) -> None:
+        table, delete, ids, names, rows = change
+        if not delete:
+            every = self._tables.ready(table, ids, names)
+            self._db.executemany(upsert(table, names, ids, every), rows)
+        elif self._tables.exists(table):
+            where = " and ".join(f"{quoted(name)} = ?" for name in ids)
+            self._db.executemany(f"delete from {quoted(table)} where {where}", rows)
+
+    def _undo(self) -> None:
+        self._tables.forget()
+        if self._db.in_transaction:
+            self._db.execute("rollback")
+
+    def close(self) -> None:
+        self._db.close()

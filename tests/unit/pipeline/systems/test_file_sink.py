@@ -1,0 +1,95 @@
+"""What the file sink writes, read back with other means."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from headwater.core.errors import Conflict, Rejected
+from headwater.pipeline.adaptor import Batch, Part
+from headwater.pipeline.adaptors import file
+from headwater.pipeline.message import Message
+from headwater.pipeline.systems.file.adaptor import File
+
+
+def publish(adaptor: File, start: int, documents: list[dict[str, Any]]) -> None:
+    """Write one part and make it count, as a run does."""
+    for part, receipt in written(adaptor, [(start, documents)]):
+        adaptor.publish(part, receipt)
+
+
+def written(adaptor: File, parts: list[tuple[int, list[dict[str, Any]]]]) -> list[tuple[Part, dict[str, Any]]]:
+    """Parts that are written side by side, and not yet published."""
+    made = []
+    for start, documents in parts:
+        part = Part(pipeline="p", sink="s", start=start, end=start + len(documents), epoch=1, attempt=f"a{start}")
+        writer = adaptor.writer(part)
+        messages = [Message("in", one, offset=start + at, timestamp=7) for at, one in enumerate(documents)]
+        writer.write(Batch(start=start, end=part.end, messages=messages))
+        made.append((part, writer.finish()))
+        writer.close()
+    return made
+
+
+def plain(path: Path) -> str:
+    if path.suffix == ".gz":
+        return gzip.decompress(path.read_bytes()).decode()
+    if path.suffix == ".zst":
+        return bytes(pa.CompressedInputStream(pa.OSFile(str(path)), "zstd").read()).decode()
+    return path.read_text()
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.csv.gz", "out.csv.zst"])
+def test_a_csv_file_has_one_header_however_many_parts_it_is_made_of(tmp_path: Path, name: str) -> None:
+    adaptor = file(str(tmp_path / name))
+    adaptor.begin("p", "s", 1)
+    publish(adaptor, 0, [{"a": 1, "b": "x"}])
+    publish(adaptor, 1, [{"b": "y", "a": 2}])
+    assert list(csv.reader(io.StringIO(plain(tmp_path / name)))) == [["a", "b"], ["1", "x"], ["2", "y"]]
+    assert list(adaptor.rows("")) == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+
+
+def test_parts_that_were_written_side_by_side_share_one_header(tmp_path: Path) -> None:
+    adaptor = file(str(tmp_path / "out.csv"))
+    adaptor.begin("p", "s", 1)
+    for part, receipt in written(adaptor, [(0, [{"a": 1}]), (1, [{"a": 2}])]):
+        adaptor.publish(part, receipt)
+    assert (tmp_path / "out.csv").read_text() == "a\n1\n2\n"
+
+
+def test_parts_with_other_columns_are_not_put_under_a_header_that_is_not_theirs(tmp_path: Path) -> None:
+    adaptor = file(str(tmp_path / "out.csv"))
+    adaptor.begin("p", "s", 1)
+    first, second = written(adaptor, [(0, [{"a": 1}]), (1, [{"b": 2}])])
+    adaptor.publish(*first)
+    with pytest.raises(Conflict, match="has the columns a, not b"):
+        adaptor.publish(*second)
+    with pytest.raises(Rejected, match="The field b is not among the columns a") as no:  # tried again, the message is found
+        written(adaptor, [(1, [{"b": 2}])])
+    assert no.value.offset == 1
+    assert (tmp_path / "out.csv").read_text() == "a\n1\n"
+
+
+def test_an_envelope_keeps_namespace_and_time(tmp_path: Path) -> None:
+    adaptor = file(str(tmp_path / "out.jsonl"), envelope=True)
+    part = Part(pipeline="p", sink="s", start=0, end=1)
+    assert not type(adaptor.writer(part)).takes_text  # the text alone would not tell
+    adaptor.begin("p", "s", 1)
+    publish(adaptor, 0, [{"_id": 1}])
+    assert json.loads((tmp_path / "out.jsonl").read_text()) == {"op": "insert", "namespace": "in", "timestamp": 7, "data": {"_id": 1}}
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "zstd"])
+def test_a_folder_of_csv_can_be_read_back(tmp_path: Path, compression: Any) -> None:
+    adaptor = file(f"{tmp_path}/out/", format="csv", compression=compression)
+    adaptor.begin("p", "s", 1)
+    publish(adaptor, 0, [{"a": 1}])
+    publish(adaptor, 1, [{"a": 2}])
+    assert list(adaptor.rows("")) == [{"a": 1}, {"a": 2}]

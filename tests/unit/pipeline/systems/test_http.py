@@ -1,0 +1,234 @@
+"""The http adaptor against a server of the test's own."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import msgspec
+import pytest
+
+from headwater.core.errors import BadConfig, Denied, Rejected, Timeout, Unreachable
+from headwater.pipeline.adaptor import Batch, Part
+from headwater.pipeline.env import env
+from headwater.pipeline.message import Message, Op
+from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.systems.http.adaptor import Http, http
+from headwater.pipeline.systems.http.sink import HttpWriter, Poster
+
+Answers = Callable[[str, bytes], tuple[int, dict[str, str], bytes]]
+
+
+@dataclass
+class Hook:
+    """A server that keeps what it gets. `answer` decides on each request by its path and body."""
+
+    port: int = 0
+    got: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
+    answer: Answers = lambda path, body: (204, {}, b"")
+    holding: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/hook"
+
+    @property
+    def bodies(self) -> list[Any]:
+        return [json.loads(body) for _, _, _, body in self.got]
+
+    @property
+    def keys(self) -> list[str]:
+        return [headers["idempotency-key"] for _, _, headers, _ in self.got]
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    kept = Hook()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _take(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            kept.got.append((self.command, self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+            status, headers, text = kept.answer(self.path, body)
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            if status != 204:
+                self.send_header("content-length", str(len(text)))
+            self.end_headers()
+            if self.command != "HEAD" and status != 204:
+                self.wfile.write(text)
+
+        do_POST = do_PUT = do_HEAD = _take  # noqa: N815 (the names that http.server looks for)
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    kept.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    yield kept
+    kept.holding.set()
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def part(**changes: Any) -> Part:
+    return msgspec.structs.replace(Part(pipeline="p", sink="s", start=0, end=1000), **changes)
+
+
+def numbered(count: int) -> list[Message]:
+    return [Message("shop.orders", {"_id": n, "n": n}, offset=n, timestamp=1000 + n) for n in range(count)]
+
+
+def write(adaptor: Http, messages: list[Message], where: Part | None = None, waits: list[float] | None = None) -> None:
+    with Poster(adaptor) as poster:
+        writer = HttpWriter(adaptor, where or part(), poster, wait=(waits if waits is not None else []).append)
+        writer.write(Batch(start=messages[0].offset, end=messages[-1].offset + 1, messages=messages))
+
+
+def test_each_message_is_posted_with_its_key(hook: Hook) -> None:
+    write(http(hook.url), [*numbered(2), Message("shop.orders", {"_id": 0}, Op.DELETE, offset=2)])
+    assert hook.bodies == [
+        {"op": "insert", "namespace": "shop.orders", "timestamp": 1000, "offset": 0, "data": {"_id": 0, "n": 0}},
+        {"op": "insert", "namespace": "shop.orders", "timestamp": 1001, "offset": 1, "data": {"_id": 1, "n": 1}},
+        {"op": "delete", "namespace": "shop.orders", "timestamp": 0, "offset": 2, "data": {"_id": 0}},
+    ]
+    assert hook.keys == ["p/s/0", "p/s/1", "p/s/2"]
+    assert {headers["content-type"] for _, _, headers, _ in hook.got} == {"application/json"}
+
+
+def test_the_same_message_has_the_same_key_unless_it_is_replayed(hook: Hook) -> None:
+    write(http(hook.url), numbered(1))
+    write(http(hook.url), numbered(1), part(attempt="other"))
+    write(http(hook.url), numbered(1), part(again=True, attempt="x7"))
+    assert hook.keys == ["p/s/0", "p/s/0", "p/s/0/x7"]
+
+
+def test_the_data_alone_to_an_address_of_the_namespace(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_TOKEN", "secret")
+    made = http(f"{hook.url}/{{namespace}}?v=1", method="PUT", envelope=False, headers={"Authorization": "Bearer ${HOOK_TOKEN}"})
+    write(made, [Message("a/b c", {"n": 1}, offset=0)])
+    ((method, path, headers, body),) = hook.got
+    assert (method, path, body) == ("PUT", "/hook/a%2Fb%20c?v=1", b'{"n":1}')
+    assert headers["authorization"] == "Bearer secret"
+
+
+def test_the_data_alone_cannot_say_that_something_was_deleted(hook: Hook) -> None:
+    with pytest.raises(Rejected) as refused:
+        write(http(hook.url, envelope=False), [*numbered(2), Message("x", {"_id": 1}, Op.DELETE, offset=2)])
+    assert (refused.value.offset, refused.value.before_taken) == (2, True)
+    assert len(hook.got) == 2
+
+
+def test_a_batch_is_lines_of_json(hook: Hook) -> None:
+    write(http(hook.url, batched=True), numbered(3))
+    ((_, _, headers, body),) = hook.got
+    assert [json.loads(line)["offset"] for line in body.splitlines()] == [0, 1, 2]
+    assert (headers["content-type"], headers["idempotency-key"]) == ("application/x-ndjson", "p/s/0-2")
+
+
+@pytest.mark.parametrize("status", [400, 404, 409, 413, 422])
+def test_a_refused_message_is_named_and_those_before_it_are_taken(hook: Hook, status: int) -> None:
+    hook.answer = lambda path, body: (status, {}, b"no\n such thing.") if json.loads(body)["offset"] == 3 else (200, {}, b"ok")
+    with pytest.raises(Rejected, match=rf"\({status}\): no such thing\.") as refused:
+        write(http(hook.url), numbered(5))
+    assert (refused.value.offset, refused.value.before_taken) == (3, True)
+    assert hook.keys == ["p/s/0", "p/s/1", "p/s/2", "p/s/3"]
+
+
+def test_a_refused_batch_blames_nobody_yet(hook: Hook) -> None:
+    hook.answer = lambda path, body: (422, {}, b"")
+    with pytest.raises(Rejected) as refused:
+        write(http(hook.url, batched=True), numbered(3))
+    assert (refused.value.offset, refused.value.before_taken) == (-1, False)
+    with pytest.raises(Rejected) as refused:
+        write(http(hook.url, batched=True), numbered(1))
+    assert refused.value.offset == 0
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503])
+def test_a_busy_server_is_asked_again_with_the_same_key(hook: Hook, status: int) -> None:
+    left = [status, status]
+    hook.answer = lambda path, body: (left.pop(), {"retry-after": "1"}, b"busy") if left else (200, {}, b"")
+    waits: list[float] = []
+    write(http(hook.url), numbered(1), waits=waits)
+    assert hook.keys == ["p/s/0"] * 3
+    assert waits == [1.0, 1.0]
+
+
+def test_a_server_that_stays_busy_is_no_fault_of_a_message(hook: Hook) -> None:
+    hook.answer = lambda path, body: (503, {"retry-after": "60"}, b"down")
+    with pytest.raises(Unreachable, match=r"cannot take this now \(503\): down"):
+        write(http(hook.url), numbered(1), part(timeout=5.0))
+    assert len(hook.got) == 1
+
+
+@pytest.mark.parametrize("status", [301, 307, 401, 403, 407])
+def test_a_wrong_token_or_address_is_no_fault_of_a_message(hook: Hook, status: int) -> None:
+    hook.answer = lambda path, body: (status, {"location": "/elsewhere"}, b"")
+    with pytest.raises(Unreachable, match=str(status)):
+        write(http(hook.url), numbered(1))
+    assert len(hook.got) == 1  # neither followed nor tried again
+
+
+def test_a_server_that_does_not_answer_is_left_in_time(hook: Hook) -> None:
+    def held(path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        hook.holding.wait(30)
+        return 200, {}, b""
+
+    hook.answer = held
+    with pytest.raises(Timeout, match=r"within 0\.05 s"):
+        write(http(hook.url), numbered(1), part(timeout=0.05))
+
+
+def test_nobody_there(hook: Hook) -> None:
+    import socket
+
+    with socket.socket() as taken:  # bound and not listening: nobody else can have the port meanwhile
+        taken.bind(("127.0.0.1", 0))
+        nobody = http(f"http://user:hidden@127.0.0.1:{taken.getsockname()[1]}/hook?key=hidden")
+        with pytest.raises(Unreachable, match="cannot be reached: ConnectError") as problem:
+            write(nobody, numbered(1), part(timeout=0.2))
+        assert "hidden" not in str(problem.value)
+        with pytest.raises(Unreachable):
+            nobody.check("sink", Namespaces())
+
+
+def test_the_check_changes_nothing(hook: Hook) -> None:
+    assert http(hook.url).check("sink", Namespaces()) == [f"{hook.url} answers (HEAD: 204)"]
+    assert [method for method, *_ in hook.got] == ["HEAD"]
+    hook.answer = lambda path, body: (401, {}, b"")
+    with pytest.raises(Denied):
+        http(hook.url).check("sink", Namespaces())
+
+
+def test_options_that_cannot_be() -> None:
+    for wrong in ({"method": "GET"}, {"headers": {"Content-Type": "text/plain"}}, {"headers": {"x": 1}}, {"batch": True}):
+        with pytest.raises(BadConfig):
+            http("http://127.0.0.1/", **wrong)
+    for url in ("127.0.0.1:80", "ftp://127.0.0.1/", "http://", "http://h:99999/"):
+        with pytest.raises(BadConfig):
+            http(url)
+    with pytest.raises(BadConfig, match="several namespaces"):
+        http("http://127.0.0.1/{namespace}", batched=True)
+
+
+def test_secrets_stay_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = http(env("HOOK_URL"), headers={"authorization": env("HOOK_TOKEN")})
+    assert str(made) == "http(${HOOK_URL})"
+    with pytest.raises(BadConfig, match="HOOK_URL"):
+        made.check("sink", Namespaces())
+    monkeypatch.setenv("HOOK_URL", "secret-and-no-address")
+    with pytest.raises(BadConfig) as problem:
+        made.address("")
+    assert "secret" not in str(problem.value)
