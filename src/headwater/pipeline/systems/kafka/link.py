@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from headwater.core.errors import BadConfig, Denied, HeadwaterError, NotFound, Unreachable
 from headwater.pipeline.env import resolve
+from headwater.pipeline.extras import client_of
 from headwater.pipeline.namespaces import Namespaces
 
 if TYPE_CHECKING:
@@ -26,10 +27,8 @@ DENIED = frozenset(
 
 
 def library() -> Any:
-    try:
+    with client_of("Kafka", "kafka"):
         import confluent_kafka.admin
-    except ImportError:
-        raise BadConfig("The client for Kafka is not installed.", hint='Run `pip install "headwater[kafka]"`.') from None
     return confluent_kafka
 
 

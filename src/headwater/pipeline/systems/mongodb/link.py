@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from headwater.core.errors import BadConfig, Denied, HeadwaterError, NotFound, Timeout, Unreachable
+from headwater.pipeline.extras import client_of
 from headwater.pipeline.namespaces import Namespaces
 
 if TYPE_CHECKING:
@@ -26,12 +27,10 @@ class Link:
     """One client, and the database that its address names."""
 
     def __init__(self, uri: str, *, shown: str = "") -> None:
-        try:
+        with client_of("MongoDB", "mongodb"):
             from pymongo import MongoClient
             from pymongo.errors import ConfigurationError, InvalidURI
             from pymongo.uri_parser import parse_uri
-        except ImportError:
-            raise BadConfig("The client for MongoDB is not installed.", hint='Run `pip install "headwater[mongodb]"`.') from None
         from headwater.pipeline.systems.mongodb.types import CODEC
 
         shown = shown or "The address"

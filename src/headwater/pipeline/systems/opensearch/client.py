@@ -12,6 +12,7 @@ import msgspec
 
 from headwater.core.errors import BadConfig, BadInput, Denied, HeadwaterError, NotFound, Timeout, TooLarge, Unavailable, Unreachable
 from headwater.pipeline import values
+from headwater.pipeline.extras import client_of
 
 SECONDS = 30.0
 
@@ -20,11 +21,9 @@ class Client:
     """One connection, of one thread. Requests are not tried again here: who asks knows whether that is right."""
 
     def __init__(self, uri: str, *, ca: str | None = None, shown: str = "") -> None:
-        try:
+        with client_of("OpenSearch", "opensearch"):
             from opensearchpy import OpenSearch
             from opensearchpy.serializer import JSONSerializer
-        except ImportError:
-            raise BadConfig("The client for OpenSearch is not installed.", hint='Run `pip install "headwater[opensearch]"`.') from None
 
         class Exact(JSONSerializer):  # the client's own would turn 1.10 into 1.1
             def loads(self, s: str) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from headwater.core.errors import BadConfig, Denied, HeadwaterError, NotFound, Unreachable
+from headwater.pipeline.extras import client_of
 
 if TYPE_CHECKING:
     from headwater.pipeline.systems.rabbitmq.adaptor import RabbitMQ
@@ -18,10 +19,8 @@ REFUSED, ABSENT, TOO_LARGE, PRECONDITION = 403, 404, 311, 406  # what a broker c
 
 def parameters(adaptor: RabbitMQ) -> Any:
     """What pika connects with. Errors: `BadConfig`."""
-    try:
+    with client_of("RabbitMQ", "rabbitmq"):
         import pika
-    except ImportError:
-        raise BadConfig("The client for RabbitMQ is not installed.", hint='Run `pip install "headwater[rabbitmq]"`.') from None
     known = adaptor.resolved()
     text = str(known.uri)
     hint = "Give amqp://user:password@host:5672/vhost."

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from headwater.core.errors import BadConfig, Conflict, Denied, Differs, HeadwaterError, NotFound, Unreachable
+from headwater.pipeline.extras import client_of
 
 if TYPE_CHECKING:
     from headwater.pipeline.systems.s3.adaptor import S3
@@ -29,11 +30,9 @@ class Bucket:
     """A client for the objects below one prefix."""
 
     def __init__(self, adaptor: S3) -> None:
-        try:
+        with client_of("S3", "s3"):
             import boto3
             from botocore.config import Config
-        except ImportError:
-            raise BadConfig("The client for S3 is not installed.", hint='Run `pip install "headwater[s3]"`.') from None
         known = adaptor.resolved()
         self.name, _, self.prefix = str(known.uri).removeprefix("s3://").lstrip("/").partition("/")
         # What a sink writes below: s3://bucket/orders means orders/part-..., not orderspart-...
