@@ -24,7 +24,7 @@ from headwater.core.errors import (
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.systems.mysql.adaptor import mariadb, mysql
 from headwater.pipeline.systems.mysql.link import Where, about_data, meaning, parsed
-from headwater.pipeline.systems.mysql.rows import Shape
+from headwater.pipeline.systems.mysql.rows import MySQLShape
 from headwater.pipeline.systems.mysql.sql import create_table, on_conflict
 from headwater.pipeline.systems.mysql.tables import Column, Table, converter
 
@@ -115,11 +115,11 @@ def table(**more: Any) -> Table:
 
 
 def test_rows_of_messages() -> None:
-    shape = Shape(table())
+    shape = MySQLShape(table())
     message = Message("t", {"id": 1, "v": {"$uuid": "00000000-0000-0000-0000-000000000001"}, "j": [1]}, offset=3, id_fields=("id",))
-    assert shape.written(message) == (("id",), [1, "00000000-0000-0000-0000-000000000001", "[1]"], {"n"})
+    assert shape.written(message) == (("id",), {"id": 1, "v": "00000000-0000-0000-0000-000000000001", "j": "[1]"}, {"n"})
     assert shape.names(frozenset({"n"})) == ("id", "v", "j")
-    assert shape.deleted(message) == (("id",), [1])
+    assert shape.deleted(message) == (("id",), {"id": 1})
     with pytest.raises(Rejected, match="no column w") as refused:
         shape.written(Message("t", {"id": 1, "w": 1}, offset=5))
     assert refused.value.offset == 5

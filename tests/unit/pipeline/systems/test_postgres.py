@@ -13,9 +13,9 @@ from headwater.pipeline.env import env
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.systems.postgres.adaptor import postgres
 from headwater.pipeline.systems.postgres.pgoutput import UNCHANGED, Begin, Change, Commit, Relation, Truncate, decode, lsn, lsn_text
-from headwater.pipeline.systems.postgres.rows import Shape
+from headwater.pipeline.systems.postgres.rows import PostgresShape
 from headwater.pipeline.systems.postgres.sql import delete, upsert
-from headwater.pipeline.systems.postgres.tables import Column, Table, split_name
+from headwater.pipeline.systems.postgres.tables import Column, Table
 from headwater.pipeline.systems.postgres.types import Type, type_of, value_of
 
 
@@ -124,7 +124,7 @@ def test_the_columns_by_which_changes_are_known() -> None:
 
 
 def test_rows_of_messages() -> None:
-    shape = Shape(table())
+    shape = PostgresShape(table())
     message = Message("t", {"id": 1, "v": {"$binary": "AP8="}}, offset=3, id_fields=("id",))
     assert shape.written(message) == (("id",), {"id": 1, "v": "\\x00ff"}, {"n"})
     assert shape.deleted(message) == (("id",), {"id": 1})
@@ -135,7 +135,7 @@ def test_rows_of_messages() -> None:
         shape.written(Message("t", {"v": "x"}, Op.UPDATE, offset=5))
     with pytest.raises(Rejected, match="delete"):
         shape.deleted(Message("t", {"v": "x"}, Op.DELETE, offset=5))
-    bare = Shape(table(key=()))
+    bare = PostgresShape(table(key=()))
     assert bare.written(Message("t", {"v": "x", "n": 1}, offset=5)) == ((), {"v": "x", "n": 1}, set())
 
 
@@ -146,9 +146,3 @@ def test_statements_name_what_they_write() -> None:
     )
     assert upsert(table(), (), frozenset()).endswith("%s::json)")
     assert delete(table(), ("id",)).endswith('WHERE t."id" = d."id"')
-
-
-def test_namespaces_without_a_schema_are_in_the_usual_one() -> None:
-    assert split_name("orders") == ("public", "orders")
-    assert split_name("orders", "shop") == ("shop", "orders")
-    assert split_name("a.b.c") == ("a", "b.c")

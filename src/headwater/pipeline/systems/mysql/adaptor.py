@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from headwater.core.errors import BadConfig, ReadOnly
-from headwater.pipeline.adaptor import About, CanCopy, CanTail, CanWrite, CopyPlan, Delivery, Part, Piece, SinkWriter, Slice
+from headwater.core.errors import BadConfig
+from headwater.pipeline.adaptor import About, CopyPlan, Part, Piece, SinkWriter, Slice
 from headwater.pipeline.env import Env
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.strict import strict
-from headwater.pipeline.systems.sql.compare import comparable
+from headwater.pipeline.systems.sql.adaptor import SqlAdaptor
+
+if TYPE_CHECKING:
+    from headwater.pipeline.systems.mysql.link import Where
+    from headwater.pipeline.systems.sql.session import Session
+    from headwater.pipeline.systems.sql.statements import Statements
 
 
-class MySQL(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
+class MySQL(SqlAdaptor, frozen=True, kw_only=True):
     """One database, or as a source all of a server's."""
 
     kind: ClassVar[str] = "mysql"
-    delivery: ClassVar[Delivery] = "exactly once"
     about: ClassVar[About] = About(
         summary="MariaDB 10.5 and newer, MySQL 8: tables, and the changes of their rows.",
         namespace="database.table; as a sink a name without a database is in the URI's",
@@ -38,21 +42,19 @@ class MySQL(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         sample='mysql("${MYSQL_URI}", tail=True)',
     )
 
-    uri: str | Env
-    tail: bool = False
     server_id: int = 0
-    create: bool = False
 
     # -- source ---------------------------------------------------------------------------------------------
 
-    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
-        from headwater.pipeline.systems.mysql import copy as mysql_copy
-        from headwater.pipeline.systems.mysql import tail as mysql_tail
+    def cursor(self, chosen: Namespaces) -> Any:
+        from headwater.pipeline.systems.mysql.tail import prepare
 
-        where = self._where()
-        # Before the copy: what changes while it is read comes again with the changes, and nothing falls between.
-        cursor = mysql_tail.prepare(where, chosen) if self.tail else None
-        return mysql_copy.plan(where, chosen, slices, cursor)
+        return prepare(self._where(), chosen)
+
+    def cut(self, chosen: Namespaces, slices: int, cursor: Any) -> CopyPlan:
+        from headwater.pipeline.systems.mysql import copy as mysql_copy
+
+        return mysql_copy.plan(self._where(), chosen, slices, cursor)
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         from headwater.pipeline.systems.mysql import copy as mysql_copy
@@ -76,59 +78,39 @@ class MySQL(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
 
         return MySQLWriter(self._own(), part, create=self.create)
 
-    def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
-        from headwater.pipeline.systems.mysql import link as mysql_link
-        from headwater.pipeline.systems.mysql import state as mysql_state
-
-        with mysql_link.connected(self._own()) as link:
-            return mysql_state.begin(link, pipeline, sink, epoch)
-
-    def forget(self, pipeline: str, sink: str, position: int, epoch: int) -> None:
-        from headwater.pipeline.systems.mysql import link as mysql_link
-        from headwater.pipeline.systems.mysql import state as mysql_state
-
-        with mysql_link.connected(self._own()) as link:
-            mysql_state.forget(link, pipeline, sink, position, epoch)
-
-    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
-        return comparable(data)
-
-    def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
+    def documents(self, schema: str, name: str) -> Iterator[dict[str, Any]]:
         from headwater.pipeline.systems.mysql import copy as mysql_copy
 
-        return (comparable(row) for row in mysql_copy.rows(self._own(), namespace))
+        return mysql_copy.rows(self._own(), schema, name)
+
+    def usual(self) -> str:
+        return self._own().database
+
+    def session(self) -> Session:
+        from headwater.pipeline.systems.mysql.session import MySQLSession
+
+        return MySQLSession(self._own())
+
+    def statements(self) -> Statements:
+        from headwater.pipeline.systems.mysql.sql import STATEMENTS
+
+        return STATEMENTS
 
     # -- both -----------------------------------------------------------------------------------------------
 
     def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
-        from headwater.pipeline.systems.mysql import link as mysql_link
-        from headwater.pipeline.systems.mysql import tables as mysql_tables
-        from headwater.pipeline.systems.mysql import tail as mysql_tail
+        from headwater.pipeline.systems.mysql import check as mysql_check
 
-        where = self._own() if role == "sink" else self._where()
-        with mysql_link.connected(where) as link:
-            lines = [f"MySQL {mysql_link.ask(link, 'SELECT VERSION()')[0][0]} at {where}"]
-            if role == "sink":
-                if mysql_link.ask(link, "SELECT @@read_only")[0][0]:
-                    raise ReadOnly(f"MySQL at {where} is read only.", hint="Connect to the primary.")
-                return [*lines, f"what was taken is kept in {where.database}.{mysql_tables.COMMITTED}: exactly once"]
-            for one in mysql_tables.tables(link, where.database, chosen):
-                key = f"key ({', '.join(one.key)})" if one.key else "no primary key: one slice"
-                lines.append(f"{one.namespace}: about {one.rows} rows, {key}")
-            if self.tail:
-                mysql_tail.check(link)
-                cursor = mysql_tail.prepare(where, chosen)
-                lines.append(f"the binary log is at {cursor['file']}:{cursor['pos']}")
-            return lines
+        if role == "sink":
+            return mysql_check.sink(self._own())
+        return mysql_check.source(self._where(), chosen, tail=self.tail)
 
-    def _where(self) -> Any:
-        from headwater.pipeline.systems.mysql import link as mysql_link
+    def _where(self) -> Where:
+        from headwater.pipeline.systems.mysql.link import parsed
 
-        found = self.resolved().uri
-        assert isinstance(found, str)
-        return mysql_link.parsed(found)
+        return parsed(self.address())
 
-    def _own(self) -> Any:
+    def _own(self) -> Where:
         where = self._where()
         if not where.database:
             raise BadConfig("The URI of the sink names no database.", hint="It looks like mysql://user:password@host:3306/database.")

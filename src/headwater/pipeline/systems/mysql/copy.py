@@ -17,7 +17,8 @@ from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.mysql.link import Where, ask, connected, do, library, quote
-from headwater.pipeline.systems.mysql.tables import Table, document, split_name, table, tables
+from headwater.pipeline.systems.mysql.tables import Table, document, table, tables
+from headwater.pipeline.systems.sql.table import split_name
 
 PAGE = 2 << 20  # bytes, about
 PAGE_ROWS = 5000
@@ -56,15 +57,15 @@ def read(where: Where, part: Slice, position: Any) -> Iterator[Piece]:
         yield from _pages(link, one, part.spec, position) if one.sliced else _stream(link, one, position)
 
 
-def rows(where: Where, namespace: str) -> Iterator[dict[str, Any]]:
+def rows(where: Where, schema: str, name: str) -> Iterator[dict[str, Any]]:
     """All rows of a table as documents; none where the table is not there."""
     with connected(where) as link:
-        found = table(link, *split_name(namespace, where.database))
-    if found is None:
-        return
-    for piece in read(where, Slice(found.namespace, {"key": list(found.key), "from": None, "to": None}), None):
-        for value in piece.values:
-            yield values.decode(value)
+        found = table(link, schema, name)
+        parts = _slices(link, found, 1) if found is not None else []
+    for part in parts:
+        for piece in read(where, part, None):
+            for value in piece.values:
+                yield values.decode(value)
 
 
 def _pages(link: Any, one: Table, spec: dict[str, Any], position: Any) -> Iterator[Piece]:

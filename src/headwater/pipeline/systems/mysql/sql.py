@@ -5,30 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from headwater.pipeline.systems.mysql.link import quote
-from headwater.pipeline.systems.mysql.tables import COMMITTED, EPOCH, Table
+from headwater.pipeline.systems.mysql.tables import Table
 from headwater.pipeline.systems.sql.infer import ColumnKind
+from headwater.pipeline.systems.sql.statements import Statements
+from headwater.pipeline.systems.sql.table import COMMITTED, EPOCH
 
-CREATE_STATE = (
-    f"CREATE TABLE IF NOT EXISTS {EPOCH} (pipeline varchar(255) CHARACTER SET ascii, sink varchar(255) CHARACTER SET ascii, "
-    "epoch bigint NOT NULL, PRIMARY KEY (pipeline, sink)) ENGINE=InnoDB",
-    f"CREATE TABLE IF NOT EXISTS {COMMITTED} (pipeline varchar(255) CHARACTER SET ascii, sink varchar(255) CHARACTER SET ascii, "
-    "end_offset bigint, start_offset bigint, bucket int, buckets int, "
-    "PRIMARY KEY (pipeline, sink, end_offset, start_offset, bucket, buckets)) ENGINE=InnoDB",
+_NAMES = "pipeline varchar(255) CHARACTER SET ascii, sink varchar(255) CHARACTER SET ascii"
+_OF = "WHERE pipeline = %s AND sink = %s"
+_READ = f"SELECT start_offset, end_offset, bucket, buckets FROM {COMMITTED} {_OF}"
+READ_NEAR = f"{_READ} AND end_offset > %s AND start_offset < %s"
+STATEMENTS = Statements(
+    there=f"SHOW TABLES LIKE '{COMMITTED}'",
+    create=(
+        f"CREATE TABLE IF NOT EXISTS {EPOCH} ({_NAMES}, epoch bigint NOT NULL, PRIMARY KEY (pipeline, sink)) ENGINE=InnoDB",
+        f"CREATE TABLE IF NOT EXISTS {COMMITTED} ({_NAMES}, end_offset bigint, start_offset bigint, bucket int, buckets int, "
+        "PRIMARY KEY (pipeline, sink, end_offset, start_offset, bucket, buckets)) ENGINE=InnoDB",
+    ),
+    share_epoch=f"SELECT epoch FROM {EPOCH} {_OF} LOCK IN SHARE MODE",
+    lock_epoch=f"SELECT epoch FROM {EPOCH} {_OF} FOR UPDATE",
+    first_epoch=f"INSERT IGNORE INTO {EPOCH} VALUES (%s, %s, %s)",
+    set_epoch=f"UPDATE {EPOCH} SET epoch = %s {_OF}",
+    read=_READ,
+    count=f"SELECT COUNT(*) FROM {COMMITTED} {_OF}",
+    take=f"INSERT IGNORE INTO {COMMITTED} (pipeline, sink, start_offset, end_offset, bucket, buckets) VALUES (%s, %s, %s, %s, %s, %s)",
+    untake=f"DELETE FROM {COMMITTED} {_OF} AND start_offset = %s AND end_offset = %s AND bucket = %s AND buckets = %s",
+    clear=f"DELETE FROM {COMMITTED} {_OF}",
 )
-# Shared: writers do not wait for one another, but a newer run's claim waits for their commit; after it none can commit any more.
-READ_EPOCH = f"SELECT epoch FROM {EPOCH} WHERE pipeline = %s AND sink = %s LOCK IN SHARE MODE"
-LOCK_EPOCH = f"SELECT epoch FROM {EPOCH} WHERE pipeline = %s AND sink = %s FOR UPDATE"
-FIRST_EPOCH = f"INSERT IGNORE INTO {EPOCH} VALUES (%s, %s, %s)"
-SET_EPOCH = f"UPDATE {EPOCH} SET epoch = %s WHERE pipeline = %s AND sink = %s"
-READ_TAKEN = f"SELECT start_offset, end_offset, bucket, buckets FROM {COMMITTED} WHERE pipeline = %s AND sink = %s"
-READ_NEAR = f"{READ_TAKEN} AND end_offset > %s AND start_offset < %s"
-COUNT_TAKEN = f"SELECT COUNT(*) FROM {COMMITTED} WHERE pipeline = %s AND sink = %s"
-# Before the rows: of two attempts at one batch, the second waits here until the first is committed, and then has nothing to do.
-TAKE = f"INSERT IGNORE INTO {COMMITTED} (pipeline, sink, start_offset, end_offset, bucket, buckets) VALUES (%s, %s, %s, %s, %s, %s)"
-UNTAKE = (
-    f"DELETE FROM {COMMITTED} WHERE pipeline = %s AND sink = %s AND start_offset = %s AND end_offset = %s AND bucket = %s AND buckets = %s"
-)
-CLEAR_TAKEN = f"DELETE FROM {COMMITTED} WHERE pipeline = %s AND sink = %s"
 
 _TYPES: dict[ColumnKind, str] = {
     "bool": "boolean",
@@ -42,6 +44,10 @@ _TYPES: dict[ColumnKind, str] = {
     "json": "json",
 }
 _IN_A_KEY: dict[ColumnKind, str] = {"text": "varchar(255)", "bytes": "varbinary(255)", "json": "varchar(255)"}  # what an index can hold
+
+
+def create_database(name: str) -> str:
+    return f"CREATE DATABASE IF NOT EXISTS {quote(name)}"
 
 
 def create_table(schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str]) -> str:

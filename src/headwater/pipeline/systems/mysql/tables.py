@@ -18,9 +18,8 @@ from headwater.core.errors import NotFound
 from headwater.pipeline import values
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.mysql.link import ask, code_of, library, quote
+from headwater.pipeline.systems.sql.table import COMMITTED, EPOCH, SqlTable
 
-COMMITTED = "headwater_committed"
-EPOCH = "headwater_epoch"
 SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
 Kind = Literal["int", "bits", "decimal", "float", "double", "text", "set", "moment", "date", "time", "bytes", "json", "uuid"]
 
@@ -77,28 +76,15 @@ class Column(msgspec.Struct, frozen=True):
         return self.data_type not in _UNORDERED
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True):
-    schema: str
-    name: str
-    columns: tuple[Column, ...]
-    key: tuple[str, ...] = ()
-    unique: tuple[tuple[str, ...], ...] = ()  # other unique indexes without nulls or parts of columns
+class Table(SqlTable[Column], frozen=True, kw_only=True):
     others: bool = False  # are there unique indexes besides the key?
-    rows: int = 0
     row_bytes: int = 0
     transactional: bool = True
     made: str = ""
 
     @property
-    def namespace(self) -> str:
-        return f"{self.schema}.{self.name}"
-
-    @property
     def quoted(self) -> str:
         return f"{quote(self.schema)}.{quote(self.name)}"
-
-    def column(self, name: str) -> Column | None:
-        return next((one for one in self.columns if one.name == name), None)
 
     @property
     def sliced(self) -> bool:
@@ -119,11 +105,6 @@ def table(link: Any, schema: str, name: str) -> Table | None:
     """One table; None where there is none."""
     rows = ask(link, _TABLES + " AND t.TABLE_SCHEMA = %s AND t.TABLE_NAME = %s", ("", "", ("",), schema, name))
     return _described(link, rows[0]) if rows else None
-
-
-def split_name(namespace: str, database: str) -> tuple[str, str]:
-    first, dot, rest = namespace.partition(".")
-    return (first, rest) if dot and rest else (database, namespace)
 
 
 def _described(link: Any, row: tuple[Any, ...]) -> Table:

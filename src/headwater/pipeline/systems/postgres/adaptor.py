@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from headwater.core.errors import BadConfig
-from headwater.pipeline.adaptor import About, CanCopy, CanTail, CanWrite, CopyPlan, Delivery, Part, Piece, SinkWriter, Slice
+from headwater.pipeline.adaptor import About, CopyPlan, Part, Piece, SinkWriter, Slice
 from headwater.pipeline.env import Env
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.strict import strict
-from headwater.pipeline.systems.sql.compare import comparable
+from headwater.pipeline.systems.sql.adaptor import SqlAdaptor
+
+if TYPE_CHECKING:
+    from headwater.pipeline.systems.sql.session import Session
+    from headwater.pipeline.systems.sql.statements import Statements
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 
 
-class Postgres(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
+class Postgres(SqlAdaptor, frozen=True, kw_only=True):
     """One database."""
 
     kind: ClassVar[str] = "postgres"
-    delivery: ClassVar[Delivery] = "exactly once"
     about: ClassVar[About] = About(
         summary="PostgreSQL 14 and newer: tables, and the changes of their rows.",
         namespace="schema.table; as a sink a name without a schema is in `schema`",
@@ -39,86 +42,71 @@ class Postgres(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         sample='postgres("${PG_URI}", tail=True)',
     )
 
-    uri: str | Env
-    tail: bool = False
     slot: str = "headwater"
     publication: str = "headwater"
     schema: str = "public"
     state_schema: str = "public"
-    create: bool = False
 
     # -- source ---------------------------------------------------------------------------------------------
 
-    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
-        from headwater.pipeline.systems.postgres import copy as postgres_copy
-        from headwater.pipeline.systems.postgres import tail as postgres_tail
+    def cursor(self, chosen: Namespaces) -> Any:
+        from headwater.pipeline.systems.postgres.tail import prepare
 
-        uri = self._uri()
-        # Before the copy: what changes while it is read comes again with the changes, and nothing falls between.
-        cursor = postgres_tail.prepare(uri, self.slot, self.publication, chosen) if self.tail else None
-        return postgres_copy.plan(uri, chosen, slices, cursor)
+        return prepare(self.address(), self.slot, self.publication, chosen)
+
+    def cut(self, chosen: Namespaces, slices: int, cursor: Any) -> CopyPlan:
+        from headwater.pipeline.systems.postgres import copy as postgres_copy
+
+        return postgres_copy.plan(self.address(), chosen, slices, cursor)
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         from headwater.pipeline.systems.postgres import copy as postgres_copy
 
-        return postgres_copy.same(self._uri(), plan)
+        return postgres_copy.same(self.address(), plan)
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         from headwater.pipeline.systems.postgres import copy as postgres_copy
 
-        return postgres_copy.read(self._uri(), part, position)
+        return postgres_copy.read(self.address(), part, position)
 
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
         from headwater.pipeline.systems.postgres import tail as postgres_tail
 
-        return postgres_tail.follow(self._uri(), self.slot, self.publication, cursor, chosen, stopped)
+        return postgres_tail.follow(self.address(), self.slot, self.publication, cursor, chosen, stopped)
 
     # -- sink -----------------------------------------------------------------------------------------------
 
     def writer(self, part: Part) -> SinkWriter:
         from headwater.pipeline.systems.postgres.sink import PostgresWriter
 
-        return PostgresWriter(self._uri(), part, schema=self.schema, state=self.state_schema, create=self.create)
+        return PostgresWriter(self.address(), part, schema=self.schema, state=self.state_schema, create=self.create)
 
-    def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
-        from headwater.pipeline.systems.postgres import link as link
-        from headwater.pipeline.systems.postgres import state as postgres_state
-
-        uri = self._uri()
-        with link.connect(uri) as connection, link.translated(link.place(uri)):
-            return postgres_state.begin(connection, self.state_schema, pipeline, sink, epoch)
-
-    def forget(self, pipeline: str, sink: str, position: int, epoch: int) -> None:
-        from headwater.pipeline.systems.postgres import link as link
-        from headwater.pipeline.systems.postgres import state as postgres_state
-
-        uri = self._uri()
-        with link.connect(uri) as connection, link.translated(link.place(uri)):
-            postgres_state.forget(connection, self.state_schema, pipeline, sink, position, epoch)
-
-    def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
+    def documents(self, schema: str, name: str) -> Iterator[dict[str, Any]]:
         from headwater.pipeline.systems.postgres import copy as postgres_copy
 
-        name = namespace if "." in namespace else f"{self.schema}.{namespace}"
-        return (comparable(row) for row in postgres_copy.rows(self._uri(), name))
+        return postgres_copy.rows(self.address(), schema, name)
 
-    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
-        return comparable(data)
+    def usual(self) -> str:
+        return self.schema
+
+    def session(self) -> Session:
+        from headwater.pipeline.systems.postgres.session import PostgresSession
+
+        return PostgresSession(self.address())
+
+    def statements(self) -> Statements:
+        from headwater.pipeline.systems.postgres.sql import statements
+
+        return statements(self.state_schema)
 
     # -- both -----------------------------------------------------------------------------------------------
 
     def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
         from headwater.pipeline.systems.postgres import check as postgres_check
 
-        uri = self._uri()
         if role == "sink":
-            return postgres_check.sink(uri, self.state_schema, chosen)
-        return postgres_check.source(uri, chosen, self.slot if self.tail else None)
-
-    def _uri(self) -> str:
-        found = self.resolved().uri
-        assert isinstance(found, str)
-        return found
+            return postgres_check.sink(self.address(), self.state_schema, chosen)
+        return postgres_check.source(self.address(), chosen, self.slot if self.tail else None)
 
 
 @strict

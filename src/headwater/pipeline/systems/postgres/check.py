@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from headwater.core.errors import BadConfig, Forbidden, ReadOnly
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.postgres.link import connect, place, translated
-from headwater.pipeline.systems.postgres.tables import COMMITTED, quote, tables
+from headwater.pipeline.systems.postgres.tables import followable, logical, quote, tables
+from headwater.pipeline.systems.sql.table import COMMITTED
 
 if TYPE_CHECKING:
     from headwater.pipeline.systems.postgres.link import Connection
@@ -20,17 +21,10 @@ def source(uri: str, chosen: Namespaces, slot: str | None) -> list[str]:
     with connect(uri) as link, translated(place(uri)):
         lines = [_version(link, uri)]
         found = tables(link, chosen)
-        for one in found:
-            key = f"key ({', '.join(one.key)})" if one.key else "no primary key: one slice"
-            lines.append(f"{one.namespace}: about {one.rows} rows, {key}")
+        lines += [str(one) for one in found]
         if slot is not None:
             lines += _tail(link, slot)
-            for one in found:
-                if not one.ids:
-                    raise BadConfig(
-                        f"The table {one.namespace} has nothing that tells its rows apart, so its changes cannot be followed.",
-                        hint="Give it a primary key, or REPLICA IDENTITY USING INDEX, or choose a narrower namespace.",
-                    )
+            followable(found)
     return lines
 
 
@@ -57,9 +51,7 @@ def sink(uri: str, state: str, chosen: Namespaces) -> list[str]:
 
 
 def _tail(link: Connection, slot: str) -> list[str]:
-    level = _one(link, "SHOW wal_level")
-    if level != "logical":
-        raise BadConfig(f"The server's wal_level is {level}.", hint="Set wal_level = logical in postgresql.conf and restart PostgreSQL.")
+    logical(link)
     if not _one(link, "SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user"):
         raise Forbidden("The URI's user may not replicate.", hint="ALTER ROLE ... REPLICATION.")
     if _one(link, "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s", slot):

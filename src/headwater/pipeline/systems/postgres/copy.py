@@ -16,8 +16,9 @@ from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.postgres.link import connect, library, meaning, place, translated
-from headwater.pipeline.systems.postgres.tables import Column, Table, leaves, quote, split_name, table, tables
+from headwater.pipeline.systems.postgres.tables import Column, Table, leaves, quote, table, tables
 from headwater.pipeline.systems.postgres.types import json_of
+from headwater.pipeline.systems.sql.table import split_name
 
 if TYPE_CHECKING:
     from headwater.pipeline.systems.postgres.link import Connection
@@ -45,7 +46,7 @@ def same(uri: str, stored: CopyPlan) -> bool:
     """Whether the planned tables are still the same tables with the same keys."""
     with connect(uri) as link, translated(place(uri)):
         for namespace, (oid, key) in stored.identity["tables"].items():
-            now = table(link, *split_name(namespace))
+            now = table(link, *split_name(namespace, ""))
             if now is None or now.oid != oid or list(now.key) != key:
                 return False
     return True
@@ -57,7 +58,7 @@ def read(uri: str, part: Slice, position: Any) -> Iterator[Piece]:
     where = place(uri)
     with connect(uri) as link:
         try:
-            one = table(link, *split_name(part.namespace))
+            one = table(link, *split_name(part.namespace, ""))
             if one is None or list(one.key) != part.spec["key"]:
                 raise Differs(f"The table {part.namespace} is not what it was when the copy was planned.", hint="Begin the copy anew.")
             link.execute("SET max_parallel_workers_per_gather = 0")  # parallel workers would mix the order
@@ -70,15 +71,12 @@ def read(uri: str, part: Slice, position: Any) -> Iterator[Piece]:
             raise meaning(error, where) from error
 
 
-def rows(uri: str, namespace: str) -> Iterator[dict[str, Any]]:
+def rows(uri: str, schema: str, name: str) -> Iterator[dict[str, Any]]:
     """All rows of a table as documents; none where the table is not there."""
     with connect(uri) as link, translated(place(uri)):
-        found = table(link, *split_name(namespace))
-        names = [] if found is None else [found.quoted] if found.key else leaves(link, found)
-    if found is None:
-        return
-    for name in names:
-        part = Slice(namespace, {"key": list(found.key), "table": name, "from": None, "to": None})
+        found = table(link, schema, name)
+        parts = _slices(link, found, 1) if found is not None else []
+    for part in parts:
         for piece in read(uri, part, None):
             for value in piece.values:
                 yield values.decode(value)

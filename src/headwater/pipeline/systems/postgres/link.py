@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from headwater.core.errors import (
@@ -131,46 +127,3 @@ def translated(where: str) -> Iterator[None]:
         yield
     except library().Error as error:
         fail(error, where)
-
-
-class Deadline:
-    """A time within which a batch has to be done. A server that does not answer at all cannot keep its own timeout: the socket is shut."""
-
-    def __init__(self, link: Connection, seconds: float, where: str) -> None:
-        self._link, self._seconds, self._where = link, seconds, where
-        self._ends = time.monotonic() + seconds
-        self._over = False
-        self._timer: threading.Timer | None = None
-
-    def __enter__(self) -> Deadline:
-        self._timer = threading.Timer(self._seconds + 1.0, self._cut)  # the server's own timeout comes first, and is kinder
-        self._timer.daemon = True
-        self._timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    @property
-    def passed(self) -> bool:
-        return self._over or time.monotonic() >= self._ends
-
-    def left(self) -> int:
-        """Milliseconds, at least one."""
-        return max(1, int((self._ends - time.monotonic()) * 1000))
-
-    def error(self) -> Timeout:
-        return Timeout(
-            f"PostgreSQL at {self._where} did not take a batch within the timeout of {self._seconds:g} s.",
-            hint="Give the sink a longer `timeout`, or a smaller `batch`.",
-        )
-
-    def _cut(self) -> None:
-        self._over = True
-        with suppress(Exception):
-            handle = socket.socket(fileno=os.dup(self._link.fileno()))
-            try:
-                handle.shutdown(socket.SHUT_RDWR)
-            finally:
-                handle.close()

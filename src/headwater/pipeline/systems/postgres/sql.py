@@ -1,48 +1,57 @@
-"""The statements of the PostgreSQL sink. `{state}` is the schema of the two tables in which a sink remembers what it has taken."""
+"""The statements of the PostgreSQL sink."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headwater.pipeline.systems.postgres.tables import COMMITTED, EPOCH, Table, quote
+from headwater.pipeline.systems.postgres.tables import Table, quote
 from headwater.pipeline.systems.sql.infer import ColumnKind
+from headwater.pipeline.systems.sql.statements import Statements
+from headwater.pipeline.systems.sql.table import COMMITTED, EPOCH
 
-CREATE_STATE = f"""
-CREATE TABLE IF NOT EXISTS {{state}}.{EPOCH} (pipeline text, sink text, epoch bigint NOT NULL, PRIMARY KEY (pipeline, sink));
-CREATE TABLE IF NOT EXISTS {{state}}.{COMMITTED} (
-    pipeline text, sink text, end_offset bigint, start_offset bigint, bucket int, buckets int,
-    PRIMARY KEY (pipeline, sink, end_offset, start_offset, bucket, buckets)
-);
-"""
-# FOR SHARE: writers do not wait for one another, but a newer run's claim waits for their commit; after it none can commit any more.
-READ_EPOCH = f"SELECT epoch FROM {{state}}.{EPOCH} WHERE pipeline = %s AND sink = %s FOR SHARE"
-FIRST_EPOCH = f"INSERT INTO {{state}}.{EPOCH} VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
-CLAIM_EPOCH = f"""
-INSERT INTO {{state}}.{EPOCH} AS e VALUES (%s, %s, %s)
-ON CONFLICT (pipeline, sink) DO UPDATE SET epoch = EXCLUDED.epoch WHERE e.epoch <= EXCLUDED.epoch RETURNING 1
-"""
-READ_TAKEN = f"SELECT start_offset, end_offset, bucket, buckets FROM {{state}}.{COMMITTED} WHERE pipeline = %s AND sink = %s"
-# What each batch begins with, in one round trip: is the run still the newest; note the batch; what of it was noted before?
-# Of two attempts at one batch, the second waits here until the first is committed, and then has nothing to do.
-OPEN = f"""
-WITH e AS MATERIALIZED ({READ_EPOCH}),
-     t AS (
-       INSERT INTO {{state}}.{COMMITTED} (pipeline, sink, start_offset, end_offset, bucket, buckets)
-       SELECT %s, %s, %s::bigint, %s::bigint, %s, %s WHERE EXISTS (SELECT 1 FROM e WHERE epoch <= %s)
-       ON CONFLICT DO NOTHING RETURNING 1)
-SELECT (SELECT epoch FROM e), (SELECT count(*) FROM t),
-       (SELECT array_agg(ARRAY[start_offset, end_offset, bucket, buckets]) FROM {{state}}.{COMMITTED}
-        WHERE pipeline = %s AND sink = %s AND end_offset > %s AND start_offset < %s)
-"""
-TAKE = f"""
-INSERT INTO {{state}}.{COMMITTED} (pipeline, sink, start_offset, end_offset, bucket, buckets) VALUES (%s, %s, %s, %s, %s, %s)
-ON CONFLICT DO NOTHING RETURNING 1
-"""
-UNTAKE = f"""
-DELETE FROM {{state}}.{COMMITTED}
-WHERE pipeline = %s AND sink = %s AND start_offset = %s AND end_offset = %s AND bucket = %s AND buckets = %s
-"""
-CLEAR_TAKEN = f"DELETE FROM {{state}}.{COMMITTED} WHERE pipeline = %s AND sink = %s"
+_OF = "WHERE pipeline = %s AND sink = %s"
+_TAKEN = "(pipeline, sink, start_offset, end_offset, bucket, buckets)"
+
+
+def statements(schema: str) -> Statements:
+    """How a sink remembers, in two tables of the schema."""
+    epoch, committed = f"{quote(schema)}.{EPOCH}", f"{quote(schema)}.{COMMITTED}"
+    return Statements(
+        there="SELECT 1 WHERE to_regclass('{}') IS NOT NULL".format(committed.replace("'", "''")),
+        create=(
+            f"CREATE TABLE IF NOT EXISTS {epoch} (pipeline text, sink text, epoch bigint NOT NULL, PRIMARY KEY (pipeline, sink))",
+            f"CREATE TABLE IF NOT EXISTS {committed} (pipeline text, sink text, end_offset bigint, start_offset bigint, bucket int, "
+            "buckets int, PRIMARY KEY (pipeline, sink, end_offset, start_offset, bucket, buckets))",
+        ),
+        share_epoch=_safe(f"SELECT epoch FROM {epoch} ") + f"{_OF} FOR SHARE",
+        lock_epoch=_safe(f"SELECT epoch FROM {epoch} ") + f"{_OF} FOR UPDATE",
+        first_epoch=_safe(f"INSERT INTO {epoch} ") + "VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+        set_epoch=_safe(f"UPDATE {epoch} ") + f"SET epoch = %s {_OF}",
+        read=_safe(f"SELECT start_offset, end_offset, bucket, buckets FROM {committed} ") + _OF,
+        count=_safe(f"SELECT count(*) FROM {committed} ") + _OF,
+        take=_safe(f"INSERT INTO {committed} {_TAKEN} ") + "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+        untake=_safe(f"DELETE FROM {committed} ") + f"{_OF} AND start_offset = %s AND end_offset = %s AND bucket = %s AND buckets = %s",
+        clear=_safe(f"DELETE FROM {committed} ") + _OF,
+    )
+
+
+def open_batch(schema: str) -> str:
+    """What each batch begins with, in one round trip: is the run still the newest; note the batch; what else was noted near it?
+
+    Of two attempts at one batch, the second waits here until the first is committed, and then has nothing to do.
+    """
+    committed = _safe(f"{quote(schema)}.{COMMITTED}")
+    return f"""
+    WITH e AS MATERIALIZED ({statements(schema).share_epoch}),
+         t AS (
+           INSERT INTO {committed} {_TAKEN}
+           SELECT %s, %s, %s::bigint, %s::bigint, %s, %s WHERE EXISTS (SELECT 1 FROM e WHERE epoch <= %s)
+           ON CONFLICT DO NOTHING RETURNING 1)
+    SELECT (SELECT epoch FROM e), (SELECT count(*) FROM t),
+           (SELECT array_agg(ARRAY[start_offset, end_offset, bucket, buckets]) FROM {committed}
+            {_OF} AND end_offset > %s AND start_offset < %s)
+    """
+
 
 _TYPES: dict[ColumnKind, str] = {
     "bool": "boolean",
@@ -55,6 +64,10 @@ _TYPES: dict[ColumnKind, str] = {
     "uuid": "uuid",
     "json": "jsonb",
 }
+
+
+def create_schema(schema: str) -> str:
+    return f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}"
 
 
 def create_table(schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str]) -> str:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from headwater.core.errors import Forbidden, NotFound
+from headwater.core.errors import BadConfig, Forbidden, NotFound
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.postgres.types import Kind, Type, type_of
+from headwater.pipeline.systems.sql.table import COMMITTED, EPOCH, SqlTable
 
 if TYPE_CHECKING:
     from headwater.pipeline.systems.postgres.link import Connection
-
-COMMITTED = "headwater_committed"  # what a sink has taken
-EPOCH = "headwater_epoch"  # the newest run that writes to a sink
 
 _TABLES = """
 SELECT c.oid::bigint, n.nspname, c.relname, c.relkind = 'p', c.relreplident::text, has_table_privilege(c.oid, 'SELECT'),
@@ -67,22 +66,12 @@ class Column(msgspec.Struct, frozen=True):
         return self.type.kind
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True):
+class Table(SqlTable[Column], frozen=True, kw_only=True):
     oid: int
-    schema: str
-    name: str
-    columns: tuple[Column, ...]
     partitioned: bool = False
     identity: str = "d"  # what a change says of the row before: d(efault: the key), i(ndex), f(ull), n(othing)
     bytes: int = 0
-    rows: int = 0
-    key: tuple[str, ...] = ()  # the primary key's columns
-    unique: tuple[tuple[str, ...], ...] = ()
     replica: tuple[str, ...] = ()  # the columns of the index that was chosen as identity
-
-    @property
-    def namespace(self) -> str:
-        return f"{self.schema}.{self.name}"
 
     @property
     def quoted(self) -> str:
@@ -95,18 +84,9 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
             return self.replica
         return self.key if self.identity in ("d", "f") else ()
 
-    def column(self, name: str) -> Column | None:
-        return next((one for one in self.columns if one.name == name), None)
-
 
 def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def split_name(namespace: str, schema: str = "public") -> tuple[str, str]:
-    """A namespace's schema and table; without a schema, the usual one."""
-    first, dot, rest = namespace.partition(".")
-    return (first, rest) if dot and rest else (schema, namespace)
 
 
 def tables(link: Connection, chosen: Namespaces) -> list[Table]:
@@ -127,6 +107,26 @@ def table(link: Connection, schema: str, name: str) -> Table | None:
     rows = link.execute(_TABLES, ("", "", name, schema, name)).fetchall()
     found = _described(link, rows)
     return found[0] if found else None
+
+
+def followable(found: Sequence[Table]) -> None:
+    """Errors: `BadConfig` for a table whose changes cannot be followed."""
+    for one in found:
+        if not one.ids:
+            raise BadConfig(
+                f"The table {one.namespace} has nothing that tells its rows apart, so its changes cannot be followed.",
+                hint="Give it a primary key, or REPLICA IDENTITY USING INDEX, or choose a narrower namespace.",
+            )
+
+
+def logical(link: Connection) -> None:
+    """Errors: `BadConfig` for a server that does not tell of changes."""
+    row = link.execute("SHOW wal_level").fetchone()
+    if row is None or row[0] != "logical":
+        raise BadConfig(
+            f"The server's wal_level is {row[0] if row else 'unknown'}.",
+            hint="Set wal_level = logical in postgresql.conf and restart PostgreSQL.",
+        )
 
 
 def leaves(link: Connection, one: Table) -> list[str]:

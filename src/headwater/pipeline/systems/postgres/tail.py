@@ -30,7 +30,7 @@ from headwater.pipeline.systems.postgres.pgoutput import (
     lsn_text,
 )
 from headwater.pipeline.systems.postgres.stream import Stream
-from headwater.pipeline.systems.postgres.tables import Table, quote, table, tables, types
+from headwater.pipeline.systems.postgres.tables import Table, followable, logical, quote, table, tables, types
 from headwater.pipeline.systems.postgres.types import Type, converter
 
 if TYPE_CHECKING:
@@ -49,18 +49,9 @@ def prepare(uri: str, slot: str, publication: str, chosen: Namespaces) -> dict[s
     Errors: `BadConfig` for a server or a table whose changes cannot be followed; `Forbidden`.
     """
     with connect(uri) as link, translated(place(uri)):
-        level = _value(link, "SHOW wal_level")
-        if level != "logical":
-            raise BadConfig(
-                f"The server's wal_level is {level}.", hint="Set wal_level = logical in postgresql.conf and restart PostgreSQL."
-            )
+        logical(link)
         found = tables(link, chosen)
-        for one in found:
-            if not one.ids:
-                raise BadConfig(
-                    f"The table {one.namespace} has nothing that tells its rows apart, so its changes cannot be followed.",
-                    hint="Give it a primary key, or REPLICA IDENTITY USING INDEX, or choose a narrower namespace.",
-                )
+        followable(found)
         try:
             _publish(link, publication, found)
             # Behind the publication: a change is decoded with the catalog of its own time, in which the publication must exist.
@@ -270,8 +261,3 @@ def _check_slot(link: Connection, slot: str, at: int) -> None:
         raise OffsetGone(
             f"The replication slot {slot} stands at {known[0]}, behind the cursor {lsn_text(at)}: changes between are gone.", hint=hint
         )
-
-
-def _value(link: Connection, question: str) -> Any:
-    row = link.execute(question).fetchone()
-    return row[0] if row else None
