@@ -209,6 +209,13 @@ def test_an_operator_s_replay_is_written_whatever_is_there_and_later_messages_st
     assert held(adaptor) == {"o0": {"n": 0}, "o1": {"n": 10}, "o3": {"n": 3}}
 
 
+def test_a_replay_keeps_the_order_of_a_document_s_messages(adaptor: OpenSearch) -> None:
+    messages = [message(0, _id="a", n=0), message(1, op=Op.DELETE, _id="a"), message(2, _id="b", n=2), message(3, _id="b", n=3)]
+    write(adaptor, *messages)
+    write(adaptor, *messages, where=part(again=True))
+    assert held(adaptor) == {"b": {"n": 3}}
+
+
 def test_a_replay_stops_at_its_bad_message_too(adaptor: OpenSearch) -> None:
     write(adaptor, message(50, _id="o0", n=50), message(51, _id="o3", n=51))
     messages = numbered(4)

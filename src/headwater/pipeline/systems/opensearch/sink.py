@@ -42,6 +42,11 @@ class Item(msgspec.Struct, frozen=True):
     def lines(self) -> bytes:
         return values.encode({self.action: self.where}) + b"\n" + (self.document + b"\n" if self.action == "index" else b"")
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Which document it changes."""
+        return self.where["_index"], self.where["_id"]
+
     def raised(self, version: int) -> Item:
         """The same with the version that is there, which lets it through: a replay is wanted whatever is there."""
         return msgspec.structs.replace(self, where=self.where | {"version": version})
@@ -144,11 +149,16 @@ class OpenSearchWriter(SinkWriter):
         Errors: `Rejected` when the first item that was not taken is refused for good; what lies before it is durable then.
         """
         again: list[Item] = []
+        raised: set[tuple[str, str]] = set()
         for number, (item, result) in enumerate(zip(items, results, strict=True)):
             reason = problem(result)
             if reason is None:
-                if self._part.again and (newer := newer_version(result)) is not None:
+                newer = newer_version(result) if self._part.again else None
+                if newer is not None:
                     again.append(item.raised(newer))
+                    raised.add(item.key)
+                elif item.key in raised:  # let in before an earlier one of the same document, which comes only now
+                    again.append(item)
                 continue
             if reason.full:
                 raise DiskFull(f"OpenSearch at {self._client.where} has no space left: {reason.text}.", hint="Make space there.")
