@@ -18,6 +18,7 @@ from headwater.core.errors import UnknownAdaptor
 if TYPE_CHECKING:
     from headwater.pipeline.adaptor import Adaptor
     from headwater.pipeline.systems.file.adaptor import file as file
+    from headwater.pipeline.systems.headwater.adaptor import headwater as headwater
     from headwater.pipeline.systems.http.adaptor import http as http
     from headwater.pipeline.systems.kafka.adaptor import kafka as kafka
     from headwater.pipeline.systems.mongodb.adaptor import mongodb as mongodb
@@ -35,6 +36,7 @@ GROUP = "headwater.adaptors"
 BUILT_IN = {
     "elasticsearch": "headwater.pipeline.systems.opensearch.adaptor:elasticsearch",
     "file": "headwater.pipeline.systems.file.adaptor:file",
+    "headwater": "headwater.pipeline.systems.headwater.adaptor:headwater",
     "http": "headwater.pipeline.systems.http.adaptor:http",
     "kafka": "headwater.pipeline.systems.kafka.adaptor:kafka",
     "mariadb": "headwater.pipeline.systems.mysql.adaptor:mariadb",

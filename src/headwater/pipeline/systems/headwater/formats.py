@@ -1,0 +1,277 @@
+"""Records as messages, and messages as records.
+
+Formats of our own are `json`, `bytes` and `message`. Every part that registers a table for `spark.read.format("headwater")`, under the
+entry point group `headwater.spark.tables`, registers a format of its scheme's name with it: rows of the table `SCHEME:TOPIC` are documents.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headwater.core.errors import BadConfig, BadInput, HeadwaterError
+from headwater.log.layout import encode_headers
+from headwater.log.record import Header, Record
+from headwater.pipeline import values
+from headwater.pipeline.message import Message, Mode, Op
+from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.running.work import PROGRESS, UNREADABLE, Progress
+
+if TYPE_CHECKING:
+    from headwater.spark.tables import Table
+
+FORMATS = ("json", "bytes", "message")
+TABLES = "headwater.spark.tables"  # the entry point group; its module is not imported for the name, because it loads numpy and Arrow
+SENT = "pipeline"  # the header that a sink of a pipeline gives each record: who sent it
+NAMESPACE, OFFSET, DATA = "namespace", "offset", "data"  # and what more it says
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def known() -> list[str]:
+    """The formats that can be read."""
+    return [*FORMATS, *sorted(entry_points(group=TABLES).names)]
+
+
+class Decoder(ABC):
+    """Makes messages of the records of one topic."""
+
+    topic: str
+
+    def __init__(self, topic: str, ids: tuple[str, ...]) -> None:
+        self.topic, self._ids = topic, ids
+
+    def messages(self, partition: int, records: Sequence[Record]) -> tuple[list[Message], dict[int, str]]:
+        """The messages, and by index what is wrong with one: those become poison records."""
+        found: list[Message] = []
+        bad: dict[int, str] = {}
+        for record in records:
+            for message, wrong in self.decode(partition, record):
+                if wrong:
+                    bad[len(found)] = f"Offset {record.offset} of {self.topic}, partition {partition}: {wrong}"
+                found.append(message)
+        return found, bad
+
+    @abstractmethod
+    def decode(self, partition: int, record: Record) -> Iterable[tuple[Message, str]]:
+        """The messages of one record, each with what is wrong with it."""
+
+
+class JsonDecoder(Decoder):
+    """A value is a document; a null value deletes the document whose id is the key."""
+
+    def decode(self, partition: int, record: Record) -> Iterable[tuple[Message, str]]:
+        headers = dict(record.headers) if record.headers else {}
+        op, wrong = Op.INSERT, ""
+        if record.value is None:
+            op, data = Op.DELETE, _deleted(record.key, headers.get(DATA), self._ids)
+            wrong = "" if data else "It has neither a value nor a key that names a document."
+        else:
+            if record.op == Op.UPDATE and SENT in headers:  # what others mean by a number there is their own affair
+                op = Op.UPDATE
+            try:
+                data = values.decode(record.value)
+            except BadInput as error:
+                wrong, data = error.message, {"value": record.value.decode("utf-8", "backslashreplace")}
+            else:
+                if record.key is not None and not any(name in data for name in self._ids):
+                    data |= _identified(record.key, self._ids)
+        yield Message(self.topic, data, op, record.timestamp or 0, Mode.SYNC, id_fields=self._ids), wrong
+
+
+class BytesDecoder(Decoder):
+    """The record itself as a document, as the table `topic:NAME` has it in Spark."""
+
+    def decode(self, partition: int, record: Record) -> Iterable[tuple[Message, str]]:
+        timestamp = record.timestamp or 0
+        moment: Any = timestamp
+        with suppress(OverflowError):  # no calendar reaches there
+            moment = _EPOCH + timedelta(milliseconds=timestamp)
+        data = {
+            "partition": partition,
+            "offset": record.offset,
+            "timestamp": moment,
+            "key": record.key,
+            "value": record.value,
+            "headers": [{"name": name, "value": value} for name, value in record.headers],
+            "mode": record.mode,
+            "op": record.op,
+        }
+        yield Message(self.topic, values.extended(data), Op.INSERT, timestamp, Mode.SYNC, id_fields=self._ids), ""
+
+
+class MessageDecoder(Decoder):
+    """The messages of another pipeline's log, as its source gave them."""
+
+    def __init__(self, topic: str, by_namespace: dict[str, tuple[str, ...]], chosen: Namespaces, generation: str) -> None:
+        super().__init__(topic, ("_id",))
+        self._by_namespace, self._chosen, self._generation = by_namespace, chosen, generation
+
+    def decode(self, partition: int, record: Record) -> Iterable[tuple[Message, str]]:
+        headers = dict(record.headers) if record.headers else {}
+        self._refuse_circle(headers.get(PROGRESS))
+        if record.mode == Mode.COMPLETE or record.op >= Op.NOOP:
+            return
+        wrong, data = "", {}
+        namespace = (record.key or b"").decode("utf-8", "backslashreplace")
+        if namespace not in self._chosen:
+            return
+        said = headers.get(UNREADABLE)
+        try:
+            data = values.decode(record.value or b"")
+        except BadInput as error:
+            wrong, data = error.message, {"value": (record.value or b"").decode("utf-8", "backslashreplace")}
+        if said is not None:
+            wrong = said.decode("utf-8", "backslashreplace")
+        ids = self._by_namespace.get(namespace, self._ids)
+        yield Message(namespace, data, Op(record.op), record.timestamp or 0, Mode.SYNC, id_fields=ids), wrong
+
+    def _refuse_circle(self, progress: bytes | None) -> None:
+        """A record tells how far its pipeline had read, and of which topic: of this very one, it is what we have just written."""
+        if progress is None:
+            return
+        position = msgspec.json.decode(progress, type=Progress).position
+        if isinstance(position, dict) and position.get("generation") == self._generation:
+            raise BadConfig(f"{self.topic} is the log of a pipeline that reads it: it would never end.", hint="Read another topic.")
+
+
+class TableDecoder(Decoder):
+    """The rows of a table that a part has registered."""
+
+    def __init__(self, table: Table, name: str, ids: tuple[str, ...]) -> None:
+        super().__init__(table.topic, ids)
+        self._table, self._name = table, name
+
+    def messages(self, partition: int, records: Sequence[Record]) -> tuple[list[Message], dict[int, str]]:
+        try:
+            return [self._message(row) for row in self._rows(partition, records)], {}
+        except Exception:  # one of them cannot be read: one at a time shows which
+            return super().messages(partition, records)
+
+    def decode(self, partition: int, record: Record) -> Iterable[tuple[Message, str]]:
+        try:
+            return [(self._message(row), "") for row in self._rows(partition, [record])]
+        except Exception as error:  # a part's own code
+            why = error.message if isinstance(error, HeadwaterError) else f"{type(error).__name__}: {error}"
+            text = (record.value or b"").decode("utf-8", "backslashreplace")
+            return [(self._message({"value": text}), why)]
+
+    def _message(self, row: dict[str, Any]) -> Message:
+        return Message(self._name, values.extended(row), Op.INSERT, 0, Mode.SYNC, id_fields=self._ids)
+
+    def _rows(self, partition: int, records: Sequence[Record]) -> list[dict[str, Any]]:
+        import pyarrow as pa
+
+        from headwater.log.arrow import SCHEMA
+
+        plain = [msgspec.structs.asdict(record) for record in records]
+        for row, record in zip(plain, records, strict=True):
+            row["headers"] = encode_headers(record.headers) if record.headers else None
+            row["timestamp"] = record.timestamp or 0
+        columns = [pa.array([row[field.name] for row in plain], field.type) for field in SCHEMA]
+        made = self._table.rows(partition, pa.RecordBatch.from_arrays(columns, schema=SCHEMA), self._table.schema.names)
+        fields = [(field.name, made[field.name].cast(field.type).to_pylist()) for field in self._table.schema]
+        names = [name for name, _ in fields]
+        return [dict(zip(names, row, strict=True)) for row in zip(*(column for _, column in fields), strict=True)]
+
+
+def topic_of(format: str, topic: str) -> str:
+    """The topic that is read: the one that is named, or the one that a part keeps its table in."""
+    return topic if format in FORMATS else table_of(format, topic).topic
+
+
+def table_of(format: str, topic: str) -> Table:
+    """Errors: `BadConfig` for a format that nobody has registered."""
+    if format not in entry_points(group=TABLES).names:
+        raise BadConfig(f"headwater() knows no format {format!r}.", hint=f"Use one of {', '.join(known())}.")
+    from headwater.spark.tables import find_table
+
+    return find_table(f"{format}:{topic}", {})
+
+
+# -- writing ------------------------------------------------------------------------------------------------
+
+
+def as_json(message: Message, sender: str) -> Record:
+    """A document as a record. Errors: `BadInput` for a message that can be none."""
+    found = message.id
+    headers: list[Header] = [(SENT, sender.encode()), (NAMESPACE, message.namespace.encode()), (OFFSET, b"%d" % message.offset)]
+    value: bytes | None = values.encode(message.data)
+    if message.op is Op.DELETE:
+        if found is None:
+            raise BadInput(f"The delete names no document: it has no {', '.join(message.id_fields)}.", hint="Correct it with edit.")
+        headers.append((DATA, values.encode({name: message.data[name] for name in message.id_fields})))
+        value = None
+    return Record(key_of(found), value, tuple(headers), message.timestamp or None, op=int(message.op))
+
+
+def as_bytes(message: Message) -> Record:
+    """The record that a document of the format `bytes` stands for. Errors: `BadInput`."""
+    data = message.data
+    if message.op is Op.DELETE or "value" not in data:
+        raise BadInput("It is no record: it lacks a value.", hint='format="bytes" writes what it has read: key, value and headers.')
+    headers = data.get("headers") or []
+    if not isinstance(headers, list) or not all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in headers):
+        raise BadInput("Its headers are no list of names and values.", hint='Write them as [{"name": ..., "value": ...}].')
+    return Record(
+        _raw(data.get("key"), "key"),
+        _raw(data["value"], "value"),
+        tuple((one["name"], _raw(one.get("value"), "header")) for one in headers),
+        _stamp(data.get("timestamp")),
+        _small(data.get("mode"), 3),
+        _small(data.get("op"), 7),
+    )
+
+
+def key_of(found: Any) -> bytes | None:
+    """An id as a key: text as it is, everything else as JSON."""
+    return None if found is None else found.encode() if isinstance(found, str) else values.canonical(found)
+
+
+def _raw(value: Any, what: str) -> bytes | None:
+    found = values.native(value)
+    if found is None or isinstance(found, bytes):
+        return found
+    if isinstance(found, str):
+        return found.encode()
+    raise BadInput(f"Its {what} is neither bytes nor text.", hint='Write bytes as {"$binary": {"base64": ...}}.')
+
+
+def _stamp(value: Any) -> int | None:
+    found = values.native(value)
+    if isinstance(found, datetime):
+        return (found - _EPOCH) // timedelta(milliseconds=1)
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def _small(value: Any, most: int) -> int:
+    return value if isinstance(value, int) and 0 <= value <= most else 0
+
+
+# -- ids ----------------------------------------------------------------------------------------------------
+
+
+def _deleted(key: bytes | None, said: bytes | None, ids: tuple[str, ...]) -> dict[str, Any]:
+    """What a null value deletes: as a sink of ours says it exactly, else by the key."""
+    with suppress(BadInput):
+        if said is not None:
+            return values.decode(said)
+    return {} if key is None else _identified(key, ids)
+
+
+def _identified(key: bytes, ids: tuple[str, ...]) -> dict[str, Any]:
+    """The id that a key is: an object's fields, a list of them, a number, or text."""
+    found: Any = key.decode("utf-8", "backslashreplace")
+    with suppress(BadInput):
+        read = values.decode_any(key)
+        if isinstance(read, dict):
+            return read
+        found = read if isinstance(read, int | list) and not isinstance(read, bool) else found
+    if len(ids) > 1:
+        return dict(zip(ids, found, strict=True)) if isinstance(found, list) and len(found) == len(ids) else {}
+    return {ids[0]: found}
