@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -19,12 +20,13 @@ from pymongo import MongoClient
 from pymongo.database import Database
 from tools.services.private import PrivateServers
 
-from headwater.core.errors import NotFound, OffsetGone, Rejected, Unreachable
+from headwater.core.errors import NotFound, OffsetGone, Rejected, Timeout, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, CopyPlan, Part, Piece
 from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.mongodb.adaptor import MongoDB, mongodb
+from headwater.pipeline.systems.mongodb.sink import MongoWriter
 from headwater.testing.adaptor_contract import CopyContract, SinkContract
 
 ALL = Namespaces()
@@ -251,6 +253,38 @@ def test_a_message_that_can_be_no_document_comes_after_those_before_it(adaptor: 
         write(adaptor, *numbered(3), bad, message(4, namespace="clients", _id=4))
     assert (refused.value.offset, refused.value.before_taken) == (3, True)
     assert held(adaptor) == {0: 0, 1: 1, 2: 2}
+
+
+@pytest.mark.parametrize("odd", [{"$gt": ""}, {"$ne": None}, {"$regularExpression": {"pattern": "a", "options": ""}}, {"$exists": True}])
+def test_an_id_is_never_taken_for_a_condition(adaptor: MongoDB, odd: Any) -> None:
+    write(adaptor, message(0, _id="a", n=1), message(1, _id={"a": 1}, n=2))
+    write(adaptor, message(2, op=Op.DELETE, _id=odd))
+    assert list(adaptor.rows("orders")) == [{"_id": "a", "n": 1}, {"_id": {"a": 1}, "n": 2}]
+    with suppress(Rejected):  # not every server takes such ids
+        write(adaptor, message(3, _id=odd, n=3))
+    assert {"_id": "a", "n": 1} in list(adaptor.rows("orders"))
+
+
+def test_a_refusal_to_which_the_server_gives_no_code_is_told(adaptor: MongoDB) -> None:
+    messages = numbered(5)
+    messages[3].data["$odd"] = 1
+    with pytest.raises(Rejected, match="illegal update") as refused:
+        write(adaptor, *messages)
+    assert (refused.value.offset, refused.value.before_taken) == (3, True)
+    assert {0, 1, 2} <= held(adaptor).keys()
+    assert 3 not in held(adaptor)
+
+
+def test_one_batch_to_several_collections_has_one_timeout(adaptor: MongoDB) -> None:
+    times = iter([0.0, 1.0, 8.0])
+    writer = MongoWriter(part(timeout=7.0), adaptor.connect(), clock=lambda: next(times))
+    messages = [message(0, _id=0, n=0), message(1, namespace="clients", _id=1, n=1)]
+    try:
+        with pytest.raises(Timeout, match="within 7 s"):
+            writer.write(Batch(start=0, end=2, messages=messages))
+    finally:
+        writer.close()
+    assert held(adaptor) == {0: 0}
 
 
 def test_sent_again_nothing_is_there_twice(adaptor: MongoDB) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import bson
+from bson import Regex
 from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 
@@ -16,24 +18,36 @@ from headwater.pipeline.message import Message, Op
 from headwater.pipeline.systems.mongodb.link import Link
 from headwater.pipeline.systems.mongodb.types import from_json
 
-if TYPE_CHECKING:
-    from pymongo import DeleteOne, ReplaceOne
-
-    Action = ReplaceOne[dict[str, Any]] | DeleteOne
-
 LARGEST = 16 << 20  # bytes of a document, a limit of the server
 FULL = (14031,)
 PASSING = (6, 7, 50, 64, 89, 91, 112, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436)  # the server's state, not the document's
 DUPLICATE = 11000
 
 
+class Action(NamedTuple):
+    """What a message does to the document with its id: puts another one in its place, or none."""
+
+    match: dict[str, Any]
+    document: RawBSONDocument | None
+
+
+class Refusal(NamedTuple):
+    """Which action of a request the server refuses, and why."""
+
+    number: int
+    code: int
+    text: str
+
+
 class MongoWriter(SinkWriter):
     """Each collection's messages go as one ordered request: what was refused stops those behind it, and only those."""
 
-    def __init__(self, part: Part, link: Link) -> None:
-        self._part, self._link = part, link
+    def __init__(self, part: Part, link: Link, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._part, self._link, self._clock = part, link, clock
+        self._deadline = 0.0
 
     def write(self, batch: Batch) -> None:
+        self._deadline = self._clock() + self._part.timeout
         by_collection: dict[str, list[Message]] = {}
         for message in batch.messages:
             by_collection.setdefault(message.namespace, []).append(message)
@@ -46,6 +60,7 @@ class MongoWriter(SinkWriter):
         self._link.close()
 
     def _collection(self, name: str, messages: Sequence[Message]) -> Rejected | None:
+        """Write one collection's messages. Returns the first one that is refused; all before it are written."""
         from pymongo.errors import InvalidName
         from pymongo.write_concern import WriteConcern
 
@@ -66,51 +81,83 @@ class MongoWriter(SinkWriter):
                 name, write_concern=concern if concern.document else WriteConcern(w="majority", j=True)
             )
         except InvalidName as error:
-            return Rejected(f"No collection can be named {name!r}: {error}.", offset=messages[0].offset, before_taken=True)
-        for attempt in (1, 2):
-            failed = self._send(target, actions)
-            if failed is None:
-                return wrong
-            index, code, text = failed
-            if attempt == 1 and code == DUPLICATE and "_id_" in text:
-                continue  # another writer put the same document there between looking and inserting: now it is found
-            return Rejected(f"MongoDB refuses it: {text}.", offset=messages[index].offset, before_taken=True, hint="Correct it with edit.")
-        raise AssertionError("unreachable: the second attempt returns")
+            return Rejected(
+                f"No collection can be named {name!r}: {error}.",
+                offset=messages[0].offset,
+                before_taken=True,
+                hint="Change the namespace with remap.",
+            )
+        failed = self._send(target, actions)
+        if failed is not None and failed.code == DUPLICATE and "_id_" in failed.text:
+            failed = self._send(target, actions)  # another writer put the same document there between looking and inserting
+        if failed is None:
+            return wrong
+        return Rejected(
+            f"MongoDB refuses it: {failed.text}.", offset=messages[failed.number].offset, before_taken=True, hint="Correct it with edit."
+        )
 
-    def _send(self, target: Any, actions: list[Action]) -> tuple[int, int, str] | None:
-        """Which action was refused, with the code and the reason; None when all are done."""
+    def _send(self, target: Any, actions: list[Action]) -> Refusal | None:
+        """All of them in order, up to the first that is refused; None when all are done. Errors: `Unreachable`, `Timeout`, `DiskFull`."""
+        from pymongo import DeleteOne, ReplaceOne
         from pymongo.errors import BulkWriteError
 
-        seconds = self._part.timeout
+        left = self._deadline - self._clock()
+        if left <= 0:
+            raise self._late()
         try:
-            with self._link.asking(seconds):
+            with self._link.asking(left):
                 try:
-                    target.bulk_write(actions, ordered=True)
-                except BulkWriteError as error:
-                    details = dict(error.details or {})
-                else:
+                    target.bulk_write(
+                        [DeleteOne(one.match) if one.document is None else ReplaceOne(one.match, one.document, True) for one in actions],
+                        ordered=True,
+                    )
                     return None
+                except BulkWriteError as error:
+                    return self._refused(dict(error.details or {}))
+                except KeyError as error:
+                    if error.args != ("code",):
+                        raise
+                    # Some servers give a refusal no code. The client cannot read such an answer to many actions, but that to one.
+                    return self._one_by_one(target, actions)
         except Timeout as error:
-            raise Timeout(
-                f"MongoDB at {self._link.where} has not taken a batch within {seconds:g} s.",
-                hint="Give the sink a longer timeout or a smaller batch.",
-            ) from error
+            raise self._late() from error
         except Denied as error:  # of the whole request: no message is to blame
             raise Unreachable(error.message, hint=error.hint) from error
+
+    def _one_by_one(self, target: Any, actions: list[Action]) -> Refusal | None:
+        from pymongo.errors import WriteError
+
+        for number, one in enumerate(actions):
+            try:
+                if one.document is None:
+                    target.delete_one(one.match)
+                else:
+                    target.replace_one(one.match, one.document, upsert=True)
+            except WriteError as error:
+                return self._refused({"writeErrors": [{**(error.details or {}), "index": number}]})
+        return None
+
+    def _refused(self, details: dict[str, Any]) -> Refusal:
+        """What an answer says was refused. Errors: `DiskFull`, `Unreachable` where that is no action's fault."""
+        where = self._link.where
         for one in sorted(details.get("writeErrors", ()), key=lambda one: int(one["index"])):
-            code, text = int(one.get("code") or 0), str(one.get("errmsg", "no reason was given"))
+            code, text = int(one.get("code") or 0), str(one.get("errmsg", "no reason was given")).rstrip(".")
             if code in FULL:
-                raise DiskFull(f"MongoDB at {self._link.where} has no space left: {text}.", hint="Make space there.")
+                raise DiskFull(f"MongoDB at {where} has no space left: {text}.", hint="Make space there.")
             if code in PASSING:
-                raise Unreachable(f"MongoDB at {self._link.where} cannot write now: {text}.", hint="See its log.")
-            return int(one["index"]), code, text
+                raise Unreachable(f"MongoDB at {where} cannot write now: {text}.", hint="See its log.")
+            return Refusal(int(one["index"]), code, text)
         text = "; ".join(str(one.get("errmsg")) for one in details.get("writeConcernErrors", ()))
-        raise Unreachable(f"MongoDB at {self._link.where} could not make the batch durable: {text}.", hint="See whether all members run.")
+        raise Unreachable(f"MongoDB at {where} could not make the batch durable: {text}.", hint="See whether all members run.")
+
+    def _late(self) -> Timeout:
+        return Timeout(
+            f"MongoDB at {self._link.where} has not taken a batch within {self._part.timeout:g} s.",
+            hint="Give the sink a longer timeout or a smaller batch.",
+        )
 
     def _action(self, message: Message) -> Action:
         """Errors: `BadInput` for a message that can be no document."""
-        from pymongo import DeleteOne, ReplaceOne
-
         if message.op not in (Op.INSERT, Op.UPDATE, Op.DELETE):
             raise BadInput(f"MongoDB is given no commands: {values.encode(message.data).decode()[:200]}.", hint="Skip it with ack.")
         found = message.id
@@ -127,8 +174,10 @@ class MongoWriter(SinkWriter):
         )
         if message.id_fields != ("_id",) and message.data.get("_id", found) != found:
             raise BadInput(f"It has an _id besides its id ({', '.join(message.id_fields)}).", hint="Leave one of them out, or rename it.")
+        # An object or a pattern by itself would be read as a condition, and some other document be changed: {"$gt": ""} fits any.
+        match = {"_id": {"$eq": identity} if isinstance(identity, dict | Regex) else identity}
         if message.op is Op.DELETE:
-            return DeleteOne({"_id": identity})
+            return Action(match, None)
         # `_id` comes first, as the server itself puts it: a document that began with `$set` would be taken for an order.
         document = {"_id": identity} | {name: from_json(value) for name, value in message.data.items() if name != "_id"}
         try:
@@ -137,4 +186,4 @@ class MongoWriter(SinkWriter):
             raise BadInput(f"It cannot be written as BSON: {error}.", hint="Correct it with edit.") from error
         if len(data) > LARGEST:
             raise BadInput(f"It has {len(data)} bytes; MongoDB takes documents of up to {LARGEST}.", hint="Leave fields out of it.")
-        return ReplaceOne({"_id": identity}, RawBSONDocument(data), upsert=True)
+        return Action(match, RawBSONDocument(data))
