@@ -51,7 +51,7 @@ class Taken(Place, frozen=True, kw_only=True):
 
 
 class Status(Answer, frozen=True, kw_only=True):
-    """A pipeline: its newest run, and where every sink is."""
+    """A pipeline: its newest run, and where every sink is. `seen`: when a run that has not ended last gave a sign of life."""
 
     pipeline: str
     state: str
@@ -59,6 +59,7 @@ class Status(Answer, frozen=True, kw_only=True):
     lag: int
     sinks: list[Place]
     began: str | None = None
+    seen: str | None = None
     process: str = ""
     file: str = ""
     phase: str | None = None

@@ -18,7 +18,7 @@ from headwater.log import Log
 from headwater.pipeline import values
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control
-from headwater.pipeline.offsets.liveness import lives
+from headwater.pipeline.offsets.liveness import last_sign, life
 from headwater.pipeline.offsets.state import State
 from headwater.pipeline.operating import answers
 from headwater.pipeline.operating.operator import Operator, Shown, Where, pipelines
@@ -94,17 +94,30 @@ class Desk:
         run, reader = state.run, state.reader
         return answers.Status(
             pipeline=self.operator.pipeline,
-            state=_state(state, places),
+            state=self._state(state, places),
             end=self.operator.bounds().end,
             lag=max((one.lag for one in places), default=0),
             sinks=places,
             began=answers.moment(run.began) if run is not None else None,
+            seen=answers.moment(last_sign(run)) if run is not None and run.state == "running" else None,
             process=run.process if run is not None else "",
             file=run.file if run is not None else "",
             phase=None if reader is None else "copy" if not reader.copied else "complete" if reader.cursor is None else "sync",
             dead=len(state.dead),
             edits=len(state.edits),
         )
+
+    def _state(self, state: State, places: Sequence[answers.Place]) -> str:
+        if state.run is None:
+            return "new"
+        stopped = ", ".join(one.sink for one in places if one.state == "stopped")
+        match life(state.run, self.operator.now_ms()):
+            case "running":
+                return f"running, {stopped} stopped" if stopped else "running"
+            case "silent":
+                return "silent"
+        ended = "died" if state.run.state == "running" else state.run.state
+        return f"stopped at {stopped}" if stopped else ended
 
     def messages(self, first: int | None = None, last: int | None = None, *, namespace: str = ".*", limit: int = 100) -> answers.Messages:
         """A page of the messages `first` (None: the oldest) to `last` (None: the newest), both included."""
@@ -273,16 +286,6 @@ def _seen(one: Shown, state: State) -> answers.Seen:
         if sink.failure is not None and sink.stopped and sink.failure.offset == one.offset
     ]
     return answers.Seen(**{**msgspec.structs.asdict(one), "timestamp": answers.moment(one.timestamp)}, refused=refused)
-
-
-def _state(state: State, places: Sequence[answers.Place]) -> str:
-    if state.run is None:
-        return "new"
-    stopped = ", ".join(one.sink for one in places if one.state == "stopped")
-    if lives(state.run):
-        return f"running, {stopped} stopped" if stopped else "running"
-    ended = "died" if state.run.state == "running" else state.run.state
-    return f"stopped at {stopped}" if stopped else ended
 
 
 def _changed(document: dict[str, Any], given: Mapping[str, Any], gone: Sequence[str]) -> dict[str, Any]:

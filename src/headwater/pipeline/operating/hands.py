@@ -14,8 +14,9 @@ from headwater.core.settings import Settings
 from headwater.pipeline.adaptor import Part
 from headwater.pipeline.definition import Pipeline, Sink
 from headwater.pipeline.offsets.control import identity
-from headwater.pipeline.offsets.liveness import lives
-from headwater.pipeline.offsets.state import Dead, Failure, SinkState
+from headwater.pipeline.offsets.liveness import last_sign, life
+from headwater.pipeline.offsets.state import Dead, Failure, RunInfo, SinkState
+from headwater.pipeline.operating.answers import moment
 from headwater.pipeline.operating.operator import Operator
 from headwater.pipeline.running.deliver import deliver
 from headwater.pipeline.running.delivery_loop import SinkLoop, needs_session
@@ -44,8 +45,8 @@ class Hands:
         operator, name = self._operator, self._sink.name
         state = operator.state()
         run = state.run
-        if lives(run) and not state.sink(name).stopped:
-            raise Conflict(f"A run delivers to {name} now.", hint=f"Stop it first: `headwater pipeline stop {operator.pipeline}`.")
+        if not state.sink(name).stopped:
+            self._alone(run)
         loop = self._loop(run.epoch if run is not None else 0)
         loop.begin()  # a sink that still held what an operator has taken back would pass over the message, and it would count as taken
         above = self._sink.after
@@ -67,6 +68,18 @@ class Hands:
             if told is not None:
                 told(offset)
         return count
+
+    def _alone(self, run: RunInfo | None) -> None:
+        """Errors: `Conflict` while a run delivers, or may be delivering: the same message from two sides would be there twice."""
+        name, pipeline = self._sink.name, self._operator.pipeline
+        how = life(run, self._clock.now_ms())
+        if how == "running":
+            raise Conflict(f"A run delivers to {name} now.", hint=f"Stop it first: `headwater pipeline stop {pipeline} --why ...`.")
+        if run is not None and how == "silent":
+            raise Conflict(
+                f"A run on {run.process} may still deliver to {name}, though it has given no sign of life since {moment(last_sign(run))}.",
+                hint=f"A new run shuts it out: `headwater pipeline run {run.file or 'FILE'}`.",
+            )
 
     def replay(self, first: int, last: int, *, why: str = "", dry_run: bool = False) -> Outcome | None:
         """Send the messages `first` to `last` again; positions do not move. Errors: `Stopped` at one that is refused."""

@@ -19,7 +19,7 @@ from headwater.pipeline.message import Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.offsets.compaction import Freed, compact
 from headwater.pipeline.offsets.control import Control, log_topic
-from headwater.pipeline.offsets.liveness import lives
+from headwater.pipeline.offsets.liveness import life
 from headwater.pipeline.offsets.ranges import prefix
 from headwater.pipeline.offsets.state import Change, Dead, Edit, Entry, SinkState, State
 from headwater.pipeline.running.work import UNREADABLE
@@ -87,6 +87,9 @@ class Operator:
     def state(self) -> State:
         return self.control.refresh()
 
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
     def bounds(self) -> Bounds:
         try:
             return self.log.bounds(self.topic, 0)
@@ -121,7 +124,7 @@ class Operator:
     def _where(self, state: State, name: str, end: int) -> Where:
         sink = state.sink(name)
         lag = max(0, end - 1 - sink.position)
-        running = lives(state.run)
+        running = life(state.run, self._clock.now_ms()) == "running"
         word = "stopped" if sink.stopped else "one at a time" if sink.failure is not None else "running" if running and lag else "idle"
         error = None if sink.failure is None else msgspec.to_builtins(sink.failure)
         return Where(sink=name, position=sink.position, end=end, lag=lag, state=word, error=error)
@@ -273,7 +276,7 @@ class Operator:
     def stop(self, *, why: str = "", dry_run: bool = False) -> None:
         """Ask the live run to stop: it finishes what it has begun. Errors: `Conflict` where none runs."""
         run = self.state().run
-        if not lives(run):
+        if life(run, self._clock.now_ms()) == "gone":
             raise Conflict(f"Pipeline {self.pipeline} does not run.", hint=f"See `headwater pipeline status {self.pipeline}`.")
 
         def decide(state: State) -> list[Change]:

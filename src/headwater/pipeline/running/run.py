@@ -20,6 +20,7 @@ from headwater.log.record import TopicSettings
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.compaction import compact
 from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.liveness import Heartbeat
 from headwater.pipeline.offsets.state import Change, Failure, RunInfo, RunState, SinkState, State
 from headwater.pipeline.running.delivery_loop import SinkLoop
 from headwater.pipeline.running.engine import Engine
@@ -126,7 +127,8 @@ class Run:
         )
         engine = Engine(self._log, self._settings.spark, stopping=self._cut_short)
         try:
-            result = self._go(writer, engine)
+            with Heartbeat(self._control, writer.epoch, self._clock):
+                result = self._go(writer, engine)
         except BaseException:
             self._end(writer.epoch, "failed")
             raise

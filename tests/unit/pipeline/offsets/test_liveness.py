@@ -1,4 +1,4 @@
-"""Whether a run is still there."""
+"""Whether a run is still there: by its process, and by the signs of life that it leaves in the offset log."""
 
 from __future__ import annotations
 
@@ -6,9 +6,21 @@ import os
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
-from headwater.pipeline.offsets.liveness import lives
+import pytest
+
+from headwater.core.errors import DiskFull
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.offsets.liveness import BEAT, PATIENCE, Heartbeat, life
 from headwater.pipeline.offsets.state import RunInfo
+from headwater.testing.clock import ManualClock
+
+HERE = socket.gethostname()
+LATER = int(PATIENCE * 1000) + 1
 
 
 def run(process: str, state: str = "running") -> RunInfo:
@@ -16,18 +28,78 @@ def run(process: str, state: str = "running") -> RunInfo:
 
 
 def test_a_run_lives_while_its_process_does() -> None:
-    here = socket.gethostname()
-    assert lives(run(f"{here}:{os.getpid()}"))
+    assert life(run(f"{HERE}:{os.getpid()}"), 0) == "running"
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    assert not lives(run(f"{here}:{gone.pid}"))
+    assert life(run(f"{HERE}:{gone.pid}"), 0) == "gone"
 
 
 def test_a_run_that_has_ended_does_not_live() -> None:
-    assert not lives(None)
-    assert not lives(run(f"{socket.gethostname()}:{os.getpid()}", "done"))
+    assert life(None, 0) == "gone"
+    assert life(run(f"{HERE}:{os.getpid()}", "done"), 0) == "gone"
 
 
-def test_a_run_of_another_machine_is_believed() -> None:
-    assert lives(run("elsewhere:1"))
-    assert lives(run(""))
+@pytest.mark.parametrize("process", ["elsewhere:1", "", f"{HERE}:{os.getpid()}"])
+def test_a_run_that_gives_no_sign_of_life_is_doubted_wherever_it_is(process: str) -> None:
+    assert life(run(process), LATER - 1) == "running"
+    assert life(run(process), LATER) == "silent"  # on this machine, too: the number may be another process's by now
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def control(tmp_path: Path, clock: ManualClock) -> Iterator[Control]:
+    with EmbeddedLog(tmp_path) as log:
+        made = Control.create(log, "p", clock)
+        made.change(lambda state: [("run", run("elsewhere:1"))])
+        yield made
+
+
+def sign(control: Control) -> int:
+    found = control.refresh().run
+    return found.beat if found is not None else 0
+
+
+def test_a_run_gives_signs_of_life(control: Control, clock: ManualClock) -> None:
+    with Heartbeat(control, 1, clock):
+        for _ in range(2):
+            clock.advance(BEAT)
+            wait_until(lambda: sign(control) == clock.now_ms())
+    clock.advance(BEAT)
+    assert sign(control) == clock.now_ms() - BEAT * 1000  # it has ended
+
+
+def test_a_disk_that_is_full_for_a_while_does_not_end_the_signs(
+    control: Control, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[object] = []
+
+    def full(decide: object) -> None:
+        tried.append(decide)
+        raise DiskFull("No space is left.")
+
+    with Heartbeat(control, 1, clock):
+        with monkeypatch.context() as patched:
+            patched.setattr(control, "change", full)
+            clock.advance(BEAT)
+            wait_until(lambda: bool(tried))
+        clock.advance(BEAT)
+        wait_until(lambda: sign(control) == clock.now_ms())
+
+
+def test_a_run_that_a_newer_one_has_shut_out_gives_no_sign_in_its_name(control: Control, clock: ManualClock) -> None:
+    newer = RunInfo(epoch=2, id="s", began=0, process="elsewhere:2")
+    beats = Heartbeat(control, 1, clock)
+    control.change(lambda state: [("run", newer)])
+    assert control.change(beats._sign) == []
+    assert control.refresh().run == newer
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
