@@ -5,13 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Self
+from typing import Any, Self
+
+from msgspec.structs import replace
 
 from headwater.core.errors import Rejected
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 
 Apply = Callable[[Sequence[Message]], "list[Message | None]"]
+Fields = Callable[[dict[str, Any]], dict[str, Any]]
 
 _op = attrgetter("op")
 _COMMAND, _SKIP = Op.COMMAND, Op.SKIP
@@ -40,6 +43,13 @@ class Transform(ABC):
         The messages are its own, and may be changed: whoever delivers one again makes it anew, with no list or object shared.
         Errors while applying: `Rejected` with the offset of the message; any other exception where messages come one by one.
         """
+
+    def fields(self) -> Fields | None:
+        """For a transform that moves or removes fields without looking at their values: what it makes of a document, which it may change.
+
+        Documents that come as text and go as text are then not taken apart further. None for every other transform.
+        """
+        return None
 
     def within(self, namespaces: Namespaces) -> Self:
         """This transform for messages of some namespaces; others pass by."""
@@ -79,6 +89,31 @@ def chain(transforms: Sequence[Transform]) -> Apply:
                 now[i] = None if message is None or message.op is _SKIP else message
             whole = False
         return now
+
+    return apply
+
+
+def chain_of_fields(transforms: Sequence[Transform]) -> Fields | None:
+    """All transforms in order as one function of a document's fields, where each one is such a function and takes every namespace."""
+    steps = [one.fields() if one.namespaces.everything else None for one in transforms]
+    if not steps or None in steps:
+        return None
+    if len(steps) == 1:
+        return steps[0]
+
+    def apply(data: dict[str, Any]) -> dict[str, Any]:
+        for step in steps:
+            data = step(data)  # type: ignore[misc]
+        return data
+
+    return apply
+
+
+def field_by_field(fields: Fields) -> Apply:
+    """An `Apply` of such a function."""
+
+    def apply(messages: Sequence[Message]) -> list[Message | None]:
+        return [replace(message, data=fields(message.data.copy())) for message in messages]
 
     return apply
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +26,7 @@ from headwater.core.errors import BadInput
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
+@lru_cache(maxsize=8192)  # prices, rates and quantities come again and again, and comparing the texts is most of what decoding costs
 def exact(text: str) -> float | Decimal:
     """A decimal of JSON: a float where it prints as the same text, else a `Decimal`."""
     number = float(text)
@@ -34,6 +36,7 @@ def exact(text: str) -> float | Decimal:
 
 _decoder = msgspec.json.Decoder(float_hook=exact)
 _object = msgspec.json.Decoder(dict[str, Any], float_hook=exact)
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _sorted = msgspec.json.Encoder(decimal_format="number", order="sorted")
 
 
@@ -65,6 +68,21 @@ def encode(value: Any) -> bytes:
     return _encoder.encode(value)
 
 
+def encode_lines(documents: Sequence[Any]) -> bytes:
+    """Each as `encode`, and a line end behind it."""
+    return _encoder.encode_lines(documents)
+
+
+def field_by_field(texts: Sequence[bytes], change: Callable[[dict[str, Any]], dict[str, Any]]) -> list[bytes] | None:
+    """Documents whose fields were moved about, their values untouched and unread; None where one of the texts is no document."""
+    try:
+        documents = _fields.decode_lines(b"\n".join(texts))
+    except _UNREADABLE:
+        return None
+    encode = _encoder.encode
+    return [encode(change(one)) for one in documents] if len(documents) == len(texts) else None
+
+
 def canonical(value: Any) -> bytes:
     """The same bytes for equal values, however their keys are ordered: what ids are compared and hashed by."""
     return _sorted.encode(value)
@@ -79,8 +97,9 @@ def _is_json(value: Any) -> bool:
     """Whether there is nothing to convert, which is the rule: looking is quicker than making all of it anew."""
     kind = type(value)
     if kind is dict:
-        for key, one in value.items():  # noqa: SIM110 (a generator costs three times as much)
-            if type(key) is not str or (type(one) not in _PLAIN and not _is_json(one)):
+        for key, one in value.items():  # a generator costs three times as much
+            kind = type(one)
+            if type(key) is not str or (kind not in _PLAIN and not (math.isfinite(one) if kind is float else _is_json(one))):
                 return False
         return True
     if kind is list:

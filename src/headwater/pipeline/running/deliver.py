@@ -10,12 +10,13 @@ from contextlib import suppress
 
 from headwater.core.errors import Fenced, HeadwaterError, Rejected, Unavailable
 from headwater.log import Log
+from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, SinkWriter
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.offsets.state import Failure
 from headwater.pipeline.running.found import Found
 from headwater.pipeline.running.work import Delivery, Outcome
-from headwater.pipeline.transform import Apply, chain
+from headwater.pipeline.transform import Apply, chain, chain_of_fields
 
 
 def deliver(log: Log, work: Delivery, part: Part, *, batch: int, writer: SinkWriter | None = None) -> Outcome:
@@ -45,6 +46,7 @@ class _Delivering:
     def __init__(self, log: Log, work: Delivery, part: Part, writer: SinkWriter, batch: int) -> None:
         self._log, self._work, self._part, self._writer, self._batch = log, work, part, writer, batch
         self._apply: Apply | None = chain(work.sink.transforms) if work.sink.transforms else None
+        self._fields = chain_of_fields(work.sink.transforms) if type(writer).takes_text else None
         self._written = 0
         self._last: dict[str, int] = {}
         self._taken = part.start  # everything below is written
@@ -79,10 +81,17 @@ class _Delivering:
         """One batch, all of it or `Rejected`."""
         self._check_epoch()
         found = Found(self._log, self._work, start, end, self._part)
-        if self._apply is None and type(self._writer).takes_text and (text := found.text()) is not None:
+        if (text := self._text(found)) is not None:
             self._write(Batch(start=start, end=end, values=text), found.last())
             return
         self._write(Batch(start=start, end=end, messages=self._transformed(found.messages())), found.last())
+
+    def _text(self, found: Found) -> list[bytes] | None:
+        """Documents as they are stored, their fields moved about at most, where sink, transforms and messages are content with that."""
+        if not type(self._writer).takes_text or (self._apply is not None and self._fields is None):
+            return None
+        text = found.text()
+        return text if text is None or self._fields is None else values.field_by_field(text, self._fields)
 
     def _transformed(self, messages: Sequence[Message]) -> list[Message]:
         if self._apply is None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from headwater.pipeline.message import Message
 from headwater.pipeline.strict import strict
-from headwater.pipeline.transform import Apply, Transform, one_by_one
+from headwater.pipeline.transform import Apply, Fields, Transform, field_by_field, one_by_one
 from headwater.pipeline.transforms.changing import changed, simple
 from headwater.pipeline.transforms.paths import Path, parsed_all, removals, without
 
@@ -20,22 +21,23 @@ class Omit(Transform):
     def keeps(self, id_fields: Sequence[str]) -> bool:
         return not any(path[0] in id_fields for path in self.paths)
 
-    def opened(self) -> Apply:
-        paths, names = removals(self.paths), simple(self.paths)
+    def fields(self) -> Fields | None:
+        names = simple(self.paths)
 
-        def quick(messages: Sequence[Message]) -> list[Message | None]:
-            out: list[Message | None] = []
-            for message in messages:
-                data = message.data.copy()
-                for name in names:
-                    data.pop(name, None)
-                out.append(changed(message, data=data))
-            return out
+        def omitted(data: dict[str, Any]) -> dict[str, Any]:
+            for name in names:
+                data.pop(name, None)
+            return data
+
+        return omitted if names else None
+
+    def opened(self) -> Apply:
+        paths, fields = removals(self.paths), self.fields()
 
         def nested(message: Message) -> Message:
             return changed(message, data=without(message.data, paths))
 
-        return quick if names else one_by_one(self, nested)
+        return field_by_field(fields) if fields else one_by_one(self, nested)
 
 
 @strict

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from headwater.pipeline.message import Message
 from headwater.pipeline.strict import strict
-from headwater.pipeline.transform import Apply, Transform, one_by_one
+from headwater.pipeline.transform import Apply, Fields, Transform, field_by_field, one_by_one
 from headwater.pipeline.transforms.changing import changed, simple
 from headwater.pipeline.transforms.paths import Path, only, parsed_all
 
@@ -20,23 +21,21 @@ class Pick(Transform):
     def keeps(self, id_fields: Sequence[str]) -> bool:
         return all((name,) in self.paths for name in id_fields)
 
-    def opened(self) -> Apply:
-        paths, names = self.paths, simple(self.paths)
+    def fields(self) -> Fields | None:
+        names = simple(self.paths)
 
-        def quick(messages: Sequence[Message]) -> list[Message | None]:
-            out: list[Message | None] = []
-            for message in messages:
-                data, picked = message.data, {}
-                for name in names:
-                    if name in data:
-                        picked[name] = data[name]
-                out.append(changed(message, data=picked))
-            return out
+        def picked(data: dict[str, Any]) -> dict[str, Any]:
+            return {name: data[name] for name in names if name in data}
+
+        return picked if names else None
+
+    def opened(self) -> Apply:
+        paths, fields = self.paths, self.fields()
 
         def nested(message: Message) -> Message:
             return changed(message, data=only(message.data, paths))
 
-        return quick if names else one_by_one(self, nested)
+        return field_by_field(fields) if fields else one_by_one(self, nested)
 
 
 @strict

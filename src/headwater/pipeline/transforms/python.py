@@ -31,18 +31,22 @@ class Python(Transform):
 
         def call(message: Message) -> Message | None:
             offset, mode, timestamp, fields = message.offset, message.mode, message.timestamp, message.id_fields
+            namespace, op = message.namespace, message.op
             before = _kept(message.id) if keeps_id else None
             result = function(message)  # a copy of this sink's own, decoded for it: people may change what they are given
             if result is None:
                 return None
-            if isinstance(result, Message):
+            if result is message and message.namespace is namespace and message.op is op and type(message.data) is dict:
+                made = message  # the rule: the message itself, with other data
+                made.data = extended(made.data)
+            elif isinstance(result, Message):
                 made = _checked(result, fields)
             elif isinstance(result, Mapping):
                 made = changed(message, data=extended(result))
             else:
                 raise BadInput(f"It returned {type(result).__name__}, not a message, an object or None.")
             made.offset, made.mode, made.timestamp = offset, mode, made.timestamp or timestamp  # its place in the log stays
-            if keeps_id:
+            if keeps_id and made.id is not before:
                 check_id(name, before, made)
             return made
 

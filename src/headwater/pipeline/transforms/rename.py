@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from headwater.core.errors import BadConfig
 from headwater.pipeline.message import Message
 from headwater.pipeline.strict import strict
-from headwater.pipeline.transform import Apply, Transform, one_by_one
+from headwater.pipeline.transform import Apply, Fields, Transform, field_by_field, one_by_one
 from headwater.pipeline.transforms.changing import changed
 from headwater.pipeline.transforms.paths import MISSING, Path, find, parsed, placed, removals, shown, without
 
@@ -21,27 +22,24 @@ class Rename(Transform):
     def keeps(self, id_fields: Sequence[str]) -> bool:
         return not any(path[0] in id_fields for pair in self.pairs for path in pair)
 
-    def opened(self) -> Apply:
-        pairs, olds = self.pairs, removals(old for old, _ in self.pairs)
-        names = [(old[0], new[0]) for old, new in pairs] if all(len(path) == 1 for pair in pairs for path in pair) else []
+    def fields(self) -> Fields | None:
+        names = [(old[0], new[0]) for old, new in self.pairs] if all(len(path) == 1 for pair in self.pairs for path in pair) else []
 
-        def quick(messages: Sequence[Message]) -> list[Message | None]:
-            out: list[Message | None] = []
-            for message in messages:
-                data, taken = message.data.copy(), []
-                for old, new in names:  # all are taken before the first is put: swaps and chains
-                    if old in data:
-                        taken.append((new, data.pop(old)))
-                for new, value in taken:
-                    data[new] = value
-                out.append(changed(message, data=data))
-            return out
+        def renamed(data: dict[str, Any]) -> dict[str, Any]:
+            taken = [(new, data.pop(old)) for old, new in names if old in data]  # all are taken before the first is put: swaps and chains
+            data.update(taken)
+            return data
+
+        return renamed if names else None
+
+    def opened(self) -> Apply:
+        pairs, olds, fields = self.pairs, removals(old for old, _ in self.pairs), self.fields()
 
         def nested(message: Message) -> Message:
             found = [(new, value) for old, new in pairs if (value := find(message.data, old)) is not MISSING]
             return changed(message, data=placed(without(message.data, olds), found))
 
-        return quick if names else one_by_one(self, nested)
+        return field_by_field(fields) if fields else one_by_one(self, nested)
 
 
 @strict

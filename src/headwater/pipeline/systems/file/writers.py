@@ -103,7 +103,7 @@ class LineWriter(_Temporary):
         if not rows:
             return
         if not self._csv:
-            self._out.write(b"\n".join([values.encode(one) for one in rows]) + b"\n")
+            self._out.write(values.encode_lines(rows))
             return
         text = io.StringIO(newline="")
         out = csv.writer(text, lineterminator="\n")
@@ -293,14 +293,14 @@ def _widens(given: pa.Schema, kept: pa.Schema) -> bool:
 
 def documents(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """The data of inserts and updates. A file cannot take a document away: a delete is refused, with what to do."""
-    for message in messages:
-        if message.op == Op.DELETE:
-            raise Rejected(
-                "A delete cannot be written to a file of documents.",
-                offset=message.offset,
-                hint='Write changes with envelope=True, or leave deletes out with opfilter(drop=["delete"]).',
-            )
-    return [message.data for message in messages if message.op != Op.COMMAND]
+    ops = {message.op for message in messages}
+    if Op.DELETE in ops:
+        raise Rejected(
+            "A delete cannot be written to a file of documents.",
+            offset=next(message.offset for message in messages if message.op == Op.DELETE),
+            hint='Write changes with envelope=True, or leave deletes out with opfilter(drop=["delete"]).',
+        )
+    return [message.data for message in messages if message.op != Op.COMMAND] if Op.COMMAND in ops else [one.data for one in messages]
 
 
 def _cell(value: Any) -> Any:

@@ -1,0 +1,98 @@
+"""Delivering a part: what a sink is given, whichever of the two ways the documents take."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.log import Record
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.pipeline import Message, Pipeline, omit, pick, python, rename
+from headwater.pipeline.adaptor import Part
+from headwater.pipeline.adaptors import file
+from headwater.pipeline.running.deliver import deliver
+from headwater.pipeline.running.work import Delivery
+from headwater.pipeline.transform import Transform
+
+TEXTS = [
+    b'{"_id": 1, "card": {"n" : [1, 2.50]}, "price": 1.10, "name": "J\xc3\xb6rg", "big": 12345678901234567890123}',
+    b'{"_id":2,"price":1e400,"name":"a\\u00e9\\n","card":null}',
+    *(json.dumps({"_id": n, "name": "x" * (n % 3)}).encode() for n in range(3, 20)),
+]
+
+
+def delivered(folder: Path, texts: Sequence[bytes], transforms: Sequence[Transform], ops: Sequence[int] = ()) -> str:
+    """What a jsonl sink has when it was given these documents through these transforms."""
+    pipeline = Pipeline("p")
+    pipeline.source("in", file("in.jsonl")).transform(*transforms).save("out", file(f"{folder}/out.jsonl"))
+    sink = pipeline.sinks["out"]
+    with EmbeddedLog(folder / "data") as log:
+        log.create_topic("t")
+        log.append("t", 0, [Record(b"in.jsonl", text, op=op) for text, op in zip(texts, ops or [0] * len(texts), strict=True)])
+        part = Part(pipeline="p", sink="out", start=0, end=len(texts), attempt="a", epoch=0)
+        sink.adaptor.begin("p", "out", 0)
+        outcome = deliver(log, Delivery(pipeline="p", topic="t", sink=sink, epoch=0), part, batch=1000)
+        assert outcome.failure is None
+        assert outcome.acked == len(texts)
+        sink.adaptor.publish(part, outcome.receipt)
+    return (folder / "out.jsonl").read_text()
+
+
+def same(message: Message) -> Message:
+    return message
+
+
+@pytest.mark.parametrize(
+    "transforms",
+    [
+        [omit("card")],
+        [pick("price", "_id", "nosuch")],
+        [rename({"price": "name", "name": "price"})],
+        [omit("card"), rename({"name": "title"}), pick("title", "_id", "big")],
+    ],
+)
+def test_fields_that_only_move_are_the_same_whether_documents_are_read_or_stay_text(tmp_path: Path, transforms: list[Transform]) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    text = delivered(tmp_path / "a", TEXTS, transforms)
+    read = delivered(tmp_path / "b", TEXTS, [python(same), *transforms])  # a function has to be given messages
+    assert [json.loads(line, parse_float=Decimal) for line in text.split("\n")[:-1]] == [
+        json.loads(line, parse_float=Decimal) for line in read.split("\n")[:-1]
+    ]
+
+
+def test_numbers_of_moved_fields_keep_every_digit(tmp_path: Path) -> None:
+    lines = delivered(tmp_path, TEXTS, [omit("card", "name")]).split("\n")[:-1]
+    assert lines[:2] == ['{"_id":1,"price":1.10,"big":12345678901234567890123}', '{"_id":2,"price":1e400}']
+
+
+def test_markers_are_left_out_and_updates_are_given(tmp_path: Path) -> None:
+    ops = [0] * len(TEXTS)
+    ops[3], ops[4] = 4, 1
+    lines = delivered(tmp_path, TEXTS, [pick("_id")], ops).split("\n")[:-1]
+    assert [json.loads(line)["_id"] for line in lines] == [1, 2, 3, *range(5, 20)]
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.dictionaries(st.sampled_from("abcd"), values), min_size=1, max_size=20))
+def test_any_documents_keep_what_is_not_omitted(tmp_path_factory: pytest.TempPathFactory, documents: list[dict[str, Any]]) -> None:
+    texts = [json.dumps(one).encode() for one in documents]
+    lines = delivered(tmp_path_factory.mktemp("any"), texts, [omit("a"), rename({"b": "c"})]).split("\n")[:-1]
+    want = [{key: value for key, value in one.items() if key not in "ab" and not (key == "c" and "b" in one)} for one in documents]
+    assert [json.loads(line) for line in lines] == [
+        one | ({"c": full["b"]} if "b" in full else {}) for one, full in zip(want, documents, strict=True)
+    ]
