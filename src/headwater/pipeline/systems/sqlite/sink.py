@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +15,7 @@ from headwater.pipeline.systems.sqlite.tables import (
     RANGES,
     RUNS,
     Tables,
-    cell,
+    cells,
     connect,
     is_machine_error,
     machine_error,
@@ -89,8 +89,8 @@ class _Change(NamedTuple):
     table: str
     delete: bool
     ids: tuple[str, ...]
-    names: list[str]
-    rows: list[list[Any]]
+    names: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
 
 
 class SqliteWriter(SinkWriter):
@@ -143,17 +143,25 @@ class SqliteWriter(SinkWriter):
 
     def _prepared(self, table: str, delete: bool, messages: list[Message]) -> _Change:
         """Errors: `Rejected` for a document without its id."""
-        ids = messages[0].id_fields
-        for message in messages:
-            for name in ids:
-                if message.data.get(name) is None:
-                    raise Rejected(
-                        f"The document has no {name}, which tells documents of {table} apart.",
-                        offset=message.offset,
-                        hint="Name the right fields with the source's option id.",
-                    )
-        names = list(ids) if delete else list(dict.fromkeys(name for message in messages for name in message.data))
-        return _Change(table, delete, ids, names, [[cell(message.data.get(name)) for name in names] for message in messages])
+        ids, documents = messages[0].id_fields, [message.data for message in messages]
+        names = ids if delete else tuple(documents[0])
+        alike = not delete and all(tuple(one) == names for one in documents)  # the rule: every document has the same fields
+        if not alike and not delete:
+            names = tuple(dict.fromkeys(name for one in documents for name in one))
+        rows = [tuple(one.values()) for one in documents] if alike else [tuple(map(one.get, names)) for one in documents]
+        columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
+        for name in ids:
+            column = columns[names.index(name)] if name in names else [None]
+            if None in column:
+                raise Rejected(
+                    f"The document has no {name}, which tells documents of {table} apart.",
+                    offset=messages[column.index(None)].offset,
+                    hint="Name the right fields with the source's option id.",
+                )
+        converted = [cells(column) for column in columns]
+        if any(now is not was for now, was in zip(converted, columns, strict=True)):
+            rows = list(zip(*converted, strict=True))
+        return _Change(table, delete, ids, names, rows)
 
     def _apply(self, change: _Change) -> None:
         table, delete, ids, names, rows = change
