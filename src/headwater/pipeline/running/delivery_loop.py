@@ -65,6 +65,7 @@ class SinkLoop:
         self.state = "starting"
         self.written = 0
         self.problem: HeadwaterError | None = None
+        self._holds = False  # the sink itself keeps what it has taken, and says so to the next run
         self._unreachable_since: float | None = None
         self._pause = 0.5
         self._tries: dict[int, int] = {}
@@ -94,6 +95,7 @@ class SinkLoop:
         if self.acks.moved:  # an operator's word outranks what the sink holds
             self._move()
             held = self.sink.adaptor.begin(self._identity, self.sink.name, self._epoch)
+        self._holds = held is not None
         return held
 
     def _move(self) -> None:
@@ -280,7 +282,10 @@ class SinkLoop:
             self.sink.adaptor.publish(msgspec.structs.replace(part, attempt=outcome.attempt), outcome.receipt)
         self.acks.add(offset, offset + 1, outcome.last)
         self.written += outcome.written
-        self.acks.flush()
+        if self._holds:  # it is acknowledged already, in the sink's own transaction
+            self.acks.flush_if_due()
+        else:
+            self.acks.flush()
         return True
 
     # -- failures -------------------------------------------------------------------------------------------
