@@ -396,6 +396,44 @@ def test_any_cursor_can_be_gone_on_from(mongodb: str, database: Database[dict[st
         assert rest == whole[seen:]
 
 
+def test_a_change_behind_many_of_others_is_found_before_following_says_that_nothing_is_new(
+    mongodb: str, database: Database[dict[str, Any]]
+) -> None:
+    adaptor = at(mongodb, database.name, tail=True, batch=5)
+    database.orders.insert_one({"_id": "first"})
+    cursor = adaptor.plan(ALL, 1).cursor
+    database.other.insert_many([{"_id": n} for n in range(20)])
+    database.orders.insert_one({"_id": "mine"})
+    following = adaptor.follow(cursor, Namespaces("^orders$"), lambda: False)
+    assert [one.data for one in next(following).messages] == [{"_id": "mine"}]
+    quiet = next(piece for piece in following if not piece.messages)
+    assert followed(adaptor, cursor, count(1), Namespaces("^orders$"))[0]
+    database.orders.insert_one({"_id": "next"})
+    assert [one.data for one in followed(adaptor, quiet.position, count(1))[0]] == [{"_id": "next"}]
+
+
+def test_large_changes_come_in_several_pieces_each_of_which_can_be_gone_on_from(
+    mongodb: str, database: Database[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.pipeline.systems.mongodb.oplog.PIECE", 8 << 10)
+    adaptor = at(mongodb, database.name, tail=True)
+    database.orders.insert_many([{"_id": "first"}, {"_id": "grown", "text": "x" * (5 << 10)}])
+    cursor = adaptor.plan(ALL, 1).cursor
+    database.orders.insert_many([{"_id": n, "text": "x" * (5 << 10)} for n in range(3)])
+    database.orders.update_one({"_id": "grown"}, {"$set": {"n": 1}})
+    database.orders.update_one({"_id": 0}, {"$set": {"n": 1}})
+    seen: list[tuple[list[Any], Any]] = []
+    for piece in adaptor.follow(cursor, ALL, lambda: False):
+        if piece.messages:
+            seen.append(([one.data["_id"] for one in piece.messages], piece.position))
+        if sum(len(ids) for ids, _ in seen) >= 5:
+            break
+    assert [one for ids, _ in seen for one in ids] == [0, 1, 2, "grown", 0]
+    assert max(len(ids) for ids, _ in seen) == 2
+    rest, _ = followed(adaptor, seen[0][1], count(5 - len(seen[0][0])))
+    assert [one.data["_id"] for one in rest] == [one for ids, _ in seen[1:] for one in ids]
+
+
 def test_what_was_updated_and_deleted_since_is_only_deleted(mongodb: str, database: Database[dict[str, Any]]) -> None:
     adaptor = at(mongodb, database.name, tail=True)
     database.orders.insert_one({"_id": 1})

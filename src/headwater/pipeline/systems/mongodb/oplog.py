@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 from bson import Timestamp, encode
 
 from headwater.core.errors import BadInput, OffsetGone, Timeout, Unsupported
+from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.mongodb.link import Link
+from headwater.pipeline.systems.mongodb.source import PIECE
 from headwater.pipeline.systems.mongodb.types import to_json
 
 if TYPE_CHECKING:
@@ -62,8 +64,7 @@ class Oplog:
     ) -> Iterator[Piece]:
         position = Timestamp(cursor["t"], cursor["i"])
         while not stopped():
-            with self._link.asking():
-                entries = list(self._link.oplog.find({"ts": {"$gte": position}}).sort(self._order, 1).limit(batch + 1))
+            entries, more = self._entries(position, batch)
             if position != Timestamp(0, 0):
                 if not entries or entries[0]["ts"] != position:
                     raise OffsetGone(
@@ -71,14 +72,27 @@ class Oplog:
                         hint="Changes since then were dropped there: start the copy anew, and give the server a larger oplog.",
                     )
                 entries = entries[1:]
-            if not entries:
-                yield Piece(position=_cursor(position))
-                self._wait(REST)
-                continue
-            position = entries[-1]["ts"]
+            if entries:
+                position = entries[-1]["ts"]
             changes = [change for entry in entries for change in self._changes(entry) if change.collection in chosen]
-            messages, bad = self._messages(changes, filters)
-            yield Piece(position=_cursor(position), messages=messages, bad=bad)
+            self._look_up_all(changes, filters)
+            yield from self._pieces(changes, filters)
+            if not more:  # else an empty piece would say that there is nothing new, while there may be something behind others' entries
+                yield Piece(position=_cursor(position))
+                if not entries:
+                    self._wait(REST)
+
+    def _entries(self, position: Timestamp, batch: int) -> tuple[list[dict[str, Any]], bool]:
+        """The entry at a position and those behind it, as many as may be held at once; and whether there are more."""
+        found: list[dict[str, Any]] = []
+        weight = 0
+        with self._link.asking():
+            for entry in self._link.oplog.find({"ts": {"$gte": position}}).sort(self._order, 1).limit(batch + 1):
+                found.append(entry)
+                weight += len(encode(entry))
+                if weight > PIECE and len(found) > 1:
+                    return found, True
+        return found, len(found) > batch
 
     def _changes(self, entry: dict[str, Any]) -> Iterator[Change]:
         """What an entry says of documents of this database. Those of a transaction are in one entry."""
@@ -92,35 +106,35 @@ class Oplog:
         database, _, collection = str(entry.get("ns", "")).partition(".")
         if database != self._database or op not in ("i", "u", "d") or not collection or collection.startswith("system."):
             return
-        when = entry["ts"].time * 1000
         match op:
             case "i":
-                yield Change(collection, Op.INSERT, value["_id"], when, value)
+                yield Change(collection, Op.INSERT, value["_id"], entry["ts"], value)
             case "u":
-                yield Change(collection, Op.UPDATE, entry["o2"]["_id"], when)
+                yield Change(collection, Op.UPDATE, entry["o2"]["_id"], entry["ts"])
             case "d":
-                yield Change(collection, Op.DELETE, value["_id"], when)
+                yield Change(collection, Op.DELETE, value["_id"], entry["ts"])
 
-    def _messages(self, changes: Sequence[Change], filters: Mapping[str, Any]) -> tuple[list[Message], dict[int, str]]:
-        for collection in {change.collection for change in changes}:
-            self._look_up(
-                [one for one in changes if one.collection == collection and one.wanted(filters)], collection, filters.get(collection)
-            )
+    def _pieces(self, changes: Sequence[Change], filters: Mapping[str, Any]) -> Iterator[Piece]:
+        """The messages of changes, in pieces that end where an entry ends: a transaction is one entry."""
         messages: list[Message] = []
         bad: dict[int, str] = {}
-        for change in changes:
-            op = change.op
-            if op is not Op.DELETE and change.document is None:
-                if change.collection not in filters:
-                    continue  # gone by now: its deletion follows
-                op = Op.DELETE  # gone, or no longer among those that the filter chooses
-            try:
-                data = {"_id": to_json(change.id)} if op is Op.DELETE else to_json(change.document)
-            except BadInput as error:
-                bad[len(messages)] = error.message
-                data = {}
-            messages.append(Message(change.collection, data, op, change.when, Mode.SYNC))
-        return messages, bad
+        weight = 0
+        for number, change in enumerate(changes):
+            message, wrong = _message(change, filters)
+            if message is not None:
+                if wrong:
+                    bad[len(messages)] = wrong
+                messages.append(message)
+                weight += len(values.encode(message.data))
+            last = number + 1 == len(changes)
+            if messages and (last or (weight > PIECE and changes[number + 1].stamp != change.stamp)):
+                yield Piece(position=_cursor(change.stamp), messages=messages, bad=bad)
+                messages, bad, weight = [], {}, 0
+
+    def _look_up_all(self, changes: Sequence[Change], filters: Mapping[str, Any]) -> None:
+        for collection in {change.collection for change in changes}:
+            wanted = [one for one in changes if one.collection == collection and one.wanted(filters)]
+            self._look_up(wanted, collection, filters.get(collection))
 
     def _look_up(self, changes: Sequence[Change], collection: str, chosen: Any) -> None:
         """Read the documents that were changed, whole and as they are now."""
@@ -140,12 +154,26 @@ class Change:
     collection: str
     op: Op
     id: Any
-    when: int
+    stamp: Timestamp  # of its entry
     document: dict[str, Any] | None = field(default=None)
 
     def wanted(self, filters: Mapping[str, Any]) -> bool:
         """Whether it has to be looked up: where there is a filter, the server itself has to say whether it holds."""
         return self.op is not Op.DELETE and (self.document is None or self.collection in filters)
+
+
+def _message(change: Change, filters: Mapping[str, Any]) -> tuple[Message | None, str]:
+    """A change as a message, and what is wrong with it; None where its document is gone: its deletion follows."""
+    op, wrong = change.op, ""
+    if op is not Op.DELETE and change.document is None:
+        if change.collection not in filters:
+            return None, ""
+        op = Op.DELETE  # gone, or no longer among those that the filter chooses
+    try:
+        data = {"_id": to_json(change.id)} if op is Op.DELETE else to_json(change.document)
+    except BadInput as error:
+        data, wrong = {}, error.message
+    return Message(change.collection, data, op, change.stamp.time * 1000, Mode.SYNC), wrong
 
 
 def _cursor(stamp: Timestamp) -> dict[str, int]:
