@@ -16,7 +16,7 @@ from headwater.core.errors import BadConfig, OffsetGone, Unreachable
 from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.systems.mysql.link import Where, ask, code_of, connected, library, meaning, settings
+from headwater.pipeline.systems.mysql.link import Where, ask, code_of, connected, connection, library, meaning, settings
 from headwater.pipeline.systems.mysql.tables import Table, converter, table, tables
 
 PIECE_BYTES = 4 << 20
@@ -35,7 +35,7 @@ def prepare(where: Where, chosen: Namespaces) -> dict[str, Any]:
             if not one.key:
                 raise BadConfig(
                     f"The table {one.namespace} has no primary key, so its changes cannot be followed.",
-                    hint="Give it one, or choose a narrower namespace.",
+                    hint="Give it a primary key, or choose a narrower namespace.",
                 )
             odd = [column.name for column in one.columns if column.data_type in ("uuid", "inet4", "inet6")]
             if odd:
@@ -195,7 +195,7 @@ class _Reading:
         if self._connections > 2:
             raise Unreachable(f"MySQL at {self._where} has ended the stream of changes.", hint="See whether it runs, then start again.")
         try:
-            return pymysql.connect(**given)
+            return connection()(**given)
         except pymysql.MySQLError as error:
             raise meaning(error, self._where) from None
 
