@@ -1,57 +1,65 @@
-"""What the tests of the MySQL adaptor stand on: a database of their own, and short ways to read and write."""
+"""A database of MariaDB for a test of its own."""
 
 from __future__ import annotations
 
-import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, ClassVar
 
-import msgspec
-import pymysql
+import pytest
+from sql_ground import Ground
 
-from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part, Piece
-from headwater.pipeline.message import Message
-from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.mysql.adaptor import MySQL, mysql
-
-
-def connect(uri: str) -> Any:
-    parts = urlsplit(uri)
-    return pymysql.connect(
-        host=parts.hostname,
-        port=parts.port or 3306,
-        user=parts.username,
-        password=parts.password or "",
-        database=parts.path[1:],
-        charset="utf8mb4",
-        autocommit=True,
-    )
+from headwater.pipeline.systems.mysql.link import ask, connect, do, parsed
 
 
 @dataclass
-class Ground:
-    uri: str
-    name: str
+class MySQLGround(Ground):
     link: Any
+
+    system: ClassVar[str] = "mysql"
+    away: ClassVar[str] = "mysql://u:sesame-42@127.0.0.1:1/db"
+    no_uris: ClassVar[tuple[str, ...]] = (
+        "postgresql://u:sesame-42@h/db",
+        "mysql://u:sesame-42@h:port/db",
+        "mysql://u:sesame-42@h/db?colour=red",
+    )
+    follows: ClassVar[str] = "binary log"
+    typed: ClassVar[str] = """
+        id bigint PRIMARY KEY, small tinyint unsigned, big bigint unsigned, num decimal(40, 20), money decimal(12, 2), dbl double,
+        flt float, b bit(10), txt text, latin varchar(20) CHARACTER SET latin1, chr char(5),
+        at timestamp(6) NULL, plain datetime(3), day date, bin varbinary(20),
+        fixed binary(4), blb blob, doc json, e enum('x', 'y'), s set('q', 'p', 'it''s'), t time(3), y year, `odd ``name' \\ %s "q"` text
+    """
+    typed_rows: ClassVar[tuple[str, ...]] = (
+        r"""(1, 255, 18446744073709551615, 12345678901234567890.12345678901234567890, 1.10, 0.1, 0.1, b'1010101010',"""
+        r""" 'a "q" \\ \n é 🦆 / \t', 'é', 'ab', '2020-02-03 04:05:06.789012', '2020-02-03 04:05:06.5', '2020-02-03', x'00ff10', x'01',"""
+        r""" x'', '{"b": 1.10,\n "a": [1, null, {"x": "\\n"}]}', 'y', 'it''s,q', '-12:34:56.5', 2024, 'odd')""",
+        "(2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '', '', '', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '', NULL, NULL, NULL)",
+        "(3, 0, 0, 0, 5, 100000, -2.5, b'0', 'x', 'x', 'x', '2020-01-01', '0000-00-00', '0000-00-00', 'text', 'abcd', 'b', '[1]', 'x',"
+        " 'p,q', '838:00:01', 1999, '')",
+    )
+    made: ClassVar[dict[str, str]] = {
+        "id": "bigint",
+        "n": "double",
+        "d": "decimal",
+        "at": "datetime",
+        "bin": "longblob",
+        "doc": "longtext",
+        "ok": "tinyint",
+        "t": "longtext",
+        "uid": "char",
+        "late": "longtext",
+    }
 
     def run(self, *statements: str) -> None:
         for statement in statements:
-            with self.link.cursor() as cursor:
-                cursor.execute(statement)
+            do(self.link, statement)
 
     def all(self, question: str) -> list[tuple[Any, ...]]:
-        with self.link.cursor() as cursor:
-            cursor.execute(question)
-            return list(cursor.fetchall())
-
-    def numbers(self, table: str, count: int, row: str) -> None:
-        """Insert `count` rows of the expression over `seq`."""
-        self.run(f"INSERT INTO {table} SELECT {row} FROM seq_1_to_{count}")
+        return ask(self.link, question)
 
     def source(self, *, tail: bool = False) -> MySQL:
         return mysql(self.uri, tail=tail)
@@ -59,72 +67,61 @@ class Ground:
     def sink(self, **more: Any) -> MySQL:
         return mysql(self.uri, **more)
 
-    def chosen(self, table: str = ".*") -> Namespaces:
-        return Namespaces(rf"^{self.name}\.{table}$")
+    def types(self, table: str) -> dict[str, str]:
+        return dict(
+            self.all(
+                f"SELECT column_name, data_type FROM information_schema.columns WHERE table_name = '{table}' AND table_schema = DATABASE()"
+            )
+        )
+
+    def differ(self, one: str, other: str) -> bool:
+        names = ", ".join(f"`{name.replace('`', '``')}`" for name in self.types(one) if name not in ("doc", "plain", "day"))
+        return self.all(f"SELECT {names} FROM {one} ORDER BY id") != self.all(f"SELECT {names} FROM {other} ORDER BY id")
+
+    @contextmanager
+    def holding(self, statement: str) -> Iterator[None]:
+        with closing(connect(parsed(self.uri))) as holder:
+            do(holder, "BEGIN")
+            do(holder, statement)
+            yield
+            do(holder, "ROLLBACK")
+
+    @contextmanager
+    def locked(self, table: str) -> Iterator[None]:
+        with closing(connect(parsed(self.uri))) as holder:
+            do(holder, f"LOCK TABLES {table} READ")
+            yield
+
+    def waiting(self) -> list[int]:
+        # Every write under way: one that waits for the right to write to a table is in no list of locks.
+        return [
+            row[0] for row in self.all(f"SELECT id FROM information_schema.processlist WHERE db = '{self.name}' AND info LIKE 'INSERT%'")
+        ]
+
+    def kill(self, connection: int) -> None:
+        self.run(f"KILL {connection}")
+
+    def following(self) -> list[int]:
+        streams = f"SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%' AND db = '{self.name}'"
+        return [row[0] for row in self.all(streams)]
+
+    def remembers(self) -> list[tuple[Any, ...]]:
+        return self.all("SHOW TABLES LIKE 'headwater%'")
+
+    def rotate(self) -> None:
+        self.run("FLUSH BINARY LOGS")
+
+    def small_pieces(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("headwater.pipeline.systems.mysql.copy.PAGE_ROWS", 70)
 
 
 @contextmanager
-def a_ground(uri: str) -> Iterator[Ground]:
+def a_mysql_ground(uri: str) -> Iterator[MySQLGround]:
     name = f"t{uuid.uuid4().hex[:12]}"
-    with closing(connect(uri)) as link:
-        with link.cursor() as cursor:
-            cursor.execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
-            cursor.execute(f"USE {name}")
-            cursor.execute("SET time_zone = '+00:00'")
+    with closing(connect(parsed(uri))) as link:
+        for statement in (f"CREATE DATABASE {name} CHARACTER SET utf8mb4", f"USE {name}", "SET sql_mode = ''"):
+            do(link, statement)
         try:
-            yield Ground(uri.rpartition("/")[0] + f"/{name}", name, link)
+            yield MySQLGround(uri.rpartition("/")[0] + f"/{name}", name, link)
         finally:
-            with link.cursor() as cursor:
-                cursor.execute(f"DROP DATABASE {name}")
-
-
-def documents(pieces: Iterator[Piece]) -> list[dict[str, Any]]:
-    return [values.decode(value) for piece in pieces for value in piece.values]
-
-
-def copied(source: MySQL, chosen: Namespaces, slices: int = 1) -> list[dict[str, Any]]:
-    return [one for part in source.plan(chosen, slices).slices for one in documents(source.read(part, None))]
-
-
-def followed(source: MySQL, cursor: Any, chosen: Namespaces, count: int) -> tuple[list[Message], Any]:
-    """At least `count` changes, and the cursor behind them."""
-    out: list[Message] = []
-    for number, piece in enumerate(source.follow(cursor, chosen, lambda: False)):
-        cursor = msgspec.json.decode(msgspec.json.encode(piece.position))
-        out += piece.messages
-        if len(out) >= count:
-            break
-        assert number < 100, f"only {len(out)} of {count} changes came"
-    return out, cursor
-
-
-def summary(messages: list[Message]) -> list[tuple[str, dict[str, Any]]]:
-    return [(one.op.name, one.data) for one in messages]
-
-
-def part(start: int = 0, end: int = 100, **more: Any) -> Part:
-    return Part(pipeline="p", sink="s", start=start, end=end, **more)
-
-
-def write(sink: MySQL, messages: list[Message], start: int = 0, end: int | None = None, **more: Any) -> None:
-    end = start + len(messages) if end is None else end
-    writer = sink.writer(part(start, end, **more))
-    try:
-        writer.write(Batch(start=start, end=end, messages=messages))
-        assert writer.finish() == {}
-    finally:
-        writer.close()
-
-
-def insert(offset: int, **data: Any) -> Message:
-    return Message("t", data, offset=offset, id_fields=("id",))
-
-
-def eventually(true: Callable[[], bool], tries: int = 600) -> None:
-    """Poll until it is true."""
-    tick = threading.Event()
-    for _ in range(tries):
-        if true():
-            return
-        tick.wait(0.05)
-    raise AssertionError("it did not become true in time")
+            do(link, f"DROP DATABASE {name}")

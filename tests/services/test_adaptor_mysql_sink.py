@@ -1,169 +1,23 @@
-"""The MySQL adaptor against a real MariaDB: writing, exactly once."""
+"""The MySQL adaptor against a real MariaDB: what is its own in writing."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import closing
-from decimal import Decimal
-from typing import Any
 
 import pytest
-from mysql_ground import Ground, a_ground, connect, eventually, insert, part, write
+from mysql_ground import MySQLGround, a_mysql_ground
+from sql_ground import insert, write
 
-from headwater.core.errors import BadConfig, Fenced, NotFound, Rejected, Timeout, Unavailable, Unreachable
-from headwater.pipeline.adaptor import Batch
-from headwater.pipeline.message import Message, Op
+from headwater.core.errors import BadConfig, Rejected
 
 
 @pytest.fixture
-def ground(mariadb: str) -> Iterator[Ground]:
-    with a_ground(mariadb) as made:
+def ground(mariadb: str) -> Iterator[MySQLGround]:
+    with a_mysql_ground(mariadb) as made:
         yield made
 
 
-def test_messages_are_upserted_and_deleted_in_order(ground: Ground) -> None:
-    ground.run("CREATE TABLE t (id int PRIMARY KEY, v text, n int DEFAULT 7)")
-    sink = ground.sink()
-    write(
-        sink,
-        [
-            insert(0, id=1, v="a", n=1),
-            insert(1, id=2, v="b"),
-            Message("t", {"id": 1, "v": "c"}, Op.UPDATE, offset=2, id_fields=("id",)),
-            Message(f"{ground.name}.t", {"id": 2}, Op.DELETE, offset=3, id_fields=("id",)),
-            Message("t", {"id": 99}, Op.DELETE, offset=4, id_fields=("id",)),
-            insert(5, id=3, v=None),
-        ],
-    )
-    assert ground.all("SELECT * FROM t ORDER BY id") == [(1, "c", 7), (3, None, 7)]
-    write(sink, [Message("t", {"command": "truncate"}, Op.COMMAND, offset=6), insert(7, id=4)], 6)
-    assert ground.all("SELECT id FROM t") == [(4,)]
-
-
-def test_a_range_that_comes_again_leaves_no_duplicates(ground: Ground) -> None:
-    ground.run("CREATE TABLE t (v int)")  # no key: only the committed ranges stand against duplicates
-    sink = ground.sink()
-    assert sink.begin("p", "s", 1) == []
-    rows = [Message("t", {"v": n}, offset=n) for n in range(20)]
-    write(sink, rows[:10], 0, epoch=1)
-    write(sink, rows[:10], 0, epoch=1)
-    write(sink, rows[5:20], 5, epoch=1)  # cut anew: only what is new counts
-    assert ground.all("SELECT COUNT(*), count(DISTINCT v) FROM t") == [(20, 20)]
-    assert sink.begin("p", "s", 2) == [(0, 20)]
-
-
-def test_an_operator_can_send_a_range_again_without_moving_anything(ground: Ground) -> None:
-    ground.run("CREATE TABLE t (id int PRIMARY KEY, v int)")
-    sink = ground.sink()
-    sink.begin("p", "s", 1)
-    write(sink, [insert(n, id=n, v=1) for n in range(4)], epoch=1)
-    ground.run("DELETE FROM t")
-    write(sink, [insert(n, id=n, v=2) for n in range(1, 3)], 1, epoch=1, again=True)
-    assert ground.all("SELECT id, v FROM t ORDER BY id") == [(1, 2), (2, 2)]
-    with pytest.raises(Rejected) as refused:
-        write(sink, [insert(1, id=1, v=3), insert(2, id=2, v="x")], 1, epoch=1, again=True)
-    assert refused.value.offset == 2
-    assert ground.all("SELECT id, v FROM t ORDER BY id") == [(1, 3), (2, 2)]
-    assert sink.begin("p", "s", 1) == [(0, 4)]
-
-
-def test_two_attempts_at_one_batch_at_once_write_it_once(ground: Ground) -> None:
-    """As when a task is run again while the first one, thought dead, is still writing."""
-    ground.run("CREATE TABLE t (v int)")
-    sink = ground.sink()
-    sink.begin("p", "s", 1)
-    rows = [Message("t", {"v": n}, offset=n) for n in range(10)]
-    waiting = f"SELECT COUNT(*) FROM information_schema.processlist WHERE db = '{ground.name}' AND info LIKE 'INSERT%'"
-    threads = [threading.Thread(target=write, args=(sink, rows), kwargs={"epoch": 1}) for _ in range(2)]
-    with closing(connect(ground.uri)) as holder:
-        with holder.cursor() as cursor:
-            cursor.execute("LOCK TABLES t READ")
-        for thread in threads:
-            thread.start()
-        eventually(lambda: ground.all(waiting) == [(2,)])
-    for thread in threads:
-        thread.join(30)
-    assert ground.all("SELECT COUNT(*), COUNT(DISTINCT v) FROM t") == [(10, 10)]
-    assert sink.begin("p", "s", 1) == [(0, 10)]
-
-
-def test_a_range_is_taken_when_all_its_buckets_are(ground: Ground) -> None:
-    ground.run("CREATE TABLE t (id int PRIMARY KEY)")
-    sink = ground.sink()
-    write(sink, [insert(0, id=0)], 0, 4, bucket=0, buckets=2)
-    assert sink.begin("p", "s", 1) == []
-    write(sink, [], 0, 4, bucket=1, buckets=2, epoch=1)
-    assert sink.begin("p", "s", 1) == [(0, 4)]
-
-
-def test_an_older_run_is_shut_out(ground: Ground) -> None:
-    ground.run("CREATE TABLE t (id int PRIMARY KEY)")
-    sink = ground.sink()
-    sink.begin("p", "s", 1)
-    old = sink.writer(part(epoch=1))
-    old.write(Batch(start=0, end=1, messages=[insert(0, id=1)]))
-    assert sink.begin("p", "s", 2) == [(0, 1)]
-    with pytest.raises(Fenced):
-        old.write(Batch(start=1, end=2, messages=[insert(1, id=2)]))
-    old.close()
-    with pytest.raises(Fenced):
-        sink.begin("p", "s", 1)
-    assert ground.all("SELECT id FROM t") == [(1,)]
-    assert sink.begin("p", "other", 1) == []
-
-
-def test_an_operator_moves_the_position(ground: Ground) -> None:
-    ground.run("CREATE TABLE t (id int PRIMARY KEY, v int)")
-    sink = ground.sink()
-    write(sink, [insert(n, id=n, v=1) for n in range(10)])
-    sink.forget("p", "s", 4, 1)
-    assert sink.begin("p", "s", 1) == [(0, 5)]
-    write(sink, [insert(n, id=n, v=2) for n in range(10)], epoch=1)
-    assert ground.all("SELECT id FROM t WHERE v = 2 ORDER BY id") == [(5,), (6,), (7,), (8,), (9,)]
-    sink.forget("p", "s", -1, 1)
-    assert sink.begin("p", "s", 1) == []
-
-
-@pytest.mark.parametrize("bad", [0, 13, 999])
-def test_a_poison_message_is_named_exactly_and_what_is_before_it_is_taken(ground: Ground, bad: int) -> None:
-    ground.run("CREATE TABLE t (id int PRIMARY KEY, v int CHECK (v < 100))")
-    sink = ground.sink()
-    messages = [insert(1000 + n, id=n, v=n % 100) for n in range(1000)]
-    messages[bad] = insert(1000 + bad, id=bad, v=1000)
-    if bad + 5 < 1000:
-        messages[bad + 5] = insert(1000 + bad + 5, id=bad + 5, v="no number")
-    with pytest.raises(Rejected, match="refuses") as refused:
-        write(sink, messages, 1000)
-    assert refused.value.offset == 1000 + bad
-    assert refused.value.before_taken
-    assert ground.all("SELECT COUNT(*) FROM t") == [(bad,)]
-    assert sink.begin("p", "s", 1) == ([(1000, 1000 + bad)] if bad else [])
-    messages[bad] = insert(1000 + bad, id=bad, v=1)
-    if bad + 5 < 1000:
-        messages[bad + 5] = insert(1000 + bad + 5, id=bad + 5, v=2)
-    write(sink, messages, 1000, epoch=1)
-    assert ground.all("SELECT COUNT(*) FROM t") == [(1000,)]
-
-
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        ({"id": 1, "w": 1}, "no column w"),
-        ({"v": 1}, "lacks a value for id"),
-        ({"id": 1, "v": "much too long"}, "too long"),
-        ({"id": 2**70, "v": "x"}, "(?i)out of range"),
-    ],
-)
-def test_what_does_not_fit_is_refused_with_the_reason(ground: Ground, data: dict[str, Any], says: str) -> None:
-    ground.run("CREATE TABLE t (id bigint PRIMARY KEY, v varchar(5))")
-    with pytest.raises(Rejected, match=says) as refused:
-        write(ground.sink(), [insert(3, id=5), Message("t", data, offset=4, id_fields=("id",))], 3)
-    assert refused.value.offset == 4
-    assert ground.all("SELECT id FROM t") == [(5,)]
-
-
-def test_a_second_unique_index_never_replaces_another_document(ground: Ground) -> None:
+def test_a_second_unique_index_never_replaces_another_document(ground: MySQLGround) -> None:
     ground.run("CREATE TABLE t (id int PRIMARY KEY, mail varchar(20) UNIQUE, n int DEFAULT 7)")
     sink = ground.sink()
     write(sink, [insert(0, id=1, mail="a", n=1), insert(1, id=2, mail="b"), insert(2, id=1, mail="c")])
@@ -173,97 +27,7 @@ def test_a_second_unique_index_never_replaces_another_document(ground: Ground) -
     assert ground.all("SELECT * FROM t ORDER BY id") == [(1, "c", 7), (2, "b", 7), (3, "d", 7)]
 
 
-def test_an_engine_without_transactions_is_refused(ground: Ground) -> None:
+def test_an_engine_without_transactions_is_refused(ground: MySQLGround) -> None:
     ground.run("CREATE TABLE t (id int PRIMARY KEY) ENGINE=MyISAM")
     with pytest.raises(BadConfig, match="transactions"):
         write(ground.sink(), [insert(0, id=1)])
-
-
-def test_a_connection_killed_in_the_middle_of_a_write_leaves_nothing_half_done(ground: Ground) -> None:
-    ground.run("CREATE TABLE t (id int PRIMARY KEY)")
-    sink = ground.sink()
-    rows = [insert(n, id=n) for n in range(10)]
-    waiting = f"SELECT id FROM information_schema.processlist WHERE db = '{ground.name}' AND info LIKE 'INSERT INTO%VALUES (0)%'"
-    failed: list[BaseException] = []
-
-    def attempt() -> None:
-        try:
-            write(sink, rows)
-        except Unavailable as error:
-            failed.append(error)
-
-    with closing(connect(ground.uri)) as holder:
-        holder.begin()
-        with holder.cursor() as cursor:
-            cursor.execute("INSERT INTO t VALUES (5)")
-        thread = threading.Thread(target=attempt)
-        thread.start()
-        eventually(lambda: bool(ground.all(waiting)))
-        ground.run(f"KILL {ground.all(waiting)[0][0]}")
-        thread.join(30)
-        holder.rollback()
-    assert [type(error) for error in failed] == [Unreachable]
-    assert ground.all("SELECT COUNT(*) FROM t") == [(0,)]
-    assert sink.begin("p", "s", 1) == []
-    write(sink, rows, epoch=1)
-    assert ground.all("SELECT COUNT(*) FROM t") == [(10,)]
-
-
-def test_a_batch_that_takes_too_long_ends_with_the_timeouts_name(ground: Ground) -> None:
-    ground.run("CREATE TABLE t (id int PRIMARY KEY, v int)", "INSERT INTO t VALUES (1, 1)")
-    with closing(connect(ground.uri)) as holder:
-        holder.begin()
-        with holder.cursor() as cursor:
-            cursor.execute("SELECT 1 FROM t FOR UPDATE")
-        with pytest.raises(Timeout, match=r"0\.3 s"):
-            write(ground.sink(), [insert(0, id=1, v=2)], timeout=0.3)
-    assert ground.sink().begin("p", "s", 1) == []
-    assert ground.all("SELECT v FROM t") == [(1,)]
-
-
-def test_a_missing_table_is_an_error_or_is_made(ground: Ground) -> None:
-    rows = [
-        insert(
-            0,
-            id=1,
-            n=1,
-            d=Decimal("1.10"),
-            at={"$date": "2020-01-01T00:00:00.000Z"},
-            bin={"$binary": {"base64": "AA==", "subType": "00"}},
-            doc={"a": [1]},
-        ),
-        insert(1, id=2, n=2.5, ok=True, t="x", uid={"$uuid": "00000000-0000-0000-0000-000000000001"}),
-    ]
-    with pytest.raises(NotFound, match="create=True"):
-        write(ground.sink(), rows)
-    sink = ground.sink(create=True)
-    write(sink, rows)
-    write(sink, [insert(2, id=3, late="y")], 2)
-    found = ground.all("SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 't' AND table_schema = DATABASE()")
-    assert dict(found) == {
-        "id": "bigint",
-        "n": "double",
-        "d": "decimal",
-        "at": "datetime",
-        "bin": "longblob",
-        "doc": "longtext",
-        "ok": "tinyint",
-        "t": "longtext",
-        "uid": "char",
-        "late": "longtext",
-    }
-    assert next(iter(sink.rows("t"))) == sink.stored(rows[0].data)
-    assert ground.all("SELECT COUNT(*) FROM t") == [(3,)]
-
-
-def test_many_committed_batches_are_put_together(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.pipeline.systems.sql.state.MANY", 10)
-    ground.run("CREATE TABLE t (id int PRIMARY KEY)")
-    sink = ground.sink()
-    sink.begin("p", "s", 1)
-    writer = sink.writer(part(epoch=1))
-    for n in range(15):
-        writer.write(Batch(start=n, end=n + 1, messages=[insert(n, id=n)]))
-    writer.close()
-    sink.writer(part(epoch=1)).close()
-    assert ground.all("SELECT start_offset, end_offset FROM headwater_committed") == [(0, 15)]
