@@ -1,20 +1,16 @@
-"""A real S3 gateway, and what is said where it cannot be built."""
+"""A real S3 gateway: found again, killed, back with its objects."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
-from tools.services import golang, up
-from tools.services.place import Place
+from tools.services import up
 from tools.services.private import PrivateServers
 from tools.services.s3 import PASSWORD, USER
-
-from headwater.core.errors import Unreachable
 
 
 def client(endpoint: str, secret: str = PASSWORD) -> Any:
@@ -45,25 +41,3 @@ def test_a_gateway_that_was_killed_comes_back_with_its_objects(private_servers: 
     assert store.get_object(Bucket="kept", Key="a/b")["Body"].read() == b"text"
     with pytest.raises(ClientError, match="PreconditionFailed"):
         store.put_object(Bucket="kept", Key="a/b", Body=b"other", IfNoneMatch="*")
-
-
-def test_without_go_it_cannot_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    place = Place(tmp_path / "cache", tmp_path / "run", say=lambda line: None, wait=lambda seconds: None)
-    with pytest.raises(Unreachable, match="there is no Go here"):
-        golang.have(place, "example.com/x", "v1.0.0", "cmd/x", "")
-
-
-def test_a_build_that_fails_is_tried_again_and_then_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    go = tmp_path / "bin" / "go"
-    go.parent.mkdir()
-    go.write_text(f"#!/bin/sh\necho again >> {tmp_path}/tries\necho no such module >&2\nexit 1\n")
-    go.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{go.parent}:/usr/bin:/bin")
-    waits: list[float] = []
-    place = Place(tmp_path / "cache", tmp_path / "run", say=lambda line: None, wait=waits.append)
-    with pytest.raises(Unreachable, match="no such module"):
-        golang.have(place, "example.com/x", "v1.0.0", "cmd/x", "")
-    assert len((tmp_path / "tries").read_text().split()) == golang.ATTEMPTS
-    assert len(waits) == golang.ATTEMPTS - 1
-    assert not list((tmp_path / "cache").rglob("x"))

@@ -73,7 +73,7 @@ class Cassandra(Server):
             "java.awt.headless": "true",
             "java.security.manager": "allow",
             "jdk.attach.allowAttachSelf": "true",
-            "logback.configurationFile": (HERE / "cassandra-logback.xml").as_uri(),
+            "logback.configurationFile": (HERE / "logback.xml").as_uri(),
         }
         words = [str(self._java.program), "-Xms512m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", f"-javaagent:{agent}"]
         words += [f"-D{name}={value}" for name, value in settings.items()]
