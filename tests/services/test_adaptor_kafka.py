@@ -171,6 +171,7 @@ def test_null_values_are_deletes_and_other_values_are_marked(broker: Broker) -> 
         (Op.DELETE, {"region": 1, "id": 2}),
     ]
     assert sorted(piece.bad) == [3, 4, 5]
+    assert piece.bad[4].startswith(f"Offset 4 of {topic}, partition 0: This is no JSON object")
     assert piece.messages[4].data == {"value": "no json"}
 
 
@@ -272,6 +273,16 @@ def test_a_refused_message_is_named_and_those_before_it_are_there(broker: Broker
         with pytest.raises(Rejected) as refused:
             write(adaptor, messages[3], wrong)
         assert (refused.value.offset, refused.value.before_taken) == (5, True)
+
+
+def test_what_is_still_on_its_way_does_not_count_as_taken_when_a_later_message_is_refused() -> None:
+    with pytest.raises(Timeout, match="within 0.3 s"):
+        write(
+            kafka("127.0.0.1:1"),  # nobody is there
+            Message("t", {"_id": 1}, offset=0),
+            Message("t", {"_id": 2, "text": "x" * 2_000_000}, offset=1),  # the client itself refuses it, at once
+            where=part(timeout=0.3),
+        )
 
 
 def test_a_topic_that_is_not_there(broker: Broker) -> None:

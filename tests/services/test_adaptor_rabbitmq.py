@@ -151,6 +151,20 @@ def test_an_exchange_that_is_not_there(broker: Broker) -> None:
         write(adaptor, Message("x", {}, offset=0))
 
 
+def test_a_writer_whose_channel_has_ended_takes_nothing_more(broker: Broker) -> None:
+    queue, exchange = broker.queue(), f"{broker.name}-gone"
+    broker.channel.exchange_declare(exchange, "topic")
+    broker.channel.queue_bind(queue, exchange, "#")
+    writer = rabbitmq(broker.uri, exchange=exchange).writer(part())
+    writer.write(Batch(start=0, end=1, messages=[Message("x", {"n": 0}, offset=0)]))
+    broker.channel.exchange_delete(exchange)
+    for offset in (1, 2):  # the broker ends the channel at the first; the second is not sent at all
+        with pytest.raises(Unreachable, match="no exchange"):
+            writer.write(Batch(start=offset, end=offset + 1, messages=[Message("x", {"n": offset}, offset=offset)]))
+    writer.close()
+    assert [properties.headers["offset"] for properties, _ in broker.got(queue)] == [0]
+
+
 def test_many_batches_on_one_writer_arrive_in_order(broker: Broker) -> None:
     queue = broker.queue()
     writer = rabbitmq(broker.uri).writer(part())
@@ -195,14 +209,16 @@ def test_what_was_written_is_read_as_it_was(broker: Broker) -> None:
 
 def test_a_body_that_is_no_document_is_kept_and_marked(broker: Broker) -> None:
     queue = broker.queue()
-    broker.put(queue, b'{"n":1}', b"no json \xff", b"[1]")
+    broker.put(queue, b'{"n":1}', b"no json \xff")
+    broker.put(queue, b"[1]", message_id="m-7")
     found: list[Message] = []
     bad: dict[str, str] = {}
     for piece in rabbitmq(broker.uri, queues=queue).follow(None, Namespaces(), lambda: len(found) == 3):
         bad |= {piece.messages[index].data["body"]: why for index, why in piece.bad.items()}
         found.extend(piece.messages)
     assert set(bad) == {"no json \\xff", "[1]"}
-    assert "no JSON object" in bad["[1]"]
+    assert bad["[1]"].startswith(f"Queue {queue}, message m-7: This is no JSON object")
+    assert bad["no json \\xff"].startswith(f"Queue {queue}, delivery 2 of this run: ")
     assert broker.waiting(queue) == 0  # kept in the log: it need not stay in the queue
 
 

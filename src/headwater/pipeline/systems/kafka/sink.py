@@ -47,11 +47,10 @@ class KafkaWriter(SinkWriter):
             except BadInput as error:
                 refused = Rejected(error.message, offset=message.offset, before_taken=True, hint=error.hint)
                 break
-        left = self._producer.flush(max(0.0, deadline - time.monotonic()))
+        if self._producer.flush(max(0.0, deadline - time.monotonic())):
+            raise self._late()  # though others have failed: what is still on its way may lie before them, and would count as taken
         if self._failed:
             raise self._first_failure()
-        if left:
-            raise self._late()
         if refused is not None:
             raise refused
 

@@ -185,6 +185,8 @@ def message_of(got: Any, ids: tuple[str, ...]) -> tuple[Message, str]:
             data = values.decode(value)
         except BadInput as error:
             wrong, data = error.message, {"value": value.decode("utf-8", "backslashreplace")}
+    if wrong:
+        wrong = f"Offset {got.offset()} of {got.topic()}, partition {got.partition()}: {wrong}"
     kind, stamp = got.timestamp()
     return Message(got.topic(), data, op, stamp if kind else 0, Mode.SYNC, id_fields=ids), wrong
 

@@ -149,12 +149,13 @@ class Link:
         Errors: `Late`, `TooMuch`; `Unreachable` when the connection ends or the broker will not take them.
         """
         self._pending, self._returned, self._refused = {}, {}, False
-        if not self._closed and self._channel.is_open:
+        try:
+            if self._closed or not self._channel.is_open:  # without this, nothing would be pending, and all would pass for confirmed
+                raise explained(self._problem or ConnectionError(), self.where)
             for one in messages:
                 self._published += 1
                 self._pending[self._published] = one
                 self._channel.basic_publish(one.exchange, one.key, one.body, one.properties, mandatory=True)
-        try:
             self._run(lambda: not self._pending, seconds)
         except HeadwaterError as error:  # an exchange that has gone, a right taken away: no message's fault
             raise (error if isinstance(error, Unavailable) else Unreachable(error.message, hint=error.hint)) from None

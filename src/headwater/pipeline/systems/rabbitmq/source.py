@@ -69,7 +69,8 @@ def _take(waiting: deque[Got], queue: str, channel: Any, method: Any, properties
     try:
         data = values.decode(body)
     except BadInput as error:  # kept, so that a person can see and correct it
-        wrong, data = error.message, {"body": body.decode("utf-8", "backslashreplace")}
+        which = f"message {properties.message_id}" if properties.message_id else f"delivery {method.delivery_tag} of this run"
+        wrong, data = f"Queue {queue}, {which}: {error.message}", {"body": body.decode("utf-8", "backslashreplace")}
     said = (properties.headers or {}).get("op")
     if isinstance(said, str):
         with suppress(BadInput):
