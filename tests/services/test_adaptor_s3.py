@@ -143,7 +143,7 @@ def test_reading_goes_on_behind_a_position_and_names_bad_lines(store: Store) -> 
     assert [text for piece in rest for text in piece.values] == [text for piece in pieces[2:] for text in piece.values]
     assert pieces[-1].bad == rest[-1].bad
     (why,) = rest[-1].bad.values()
-    assert "6000" in why.replace(",", "")
+    assert why.startswith("in/a.jsonl: Line 6000 is no JSON object")
 
 
 def test_an_object_that_changes_under_the_plan_is_noticed(store: Store) -> None:

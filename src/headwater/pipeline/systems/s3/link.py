@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
+from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from urllib.parse import urlsplit
 
 from headwater.core.errors import BadConfig, Conflict, Denied, Differs, HeadwaterError, NotFound, Unreachable
 from headwater.pipeline.extras import client_of
@@ -31,8 +33,8 @@ class Bucket:
 
     def __init__(self, adaptor: S3) -> None:
         with client_of("S3", "s3"):
-            import boto3
             from botocore.config import Config
+            from botocore.session import Session
         known = adaptor.resolved()
         self.name, _, self.prefix = str(known.uri).removeprefix("s3://").lstrip("/").partition("/")
         # What a sink writes below: s3://bucket/orders means orders/part-..., not orderspart-...
@@ -49,10 +51,12 @@ class Bucket:
             request_checksum_calculation="when_required",  # stores other than Amazon's may not know the newer ones
             response_checksum_validation="when_required",
         )
+        endpoint = str(known.endpoint_url) if known.endpoint_url else None
+        session = Session()  # a new one, so that credentials that were changed in the usual places are seen
+        session.register_component("data_loader", _descriptions())
         try:
-            self.client = boto3.session.Session().client(
-                "s3", endpoint_url=str(known.endpoint_url) if known.endpoint_url else None, region_name=known.region, config=config, **more
-            )
+            self.client: Any = session.create_client("s3", endpoint_url=endpoint, region_name=known.region, config=config, **more)
+            self._at = f" at {urlsplit(endpoint).hostname}:{urlsplit(endpoint).port or ''}".rstrip(":") if endpoint else ""
         except ValueError as error:
             raise BadConfig("The endpoint_url of s3() is no address.", hint="Give http://host:port.") from error
 
@@ -69,7 +73,7 @@ class Bucket:
         try:
             return call(Bucket=self.name, **arguments)
         except (ClientError, BotoCoreError) as error:
-            raise explained(error, self.where) from None
+            raise explained(error, f"{self.where}{self._at}") from None
 
     def objects(self, prefix: str | None = None) -> Iterator[Object]:
         """Every object below a prefix, in the order of keys."""
@@ -99,12 +103,10 @@ class Bucket:
 
     def move(self, key: str, new: str) -> None:
         """The object under another key. The copy is made in the store, in parts where it is large."""
-        from botocore.exceptions import BotoCoreError, ClientError
+        from s3transfer.manager import TransferManager
 
-        try:
-            self.client.copy({"Bucket": self.name, "Key": key}, self.name, new)
-        except (ClientError, BotoCoreError) as error:
-            raise explained(error, self.where) from None
+        with TransferManager(self.client) as transfers:
+            self.ask(lambda Bucket: transfers.copy({"Bucket": Bucket, "Key": key}, Bucket, new).result())  # noqa: N803 (what `ask` passes)
         self.delete(key)
 
     def try_to_write(self) -> None:
@@ -113,6 +115,14 @@ class Bucket:
         key = f"{self.folder}_headwater/check-{random_id()}"
         self.put(key, b"")
         self.delete(key)
+
+
+@cache
+def _descriptions() -> Any:
+    """What the client knows of the service, read once in a process: reading it for each client costs a sixth of a second."""
+    from botocore.loaders import create_loader
+
+    return create_loader()
 
 
 class ObjectFile(io.RawIOBase):

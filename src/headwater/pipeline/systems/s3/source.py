@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, cast
 
+import msgspec
+
 from headwater.core.errors import NotFound
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
@@ -59,8 +61,14 @@ def _identity(objects: dict[str, Object]) -> dict[str, Any]:
 
 
 def read(adaptor: S3, part: Slice, position: Any) -> Iterator[Piece]:
-    """The documents of an object from a position on."""
+    """The documents of an object from a position on. What is wrong with one names the object, too."""
     one = Object(**part.spec)
+    for piece in _pieces(adaptor, one, position):
+        bad = {index: f"{one.key}: {wrong}" for index, wrong in piece.bad.items()}
+        yield msgspec.structs.replace(piece, bad=bad) if bad else piece
+
+
+def _pieces(adaptor: S3, one: Object, position: Any) -> Iterator[Piece]:
     kind, compression = format_of(_path(one.key), adaptor.format), compression_of(_path(one.key), adaptor.compression)
     with Bucket(adaptor) as bucket, _opened(bucket, one) as source:
         if kind == "parquet":
