@@ -80,7 +80,7 @@ def read(adaptor: Headwater, part: Slice, position: Any) -> Iterator[Piece]:
         decoder = decoder_of(adaptor, link, chosen, topic.generation)
         while reading.at < end:
             try:
-                records = reading.next(end)
+                records = list(reading.next(end))
             except OffsetGone as error:
                 raise Differs(f"{error.message} That was to be copied.", hint=_AGAIN) from error
             for some, after in records:
@@ -151,6 +151,8 @@ class _Partition:
         """Records in portions of some BYTES, each with the position behind it; nothing at the end. Errors: `OffsetGone`, `Differs`."""
         try:
             records = self._link.read(self._topic, self.number, self.at, _ONCE if end is None else min(_ONCE, end - self.at))
+        except OffsetGone as error:
+            raise OffsetGone(f"{error.message} It was deleted before it was read.", hint=_AGAIN) from error
         except BadBounds as error:
             raise Differs(f"{error.message} More than that was read of it before: it is another topic by now.", hint=_AGAIN) from error
         if end is not None:

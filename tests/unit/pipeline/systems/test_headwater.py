@@ -1,0 +1,570 @@
+"""Topics of a headwater log as source and sink."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from headwater.core.errors import BadConfig, BadInput, Differs, NotFound, OffsetGone, ReadOnly, Rejected, UnknownTopic, Unreachable
+from headwater.core.settings import Settings, Spark
+from headwater.log import Log
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.partitioner import partition_for
+from headwater.log.record import Record, TopicSettings
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Batch, Part
+from headwater.pipeline.adaptors import file, sqlite
+from headwater.pipeline.definition import Pipeline
+from headwater.pipeline.message import Message, Mode, Op
+from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.operating.trying import try_out
+from headwater.pipeline.operating.verification import verify
+from headwater.pipeline.running.run import Result, Run
+from headwater.pipeline.systems.headwater.adaptor import Headwater, headwater
+from headwater.pipeline.systems.headwater.place import Place, place_of
+
+ALL = Namespaces()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
+    with EmbeddedLog(tmp_path / "data") as log:
+        yield log
+
+
+@pytest.fixture
+def topic(log: EmbeddedLog, tmp_path: Path) -> Callable[..., Headwater]:
+    """A topic `orders` of the log, and the adaptor for it."""
+
+    def made(*records: Record, partitions: int = 1, settings: TopicSettings | None = None, **options: Any) -> Headwater:
+        log.create_topic("orders", partitions=partitions, settings=settings)
+        if records:
+            log.append("orders", 0, records)
+        return headwater(str(tmp_path / "data"), topic="orders", **options)
+
+    return made
+
+
+def changes(adaptor: Headwater, cursor: Any = None, chosen: Namespaces = ALL) -> tuple[list[Message], dict[int, str], Any]:
+    """Everything up to the first empty piece, what is wrong with it, and the cursor behind it."""
+    found: list[Message] = []
+    bad: dict[int, str] = {}
+    cursor = adaptor.plan(chosen, 1).cursor if cursor is None else values.decode_any(values.encode(cursor))
+    for piece in adaptor.follow(cursor, chosen, lambda: False):
+        bad |= {len(found) + index: why for index, why in piece.bad.items()}
+        found += piece.messages
+        cursor = piece.position
+        if not piece.messages:
+            break
+    return found, bad, cursor
+
+
+def part(**more: Any) -> Part:
+    return msgspec.structs.replace(Part(pipeline="p#1", sink="s", start=0, end=1000), **more)
+
+
+def write(adaptor: Headwater, *messages: Message, where: Part | None = None) -> None:
+    writer = adaptor.writer(where or part())
+    try:
+        writer.write(Batch(start=messages[0].offset, end=messages[-1].offset + 1, messages=messages))
+    finally:
+        writer.close()
+
+
+def run(pipeline: Pipeline, log: Log, **more: Any) -> Result:
+    return Run(pipeline, log, Settings(spark=Spark(start="never")), **more).go()
+
+
+# -- json -----------------------------------------------------------------------------------------------------
+
+
+def test_a_value_is_a_document_and_the_key_its_id_where_it_has_none(topic: Callable[..., Headwater]) -> None:
+    adaptor = topic(
+        Record(None, b'{"_id":1,"n":12345678901234567890,"d":1.10}', timestamp=5_000),
+        Record(b"ann", b'{"n":1}'),
+        Record(b"7", b'{"n":2}', op=5),  # what somebody else means by a number there is not an op of ours
+        Record(b"x", b'{"_id":null}'),
+        Record(None, b"{}"),
+    )
+    found, bad, _ = changes(adaptor)
+    assert [one.data for one in found] == [
+        values.decode(b'{"_id":1,"n":12345678901234567890,"d":1.10}'),
+        {"n": 1, "_id": "ann"},
+        {"n": 2, "_id": 7},
+        {"_id": None},
+        {},
+    ]
+    assert bad == {}
+    assert {one.op for one in found} == {Op.INSERT}
+    assert (found[0].namespace, found[0].timestamp) == ("orders", 5_000)
+
+
+def test_a_null_value_is_a_delete_of_what_the_key_names(topic: Callable[..., Headwater]) -> None:
+    plain, _, _ = changes(topic(Record(b"a-7", None), Record(b"7", None), Record(b'{"region":1,"id":2}', None)))
+    assert [(one.op, one.data) for one in plain] == [
+        (Op.DELETE, {"_id": "a-7"}),
+        (Op.DELETE, {"_id": 7}),
+        (Op.DELETE, {"region": 1, "id": 2}),
+    ]
+
+
+def test_an_id_of_several_fields_is_a_list_in_the_key(topic: Callable[..., Headwater]) -> None:
+    found, bad, _ = changes(topic(Record(b'[1,"b"]', None), Record(b'[1,"b"]', b'{"n":1}'), Record(b"x", None), id=("region", "name")))
+    assert [one.data for one in found] == [{"region": 1, "name": "b"}, {"n": 1, "region": 1, "name": "b"}, {}]
+    assert sorted(bad) == [2]
+
+
+def test_what_does_not_decode_is_marked_with_its_place(topic: Callable[..., Headwater]) -> None:
+    found, bad, _ = changes(topic(Record(b"1", b'{"n":1}'), Record(b"2", b"no json \xff"), Record(b"3", b"[1]"), Record(None, None)))
+    assert sorted(bad) == [1, 2, 3]
+    assert bad[1].startswith("Offset 1 of orders, partition 0: This is no JSON object")
+    assert found[1].data == {"value": "no json \\xff"}
+    assert "neither a value nor a key" in bad[3]
+
+
+# -- following and copying ------------------------------------------------------------------------------------
+
+
+def test_following_goes_on_behind_the_cursor_in_every_partition(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+    adaptor = topic(partitions=3)
+    for number in range(3):
+        log.append("orders", number, [Record(None, b'{"p":%d,"n":%d}' % (number, n)) for n in range(3)])
+    first, _, cursor = changes(adaptor)
+    assert [[one.data["n"] for one in first if one.data["p"] == number] for number in range(3)] == [[0, 1, 2]] * 3
+    assert {one.mode for one in first} == {Mode.SYNC}
+    log.append("orders", 1, [Record(None, b'{"p":1,"n":3}')])
+    later, _, cursor = changes(adaptor, cursor)
+    assert [one.data for one in later] == [{"p": 1, "n": 3}]
+    assert changes(adaptor, cursor)[0] == []
+
+
+def test_following_ends_when_told_and_gives_what_comes(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+    adaptor = topic()
+    seen: list[int] = []
+    for piece in adaptor.follow(adaptor.plan(ALL, 1).cursor, ALL, lambda: len(seen) >= 2):
+        if not piece.messages and not seen:
+            log.append("orders", 0, [Record(None, b'{"n":1}'), Record(None, b'{"n":2}')])
+        seen.extend(one.data["n"] for one in piece.messages)
+    assert seen == [1, 2]
+
+
+def test_only_a_copy_is_cut_and_what_comes_later_is_left_to_following(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+    adaptor = topic(*[Record(None, b'{"n":%d}' % n) for n in range(10)], partitions=2, copy=True)
+    plan = adaptor.plan(ALL, 3)
+    assert [(one.spec["partition"], one.spec["begin"], one.spec["end"]) for one in plan.slices] == [(0, 0, 4), (0, 4, 8), (0, 8, 10)]
+    log.append("orders", 1, [Record(None, b'{"n":10}')])
+    copied = [message.data["n"] for one in plan.slices for piece in adaptor.read(one, None) for message in piece.messages]
+    assert copied == list(range(10))
+    assert [one.data for one in changes(adaptor, plan.cursor)[0]] == [{"n": 10}]
+    assert msgspec.structs.replace(adaptor, copy=False).plan(ALL, 3).slices == ()  # in order, all as changes
+
+
+def test_large_records_come_in_pieces(topic: Callable[..., Headwater]) -> None:
+    adaptor = topic(*[Record(None, b'{"n":%d,"text":"%b"}' % (n, b"x" * 1_000_000)) for n in range(12)], tail=False)
+    (one,) = adaptor.plan(ALL, 1).slices
+    pieces = list(adaptor.read(one, None))
+    assert len(pieces) > 2
+    assert all(len(piece.messages) <= 8 for piece in pieces)
+    rest = [message.data["n"] for piece in adaptor.read(one, pieces[0].position) for message in piece.messages]
+    assert rest == list(range(len(pieces[0].messages), 12))
+
+
+def test_a_topic_that_was_made_anew_is_another(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+    adaptor = topic(Record(None, b"{}"), Record(None, b"{}"), copy=True)
+    plan = adaptor.plan(ALL, 1)
+    assert adaptor.same(plan, ALL)
+    log.delete_topic("orders")
+    assert not adaptor.same(plan, ALL)
+    topic(Record(None, b"{}"))
+    assert not adaptor.same(plan, ALL)
+    with pytest.raises(Differs, match="made anew"):
+        changes(adaptor, plan.cursor)
+    with pytest.raises(Differs, match="made anew"):
+        list(adaptor.read(plan.slices[0], None))
+
+
+def test_what_was_deleted_before_it_was_read_is_an_error(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+    small = TopicSettings(segment=1)
+    adaptor = topic(settings=small, copy=True)
+    for n in range(4):
+        log.append("orders", 0, [Record(None, b'{"n":%d}' % n)])
+    plan = adaptor.plan(ALL, 1)
+    log.delete_before("orders", 0, 2)
+    with pytest.raises(Differs, match="was to be copied"):
+        list(adaptor.read(plan.slices[0], None))
+    with pytest.raises(OffsetGone):
+        changes(adaptor, {"generation": plan.identity["generation"], "at": {"0": [0, 0]}})
+    assert [one.data for one in changes(adaptor, {"generation": plan.identity["generation"], "at": {"0": [2, 0]}})[0]] == [
+        {"n": 2},
+        {"n": 3},
+    ]
+
+
+def test_a_topic_that_was_compacted_has_the_last_of_each_key(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+    adaptor = topic(settings=TopicSettings(segment=1), tail=False)
+    for n in range(6):
+        log.append("orders", 0, [Record(b"k", b'{"n":%d}' % n)])
+    log.compact("orders", 0)
+    found = [message.data["n"] for one in adaptor.plan(ALL, 3).slices for piece in adaptor.read(one, None) for message in piece.messages]
+    assert found == [4, 5]  # the last of the closed segments, and the open one
+    assert [one.data["n"] for one in changes(msgspec.structs.replace(adaptor, tail=True))[0]] == [4, 5]
+
+
+# -- bytes ----------------------------------------------------------------------------------------------------
+
+
+def test_bytes_are_copied_to_another_topic_as_they_are(log: EmbeddedLog, topic: Callable[..., Headwater], tmp_path: Path) -> None:
+    given = [
+        Record(b"\x00\xff", b"\xfe{", (("h", b"\x01"), ("n", None), ("h", b"2")), 1_700_000_000_123, mode=2, op=6),
+        Record(None, b"text", timestamp=9),
+        Record(b"gone", None, timestamp=0),
+    ]
+    source = topic(*given, partitions=2, format="bytes")
+    log.append("orders", 1, [Record(b"k", b"v", timestamp=1)])
+    found, bad, _ = changes(source)
+    assert bad == {}
+    assert values.native(found[0].data["key"]) == b"\x00\xff"
+    assert values.native(found[0].data["timestamp"]).timestamp() == 1_700_000_000.123
+    assert (found[0].data["partition"], found[3].data["partition"], found[2].data["offset"]) == (0, 1, 2)
+    sink = headwater(str(tmp_path / "other"), topic="copy", format="bytes", partitions=2)
+    for at, one in enumerate(found):
+        one.offset = at
+        one.data = values.decode(values.encode(one.data))
+    write(sink, *found)
+    with EmbeddedLog(tmp_path / "other", read_only=True) as other:
+        for number in range(2):
+            assert other.read("copy", number, 0) == log.read("orders", number, 0)
+
+
+def test_a_document_that_is_no_record_is_refused(tmp_path: Path) -> None:
+    sink = headwater(str(tmp_path / "data"), topic="copy", format="bytes")
+    for data in ({"key": None}, {"value": 5}, {"value": "v", "headers": ["x"]}, {"value": "v", "headers": [{"name": "n", "value": 1}]}):
+        with pytest.raises(Rejected) as refused:
+            write(sink, Message("n", data, offset=3))
+        assert refused.value.offset == 3
+    write(sink, Message("n", {"value": "text", "key": "k"}, offset=4))
+    with EmbeddedLog(tmp_path / "data", read_only=True) as log:
+        assert [(one.key, one.value) for one in log.read("copy", 0, 0)] == [(b"k", b"text")]
+
+
+# -- the log of another pipeline ------------------------------------------------------------------------------
+
+
+def shop(folder: Path) -> Pipeline:
+    (folder / "orders.jsonl").write_text('{"no":1,"n":1}\nno json\n{"no":2,"n":2}\n')
+    pipeline = Pipeline("shop")
+    pipeline.source("in", file(str(folder / "orders.jsonl"), id="no")).save("out", file(f"{folder}/out/"))
+    return pipeline
+
+
+def test_a_pipeline_reads_the_log_of_another(log: EmbeddedLog, tmp_path: Path) -> None:
+    run(shop(tmp_path), log)
+    assert log.bounds("pipeline-shop", 0).end == 4  # two documents, one that is none, and the word that the copy is complete
+    chained = headwater(str(tmp_path / "data"), topic="pipeline-shop", format="message")
+    found, bad, _ = changes(chained)
+    assert [(one.namespace, one.op, one.id) for one in found if one.id] == [("orders.jsonl", Op.INSERT, 1), ("orders.jsonl", Op.INSERT, 2)]
+    assert list(bad) == [1]
+    assert "Offset 1 of pipeline-shop" in bad[1]
+    assert chained.plan(ALL, 1).ids == {"orders.jsonl": ("no",)}  # as the other pipeline's source has said
+    assert changes(chained, chosen=Namespaces("^other$"))[0] == []
+    below = Pipeline("below")
+    below.source("log", chained).save("table", sqlite(str(tmp_path / "t.db"), table="t"))
+    assert run(below, log).state == "stopped"  # at the poison record, which is seen here as well
+    assert "Offset 1 of pipeline-shop" in str(Operator(log, "below").sink("table").failure)
+    Operator(log, "below", who="ann").edit(1, {"no": 9, "n": 9}, why="it was no document")
+    assert run(below, log).state == "done"
+    with sqlite3.connect(tmp_path / "t.db") as db:
+        assert db.execute("select no, n from t order by no").fetchall() == [(1, 1), (2, 2), (9, 9)]
+
+
+def test_ops_and_timestamps_of_messages_are_kept(log: EmbeddedLog, tmp_path: Path) -> None:
+    log.create_topic("pipeline-p")
+    log.append(
+        "pipeline-p",
+        0,
+        [
+            Record(b"a", b'{"_id":1}', timestamp=5, mode=Mode.SYNC, op=Op.UPDATE),
+            Record(b"b", b'{"_id":2}', timestamp=6, mode=Mode.SYNC, op=Op.DELETE),
+            Record(b"b", b"{}", mode=Mode.COMPLETE, op=Op.NOOP),
+            Record(b"b", b'{"drop":"t"}', timestamp=7, mode=Mode.SYNC, op=Op.COMMAND),
+        ],
+    )
+    for options in ({}, {"tail": False}):
+        adaptor = headwater(str(tmp_path / "data"), topic="pipeline-p", format="message", **options)
+        plan = adaptor.plan(ALL, 2)
+        found = [one for two in plan.slices for piece in adaptor.read(two, None) for one in piece.messages] or changes(adaptor)[0]
+        assert [(one.namespace, one.op, one.timestamp) for one in found] == [("a", 1, 5), ("b", 2, 6), ("b", 3, 7)]
+
+
+def test_messages_that_compaction_took_before_they_were_read_are_missed(log: EmbeddedLog, tmp_path: Path) -> None:
+    log.create_topic("pipeline-p", settings=TopicSettings(segment=1))
+    for n in range(6):
+        log.append("pipeline-p", 0, [Record(b"a", b'{"_id":%d}' % n)])
+    adaptor = headwater(str(tmp_path / "data"), topic="pipeline-p", format="message")
+    plan = adaptor.plan(ALL, 1)
+    log.compact("pipeline-p", 0)
+    with pytest.raises(OffsetGone, match="messages 0 to 3") as gone:
+        changes(adaptor, plan.cursor)
+    assert "compacted=True" in gone.value.hint
+    with pytest.raises(Differs, match="messages 0 to 3"):
+        copy = msgspec.structs.replace(adaptor, tail=False)
+        list(copy.read(copy.plan(ALL, 1).slices[0], None))
+    assert [one.data["_id"] for one in changes(msgspec.structs.replace(adaptor, compacted=True), plan.cursor)[0]] == [4, 5]
+
+
+# -- circles --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("written", ["orders", "{namespace}"])
+def test_a_pipeline_does_not_write_to_what_it_reads(
+    written: str, log: EmbeddedLog, topic: Callable[..., Headwater], tmp_path: Path
+) -> None:
+    pipeline = Pipeline("round")
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "data")  # another name does not hide it
+    pipeline.source("in", topic(Record(b"1", b"{}"))).save("out", headwater(str(link), topic=written))
+    if written == "orders":
+        with pytest.raises(BadConfig, match="would never end"):
+            run(pipeline, log)
+    else:
+        assert run(pipeline, log).state == "stopped"
+        assert "would never end" in str(Operator(log, "round").sink("out").failure)
+    assert log.bounds("orders", 0).end == 1
+
+
+def test_a_pipeline_does_not_read_its_own_log(log: EmbeddedLog, tmp_path: Path) -> None:
+    run(shop(tmp_path), log)
+    own = Pipeline("shop")
+    own.source("in", headwater(str(tmp_path / "data"), topic="pipeline-shop", format="message")).save("out", file(f"{tmp_path}/out/"))
+    with pytest.raises(BadConfig, match="would never end"):
+        run(own, log, again=True)
+    assert log.bounds("pipeline-shop", 0).end < 20
+
+
+# -- the sink -------------------------------------------------------------------------------------------------
+
+
+def test_records_tell_where_they_come_from_and_deletes_have_no_value(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+    write(
+        topic(),
+        Message("shop.orders", {"_id": "a", "n": 2**64}, offset=7, timestamp=5_000),
+        Message("shop.orders", {"_id": 5}, Op.UPDATE, offset=8),
+        Message("shop.orders", {"_id": 5, "n": 1}, Op.DELETE, offset=9),
+        Message("shop.orders", {"n": 1}, offset=10),
+    )
+    got = log.read("orders", 0, 0)
+    assert [(one.key, one.value, one.op) for one in got] == [
+        (b"a", b'{"_id":"a","n":18446744073709551616}', 0),
+        (b"5", b'{"_id":5}', 1),
+        (b"5", None, 2),
+        (None, b'{"n":1}', 0),
+    ]
+    assert got[0].timestamp == 5_000
+    assert dict(got[2].headers) == {"pipeline": b"p#1/s", "namespace": b"shop.orders", "offset": b"9", "data": b'{"_id":5}'}
+
+
+def test_what_was_written_is_read_as_it_was(topic: Callable[..., Headwater]) -> None:
+    adaptor, fields = topic(id=("a", "b")), ("a", "b")
+    given = [
+        Message("orders", {"a": 1, "b": "2", "x": [1]}, offset=0, id_fields=fields),
+        Message("orders", {"a": 1, "b": "2", "x": [2]}, Op.UPDATE, offset=1, id_fields=fields),
+        Message("orders", {"a": 1, "b": "2"}, Op.DELETE, offset=2, id_fields=fields),
+    ]
+    write(adaptor, *given)
+    assert [(one.op, one.data, one.id) for one in changes(adaptor)[0]] == [(one.op, one.data, one.id) for one in given]
+
+
+def test_changes_of_one_document_stay_in_one_partition_and_in_order(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+    write(topic(partitions=4), *[Message("x", {"_id": n % 10, "n": n}, offset=n) for n in range(200)])
+    slices = [[values.decode(one.value or b"") for one in log.read("orders", number, 0)] for number in range(4)]
+    assert sum(map(len, slices)) == 200
+    for number in range(10):
+        mine = slices[partition_for(str(number).encode(), 4)]
+        assert [one["n"] for one in mine if one["_id"] == number] == list(range(number, 200, 10))
+
+
+def test_a_topic_is_made_where_there_is_none_and_left_as_it_is_where_there_is(log: EmbeddedLog, tmp_path: Path) -> None:
+    adaptor = headwater(str(tmp_path / "data"), topic="shop-{namespace}", partitions=3)
+    log.create_topic("shop-b", partitions=2)
+    write(adaptor, Message("a", {"_id": 1}, offset=0), Message("b", {"_id": 1}, offset=1))
+    assert [(one.name, one.partitions) for one in log.topics()] == [("shop-a", 3), ("shop-b", 2)]
+    assert adaptor.place("a") == "shop-a"
+    assert list(adaptor.rows("b")) == [{"_id": 1}]
+    assert list(adaptor.rows("never")) == []
+
+
+def test_a_refused_message_is_named_and_those_before_it_are_there(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+    adaptor = topic(settings=TopicSettings(max_record=2000), partitions=3)
+    good = [Message("x", {"_id": n}, offset=n) for n in range(4)]
+    for wrong in (
+        Message("x", {"_id": 9, "text": "x" * 3000}, offset=4),
+        Message("x", {"n": 1}, Op.DELETE, offset=4),
+        Message("x", {"n": 1}, Op.COMMAND, offset=4),
+    ):
+        before = sum(log.bounds("orders", number).end for number in range(3))
+        with pytest.raises(Rejected) as refused:
+            write(adaptor, *good, wrong, Message("x", {"_id": 5}, offset=5))
+        assert (refused.value.offset, refused.value.before_taken) == (4, True)
+        assert sum(log.bounds("orders", number).end for number in range(3)) == before + 4
+
+
+def test_names_that_no_topic_can_have_are_refused_at_their_message(tmp_path: Path) -> None:
+    adaptor = headwater(str(tmp_path / "data"), topic="{namespace}")
+    for name in ("in/orders.jsonl", "pipeline-shop"):
+        with pytest.raises(Rejected) as refused:
+            write(adaptor, Message(name, {"_id": 1}, offset=2))
+        assert refused.value.offset == 2
+
+
+def test_a_partition_that_has_an_only_writer_is_left_to_it(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+    adaptor = topic()
+    writer = adaptor.writer(part())
+    log.claim("orders", 0)
+    with pytest.raises(ReadOnly, match="only writer"):
+        writer.write(Batch(start=0, end=1, messages=[Message("x", {"_id": 1}, offset=0)]))
+    writer.close()
+    with pytest.raises(BadConfig, match="only writer"):
+        adaptor.check("sink", ALL)
+
+
+def test_a_sink_can_be_verified_although_messages_came_twice(log: EmbeddedLog, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text("".join(f'{{"_id":{n}}}\n' for n in range(30)))
+    pipeline = Pipeline("p")
+    pipeline.source("in", file(str(tmp_path / "in.jsonl"))).save("topic", headwater(str(tmp_path / "data"), topic="orders", partitions=2))
+    assert run(pipeline, log).state == "done"
+    operator = Operator(log, "p", who="ann")
+    operator.mark("topic", 9, why="once more")
+    assert run(pipeline, log).state == "done"
+    assert sum(log.bounds("orders", number).end for number in range(2)) == 50
+    compared = verify(operator, pipeline, "topic")
+    assert (compared.expected, compared.found, compared.equal) == (30, 30, True)
+
+
+# -- formats of others ----------------------------------------------------------------------------------------
+
+PART = """
+import pyarrow as pa
+from headwater.core.errors import BadInput
+from headwater.spark.tables import Table
+
+class Journal(Table):
+    schema = pa.schema([("seq", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    def __init__(self, name, options):
+        self.topic = "journal-" + name
+    def rows(self, partition, batch, wanted):
+        texts = batch.column("value").to_pylist()
+        if b"rotten" in texts:
+            raise BadInput("A rotten event.")
+        numbers = [int(one) for one in texts for _ in range(2)]
+        return {"seq": pa.array(numbers, pa.int64()), "at": pa.array(numbers, pa.timestamp("ms", "UTC"))}
+"""
+
+
+@pytest.fixture
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package, as it would be installed, that registers a table under the scheme `journal`."""
+    (tmp_path / "its_journal.py").write_text(PART)
+    info = tmp_path / "its_journal-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: its-journal\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[headwater.spark.tables]\njournal = its_journal:Journal\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.usefixtures("journal")
+def test_a_table_that_a_part_registers_is_a_format(log: EmbeddedLog, tmp_path: Path) -> None:
+    log.create_topic("journal-bank")
+    log.append("journal-bank", 0, [Record(None, b"1"), Record(None, b"rotten", (("h", b""),)), Record(None, b"2")])
+    adaptor = headwater(str(tmp_path / "data"), topic="bank", format="journal", id="seq")
+    found, bad, _ = changes(adaptor)
+    assert [one.data.get("seq") for one in found] == [1, 1, None, 2, 2]
+    assert found[0].data["at"] == {"$date": "1970-01-01T00:00:00.001Z"}
+    assert (found[0].namespace, found[0].id) == ("bank", 1)
+    assert bad == {2: "Offset 1 of journal-bank, partition 0: A rotten event."}
+    with pytest.raises(BadConfig, match="can only be read"):
+        adaptor.check("sink", ALL)
+
+
+# -- addresses and options ------------------------------------------------------------------------------------
+
+
+def test_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WHERE", "http://Host:8420/")
+    assert place_of(headwater("d", topic="t")) == Place(kind="directory", where=str(tmp_path / "d"))
+    assert place_of(headwater(topic="t")).where == str(tmp_path / "data")
+    assert place_of(headwater("${WHERE}", topic="t")) == Place(kind="server", where="http://host:8420")
+    kafka = place_of(headwater("kafka://a:1,b:2", topic="t", client={"sasl.password": "${WHERE}"}))
+    assert (kafka.kind, kafka.where, kafka.client) == ("kafka", "a:1,b:2", {"sasl.password": "http://Host:8420/"})
+    (tmp_path / "headwater.toml").write_text('[log]\nengine = "kafka"\n[kafka]\nbootstrap = ["b:2"]\n')
+    assert place_of(headwater(topic="t")).where == "b:2"
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["ftp://secret@host", "http://ann:secret@host", "http://:1", "http://host/?token=secret", "kafka://secret@host:1", "kafka://"],
+)
+def test_what_is_no_address_is_told_without_showing_it(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHERE", address)
+    for given in ("${WHERE}", address):
+        with pytest.raises(BadConfig) as wrong:
+            headwater(given, topic="t").check("source", ALL)
+        assert "secret" not in str(wrong.value)
+
+
+def test_options_that_cannot_be(tmp_path: Path) -> None:
+    for wrong in ({"topic": "a b"}, {"topic": "t", "partitions": 0}, {"topic": "t", "format": "jsno"}, {"topic": "t", "tokn": "x"}, {}):
+        with pytest.raises(BadConfig):
+            headwater("d", **wrong)
+    with pytest.raises(BadConfig, match="log of a pipeline") as told:
+        headwater(str(tmp_path), topic="pipeline-x").check("source", ALL)
+    assert 'format="message"' in told.value.hint
+    for adaptor in (headwater("d", topic="pipeline-x", format="bytes"), headwater("d", topic="t", format="message")):
+        with pytest.raises(BadConfig):
+            adaptor.check("sink", ALL)
+    with pytest.raises(BadConfig, match="one topic"):
+        headwater("d", topic="{namespace}").plan(ALL, 1)
+    with pytest.raises(BadInput):
+        headwater("d", topic="x-{namespace}").topic_for("a/b")
+
+
+def test_what_is_not_there_is_told_and_nothing_is_made(topic: Callable[..., Headwater], tmp_path: Path) -> None:
+    topic(Record(None, b"{}"))
+    with pytest.raises(NotFound, match="no data directory"):
+        headwater(str(tmp_path / "nowhere"), topic="orders").check("source", ALL)
+    with pytest.raises(UnknownTopic) as told:
+        headwater(str(tmp_path / "data"), topic="order").check("source", ALL)
+    assert told.value.hint == "Did you mean orders?"
+    with pytest.raises(NotFound, match="leaves out orders"):
+        topic().check("source", Namespaces("^other$"))
+    new = headwater(str(tmp_path / "new" / "data"), topic="t", partitions=2)
+    assert new.check("sink", ALL) == [f"topic t at {tmp_path}/new/data will be made, with 2 partitions"]
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(Unreachable, match="No headwater server answers"):
+        headwater("http://127.0.0.1:9", topic="t", token="secret").check("source", ALL)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(ReadOnly):
+            headwater(str(tmp_path / "data"), topic="t").check("sink", ALL)
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_trying_it_out_reads_one_message_and_writes_nothing(topic: Callable[..., Headwater], tmp_path: Path) -> None:
+    pipeline = Pipeline("p")
+    pipeline.source("in", topic(Record(b"1", b'{"n":1}'))).save("out", headwater(str(tmp_path / "new"), topic="t"))
+    found = try_out(pipeline)
+    assert [one["ok"] for one in found["checks"]] == [True, True]
+    assert found["message"] == {"namespace": "orders", "data": {"n": 1, "_id": 1}}
+    assert not (tmp_path / "new").exists()
