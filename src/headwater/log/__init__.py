@@ -77,7 +77,8 @@ class Log(ABC):
 
     @abstractmethod
     def append_arrow(self, topic: str, partition: int, batch: pa.RecordBatch) -> Sequence[int]:
-        """`append` for columns: `key` and `value` (binary, nullable); optionally `timestamp` (int64 ms), `mode` and `op` (uint8)."""
+        """`append` for columns: `key` and `value` (binary, nullable); optionally `timestamp` (int64 ms), `mode` and `op` (uint8), and
+        `headers` (binary, nullable: blocks as `layout.encode_headers` makes them and `scan` gives them)."""
 
     @abstractmethod
     def claim(self, topic: str, partition: int) -> Writer:

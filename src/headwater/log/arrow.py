@@ -1,8 +1,13 @@
-"""Records as Arrow columns: the schema that every engine's `scan` yields."""
+"""Records as Arrow columns: the schema that every engine's `scan` yields, and what `append_arrow` takes."""
 
 from __future__ import annotations
 
+import struct
+
 import pyarrow as pa
+
+from headwater.core.errors import BadInput
+from headwater.log.layout import decode_headers, encode_headers
 
 SCHEMA = pa.schema(
     [
@@ -18,3 +23,25 @@ SCHEMA = pa.schema(
     ]
 )
 """Views point into the mapped segment: nothing is copied until a column is cast to `binary`."""
+
+
+def check_columns(batch: pa.RecordBatch) -> None:
+    """Errors: `BadInput` for a column that is missing or unknown, and for what is no block of headers."""
+    names = set(batch.schema.names)
+    if names - {"key", "value", "headers", "timestamp", "mode", "op"} or not {"key", "value"} <= names:
+        raise BadInput(
+            f"The columns {batch.schema.names} cannot be appended.", hint="Give key and value, and perhaps headers, timestamp, mode and op."
+        )
+    if "headers" in names and batch.column("headers").null_count < len(batch):
+        for block in batch.column("headers").cast(pa.binary()).drop_null().to_pylist():
+            _check_block(block)
+
+
+def _check_block(block: bytes) -> None:
+    """A block that does not say its own length would make the record's value begin elsewhere."""
+    try:
+        fits = encode_headers(decode_headers(block)) == block
+    except (struct.error, UnicodeDecodeError):
+        fits = False
+    if not fits:
+        raise BadInput("A column of headers holds something else.", hint="Make its cells with headwater.log.layout.encode_headers.")

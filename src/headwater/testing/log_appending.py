@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import msgspec
 import pyarrow as pa
 import pytest
 
 from headwater.core.errors import BadInput, Closed, HeadwaterError, TooLarge, UnknownPartition
 from headwater.log import Bounds, Log, Record, TopicSettings
+from headwater.log.layout import encode_headers
 from headwater.testing.log_ground import Ground, OpenLog, at, everything, fresh, numbered, together, unchanged
 
 MIB = 1 << 20
@@ -148,6 +150,33 @@ class Appending(Ground):
             Record(b"d" * 300, b"4" * 3000, (), 8, 3, 2, 3),
         ]
 
+    @pytest.mark.parametrize("kind", [pa.binary(), pa.binary_view()], ids=str)
+    def test_headers_are_appended_with_columns(self, log: Log, topic: str, kind: pa.DataType) -> None:
+        headers = [(), (("a", b"1"), ("b", None)), (("c", b""),)]
+        batch = pa.record_batch(
+            {
+                "key": pa.array([b"k", None, b"l"]),
+                "value": pa.array([b"v", None, b"w" * 70]),
+                "timestamp": pa.array([1, 2, 3]),
+                "headers": pa.array([encode_headers(one) if one else None for one in headers], kind),
+            }
+        )
+        log.append_arrow(topic, 0, batch)
+        assert everything(log, topic) == [
+            Record(b"k", b"v", (), 1, 0, 0, 0),
+            Record(None, None, headers[1], 2, 0, 0, 1),
+            Record(b"l", b"w" * 70, headers[2], 3, 0, 0, 2),
+        ]
+
+    def test_what_was_scanned_can_be_appended(self, log: Log, topic: str) -> None:
+        log.append(topic, 0, [Record(b"k", b"v", (("h", b"1"),), 5, 1, 2), Record(None, None, (), 6)])
+        [scanned] = [one for one in log.scan(topic, 0, 0) if len(one)]
+        log.append_arrow(topic, 0, scanned.drop_columns(["offset"]))
+        first, second, *again = everything(log, topic)
+        assert [msgspec.structs.replace(one, offset=None) for one in again] == [
+            msgspec.structs.replace(one, offset=None) for one in (first, second)
+        ]
+
     def test_key_and_value_alone_will_do(self, log: Log, topic: str) -> None:
         before = time.time_ns() // 1_000_000
         log.append_arrow(topic, 0, pa.record_batch({"key": pa.array([b"k"] * 3), "value": pa.array([b"v"] * 3)}))
@@ -170,8 +199,9 @@ class Appending(Ground):
             pa.record_batch({"key": pa.array([b"k"]), "value": pa.array([b"v"]), "mode": pa.array([4], pa.uint8())}),
             pa.record_batch({"key": pa.array([b"k"]), "value": pa.array([b"v"]), "op": pa.array([8], pa.uint8())}),
             pa.record_batch({"key": pa.array([b"k"]), "value": pa.array([b"v"]), "timestamp": pa.array([-1], pa.int64())}),
+            pa.record_batch({"key": pa.array([b"k"]), "value": pa.array([b"v"]), "headers": pa.array([b"\0\0\0\4\0\1\0\0x"])}),
         ],
-        ids=["empty", "no value", "no key", "unknown column", "mode", "op", "timestamp"],
+        ids=["empty", "no value", "no key", "unknown column", "mode", "op", "timestamp", "headers"],
     )
     def test_columns_that_make_no_records_are_refused(self, log: Log, topic: str, batch: pa.RecordBatch) -> None:
         log.append(topic, 0, numbered(2))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.core.errors import BadInput, TooLarge
-from headwater.log.arrow import SCHEMA
+from headwater.log.arrow import SCHEMA, check_columns
 from headwater.log.embedded.fields import HEAD_FIELDS, Column, gather, heads
 from headwater.log.layout import HEAD, HEADERS, LAST, MAX_BATCH, NO_VALUE, NULL, SMALLEST, TRAILER, Batch, too_large
 
@@ -17,17 +17,16 @@ _VIEW = np.dtype([("length", "<i4"), ("prefix", "<u4"), ("buffer", "<i4"), ("pos
 
 
 def encode_columns(batch: pa.RecordBatch, *, now: int, limit: int) -> Batch:
-    """`layout.encode` for columns `key`, `value` and, where present, `timestamp`, `mode`, `op`. Same errors."""
+    """`layout.encode` for columns `key`, `value` and, where present, `headers`, `timestamp`, `mode`, `op`. Same errors."""
     count = batch.num_rows
     if not count:
         raise BadInput("An empty batch cannot be appended.", hint="Append at least one record.")
-    unknown = set(batch.schema.names) - {"key", "value", "timestamp", "mode", "op"}
-    if unknown or not {"key", "value"} <= set(batch.schema.names):
-        raise BadInput(
-            f"The columns {batch.schema.names} cannot be appended.", hint="Give key and value, and perhaps timestamp, mode and op."
-        )
+    check_columns(batch)
     keys, values = (_binary(batch.column(name)) for name in ("key", "value"))
     key_sizes, value_sizes = _sizes(keys), _sizes(values)
+    blocks = _binary(batch.column("headers")) if "headers" in batch.schema.names else None
+    if blocks is not None:
+        value_sizes += _sizes(blocks)
     largest = int((key_sizes + value_sizes).max())
     if largest > limit:
         raise too_large(largest, limit)
@@ -41,9 +40,13 @@ def encode_columns(batch: pa.RecordBatch, *, now: int, limit: int) -> Batch:
     head["mode"] = _numbers(batch, "mode", 0, 0, 3) | _numbers(batch, "op", 0, 0, 7) << 2
     if values.null_count:
         head["mode"] |= np.where(_nulls(values), NO_VALUE, 0).astype(np.uint8)
+    values = values.fill_null(b"")
+    if blocks is not None and blocks.null_count < count:
+        head["mode"] |= np.where(_nulls(blocks), 0, HEADERS).astype(np.uint8)
+        values = pc.binary_join_element_wise(blocks.fill_null(b""), values, b"")
     head["mode"][-1] |= LAST
     head["key"] = np.where(_nulls(keys), NULL, key_sizes) if keys.null_count else key_sizes
-    return _joined(head, keys.fill_null(b""), value_sizes, values.fill_null(b""), total)
+    return _joined(head, keys.fill_null(b""), value_sizes, values, total)
 
 
 def reencode(data: mmap.mmap, size: int, starts: Column, *, seconds: bool = False) -> Batch:

@@ -13,7 +13,7 @@ import msgspec
 
 from headwater.core.errors import BadInput
 from headwater.log.epochs import CLAIM, EPOCH
-from headwater.log.layout import encode_headers, too_large
+from headwater.log.layout import decode_headers, encode_headers, too_large
 from headwater.log.record import Header, Record
 
 if TYPE_CHECKING:
@@ -77,12 +77,10 @@ def columns_outgoing(batch: pa.RecordBatch) -> list[Record]:
     """
     import pyarrow as pa
 
-    names = set(batch.schema.names)
-    if names - {"key", "value", "timestamp", "mode", "op"} or not {"key", "value"} <= names:
-        raise BadInput(
-            f"The columns {batch.schema.names} cannot be appended.", hint="Give key and value, and perhaps timestamp, mode and op."
-        )
-    count = batch.num_rows
+    from headwater.log.arrow import check_columns
+
+    check_columns(batch)
+    names, count = set(batch.schema.names), batch.num_rows
 
     def listed(name: str, kind: pa.DataType, missing: int | None) -> list[int | None]:
         if name not in names:
@@ -100,8 +98,12 @@ def columns_outgoing(batch: pa.RecordBatch) -> list[Record]:
         raise BadInput(
             f"The columns cannot be appended: {error}.", hint="Give binary key and value, whole numbers for the others."
         ) from None
-    rows = zip(keys, values, timestamps, modes, ops, strict=True)
-    return [Record(key, value, (), timestamp, mode or 0, op or 0) for key, value, timestamp, mode, op in rows]
+    blocks = batch.column("headers").cast(pa.binary()).to_pylist() if "headers" in names else [None] * count
+    rows = zip(keys, values, blocks, timestamps, modes, ops, strict=True)
+    return [
+        Record(key, value, decode_headers(block) if block else (), timestamp, mode or 0, op or 0)
+        for key, value, block, timestamp, mode, op in rows
+    ]
 
 
 def incoming(message: Message) -> Record:
