@@ -75,12 +75,11 @@ def encode_lines(documents: Sequence[Any]) -> bytes:
 
 def field_by_field(texts: Sequence[bytes], change: Callable[[dict[str, Any]], dict[str, Any]]) -> list[bytes] | None:
     """Documents whose fields were moved about, their values untouched and unread; None where one of the texts is no document."""
+    decode, encode = _fields.decode, _encoder.encode
     try:
-        documents = _fields.decode_lines(b"\n".join(texts))
+        return [encode(change(decode(one))) for one in texts]
     except _UNREADABLE:
         return None
-    encode = _encoder.encode
-    return [encode(change(one)) for one in documents] if len(documents) == len(texts) else None
 
 
 def canonical(value: Any) -> bytes:

@@ -11,7 +11,7 @@ import msgspec
 from headwater.core.files import FileLock, Files
 from headwater.log import Log, Writer
 from headwater.pipeline.adaptor import CanCopy, Slice
-from headwater.pipeline.running.progress import positions, records_of
+from headwater.pipeline.running.progress import append, positions
 from headwater.pipeline.running.work import Progress
 
 _MISSING = object()
@@ -61,12 +61,9 @@ def copy_slice(log: Log, work: CopyWork, number: int, writer: Writer | None = No
             piece = next(pieces, None)
             if piece is None:
                 return Copied(slice=number, position=position, finished=True, records=records, bytes=size)
-            batch = records_of(piece, part.namespace, Progress(work.copy, number, piece.position))
             position = piece.position
-            if batch:
-                writer.append(batch)
-                records += len(batch)
-                size += sum(len(one.value or b"") for one in batch)
+            count, length = append(writer, piece, part.namespace, Progress(work.copy, number, position))
+            records, size = records + count, size + length
         return Copied(slice=number, position=position, finished=False, records=records, bytes=size)
 
 

@@ -1,4 +1,4 @@
-"""How far a source had come, read back from the log: positions travel in the headers of the records that they stand for."""
+"""How far a source has come: positions travel in the headers of the records that they stand for, and are read back from the log."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from headwater.log import Log
-from headwater.log.layout import decode_headers
-from headwater.log.record import Mode, Record
+from headwater.log import Log, Writer
+from headwater.log.layout import decode_headers, encode_headers
+from headwater.log.record import Header, Mode, Record
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.message import Op
@@ -20,28 +20,52 @@ from headwater.pipeline.running.work import HASH, PROGRESS, UNREADABLE, Progress
 FOLLOWING = -1  # the slice number of what is followed
 
 
-def records_of(piece: Piece, namespace: str, progress: Progress, *, mode: Mode = Mode.COPY) -> list[Record]:
-    """A piece as records, the last one carrying the position. Empty for a piece without documents."""
+def append(writer: Writer, piece: Piece, namespace: str, progress: Progress, *, mode: Mode = Mode.COPY) -> tuple[int, int]:
+    """Append a piece whole, its last record carrying the position; how many records and bytes of documents. None for an empty piece.
+
+    `namespace`: of a piece that has documents and no messages.
+    """
     if piece.messages:
-        records = [
-            Record(
-                message.namespace.encode(),
-                values.encode(message.data),
-                headers=((HASH, id_hash(message.id).to_bytes(4, "big")),) if mode == Mode.SYNC else (),
-                timestamp=message.timestamp or None,
-                mode=mode,
-                op=int(message.op),
-            )
-            for message in piece.messages
-        ]
-    else:
-        key = namespace.encode()
-        records = [Record(key, one) for one in piece.values]
+        records = _records(piece, progress, mode)
+        writer.append(records)
+        return len(records), sum(len(one.value or b"") for one in records)
+    if piece.values:
+        writer.append_arrow(_columns(piece, namespace, progress))
+    return len(piece.values), sum(map(len, piece.values))
+
+
+def _columns(piece: Piece, namespace: str, progress: Progress) -> pa.RecordBatch:
+    """Documents of a copy, all of one namespace: as columns they need no step of ours for each."""
+    count = len(piece.values)
+    marks: dict[int, list[Header]] = {index: [(UNREADABLE, why.encode())] for index, why in piece.bad.items()}
+    marks.setdefault(count - 1, []).append((PROGRESS, msgspec.json.encode(progress)))
+    blocks: list[bytes | None] = [None] * count
+    for index, headers in marks.items():
+        blocks[index] = encode_headers(headers)
+    columns = [
+        pa.repeat(pa.scalar(namespace.encode(), pa.binary()), count),
+        pa.array(piece.values, pa.binary()),
+        pa.array(blocks, pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=["key", "value", "headers"])
+
+
+def _records(piece: Piece, progress: Progress, mode: Mode) -> list[Record]:
+    records = [
+        Record(
+            message.namespace.encode(),
+            values.encode(message.data),
+            headers=((HASH, id_hash(message.id).to_bytes(4, "big")),) if mode == Mode.SYNC else (),
+            timestamp=message.timestamp or None,
+            mode=mode,
+            op=int(message.op),
+        )
+        for message in piece.messages
+    ]
     for index, why in piece.bad.items():
         records[index] = msgspec.structs.replace(records[index], headers=(*records[index].headers, (UNREADABLE, why.encode())))
-    if records:
-        last = records[-1]
-        records[-1] = msgspec.structs.replace(last, headers=(*last.headers, (PROGRESS, msgspec.json.encode(progress))))
+    last = records[-1]
+    records[-1] = msgspec.structs.replace(last, headers=(*last.headers, (PROGRESS, msgspec.json.encode(progress))))
     return records
 
 

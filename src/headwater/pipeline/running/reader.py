@@ -18,7 +18,7 @@ from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.state import Change, ReaderState, State
 from headwater.pipeline.running.copying import Copied, CopyWork, copy_slice
-from headwater.pipeline.running.progress import FOLLOWING, complete_records, positions, records_of
+from headwater.pipeline.running.progress import FOLLOWING, append, complete_records, positions
 from headwater.pipeline.running.work import Progress
 
 if TYPE_CHECKING:
@@ -201,12 +201,10 @@ class SourceReader:
         assert isinstance(adaptor, CanTail)
         cursor: Any = state.cursor
         for piece in adaptor.follow(cursor, self._pipeline.namespaces, self._stopping.is_set):
-            batch = records_of(piece, "", Progress(state.run, FOLLOWING, piece.position), mode=Mode.SYNC)
-            if batch:
-                self._writer.append(batch)
-                self.records += len(batch)
+            taken, _ = append(self._writer, piece, "", Progress(state.run, FOLLOWING, piece.position), mode=Mode.SYNC)
+            self.records += taken
             cursor = piece.position
-            if not batch and not on:
+            if not taken and not on:
                 self._store(msgspec.structs.replace(state, cursor=cursor, upto=self._log.bounds(self._topic, 0).end))
                 return True
             if self._clock.monotonic() - self._flushed > self._pipeline.options.flush.seconds:
