@@ -8,116 +8,145 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwater.cli.options import ConfigFile, DataDir, DryRun, Json
-from headwater.cli.output import Column, count, print_json, print_table
+from headwater.cli.output import Column, count, print_json, print_table, visible
 from headwater.cli.pipeline_looking import PLACES, place_row
-from headwater.cli.pipeline_options import Name, Offset, SinkName, Why, operating
+from headwater.cli.pipeline_options import At, Name, Offset, OffsetIfAny, Reason, SinkName, Why, command, no_more
 from headwater.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from headwater.pipeline.operating.answers import Answer
+    from headwater.pipeline.operating.answers import Edited
+    from headwater.pipeline.operating.desk import Desk
 
 
-def stop(name: Name, why: Why = "", dry_run: DryRun = False, data: DataDir = None, config: ConfigFile = None, json: Json = False) -> None:
+@command("dry_run")
+def stop(name: Name, at: At, why: Why = "") -> None:
     """Ask a live run to finish what it has begun, and stop."""
-    with operating(name, data, config, changes=not dry_run) as desk:
-        said = desk.stop(why=why, dry_run=dry_run)
-    _said(said, f"{name} {'would be' if dry_run else 'is'} asked to stop.", json)
+    with at.desk(name, changes=True) as desk:
+        said = desk.stop(why=why, dry_run=at.dry_run)
+        file = desk.status().file
+    at.answered(said, f"{name} {_would_be(at)} asked to stop.")
+    if said.silent_since is not None:
+        at.note(f"It has given no sign of life since {said.silent_since}. If its machine is lost, a new run shuts it out:")
+        at.note(f"  headwater pipeline run {file or 'FILE'}")
 
 
+@command("dry_run")
 def offset(
     name: Name,
     verb: Annotated[str, typer.Argument(metavar="list|show|mark|delete", help="What to do.", show_default=False)],
-    sink: Annotated[str | None, typer.Argument(metavar="[SINK]", help="The sink's name.", show_default=False)] = None,
-    position: Annotated[
-        int | None, typer.Argument(metavar="[N]", min=-1, help="The last message to count as taken.", show_default=False)
-    ] = None,
-    why: Why = "",
-    dry_run: DryRun = False,
-    data: DataDir = None,
-    config: ConfigFile = None,
-    json: Json = False,
+    at: At,
+    sink: Annotated[str | None, typer.Argument(metavar="SINK", help="The sink's name.", show_default=False)] = None,
+    position: OffsetIfAny = None,
+    why: Reason = "",
 ) -> None:
-    """Look at and change positions: of all sinks, of one by namespace; move one, or forget a sink that is no more."""
-    changes = verb in ("mark", "delete") and not dry_run
-    with operating(name, data, config, changes=changes) as desk:
+    """Look at and change positions: of all sinks, of one by namespace; move one, or forget a sink that is no more.
+
+    `mark SINK N` makes N the last message that counts as taken: forward skips what lies between, back sends it again, -1 is the beginning.
+    """
+    if verb not in ("list", "show", "mark", "delete"):
+        raise BadInput(f"offset knows no {visible(verb)}.", hint="Use list, show, mark or delete.")
+    with at.desk(name, changes=verb in ("mark", "delete")) as desk:
         if verb == "list":
+            no_more("offset list", sink, position)
             found = desk.offsets()
-            print_json(found) if json else print_table(PLACES, [place_row(one) for one in found])
-            return
-        if verb not in ("show", "mark", "delete"):
-            raise BadInput(f"offset knows no {verb}.", hint="Use list, show, mark or delete.")
-        if sink is None:
+            print_json(found) if at.json else print_table(PLACES, [place_row(one) for one in found])
+        elif sink is None:
             raise BadInput("Which sink?", hint=f"List them with `headwater pipeline offset {name} list`.")
-        if verb == "show":
-            one = desk.offset(sink)
-            if json:
-                print_json(one)
-            else:
-                print_table([Column("namespace"), Column("offset", True)], [(key, str(at)) for key, at in sorted(one.namespaces.items())])
         elif verb == "mark":
-            if position is None:
-                raise BadInput("Which offset?", hint=f"As in `headwater pipeline offset {name} mark {sink} 12 --why ...`.")
-            moved = desk.mark(sink, position, why=why, dry_run=dry_run)
-            _said(moved, f"{sink} {'would be' if dry_run else 'is'} at {moved.position}; it was at {moved.before}.", json)
+            _mark(desk, at, name, sink, position, why)
         else:
-            _said(desk.delete(sink, why=why, dry_run=dry_run), f"{sink} {'would be' if dry_run else 'is'} forgotten.", json)
+            no_more(f"offset {verb}", position)
+            _show(desk, at, sink) if verb == "show" else _delete(desk, at, sink, why)
 
 
-def ack(
-    name: Name,
-    sink: SinkName,
-    message: Offset,
-    why: Why = "",
-    dry_run: DryRun = False,
-    data: DataDir = None,
-    config: ConfigFile = None,
-    json: Json = False,
-) -> None:
+def _show(desk: Desk, at: At, sink: str) -> None:
+    one = desk.offset(sink)
+    if at.json:
+        print_json(one)
+        return
+    print_table([Column("namespace"), Column("offset", True)], [(key, str(last)) for key, last in sorted(one.namespaces.items())])
+    if one.taken:
+        at.note(f"Beyond its position {one.position} it has {', '.join(f'{start}..{end - 1}' for start, end in one.taken)}.")
+
+
+def _mark(desk: Desk, at: At, name: str, sink: str, position: int | None, why: str) -> None:
+    if position is None:
+        raise BadInput("Which offset?", hint=f"As in `headwater pipeline offset {name} mark {sink} 12 --why ...`.")
+    moved = desk.mark(sink, position, why=why, dry_run=at.dry_run)
+    at.answered(moved, f"{sink} {_would_be(at)} at {moved.position}; it was at {moved.before}.")
+
+
+def _delete(desk: Desk, at: At, sink: str, why: str) -> None:
+    at.answered(desk.delete(sink, why=why, dry_run=at.dry_run), f"{sink} {_would_be(at)} forgotten.")
+
+
+@command("dry_run")
+def ack(name: Name, sink: SinkName, message: Offset, at: At, why: Reason = "") -> None:
     """Count a message as taken by a sink without sending it."""
-    with operating(name, data, config, changes=not dry_run) as desk:
-        said = desk.ack(sink, message, why=why, dry_run=dry_run)
-    _said(said, f"Message {message} {'would count' if dry_run else 'counts'} as taken by {sink}, which is at {said.position}.", json)
+    with at.desk(name, changes=True) as desk:
+        said = desk.ack(sink, message, why=why, dry_run=at.dry_run)
+    at.answered(said, f"Message {message} {'would count' if at.dry_run else 'counts'} as taken by {sink}, which is at {said.position}.")
 
 
+@command("dry_run")
 def edit(
     name: Name,
     message: Offset,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="PATH=JSON", help="Give a field this value; may be repeated.")] = None,
+    at: At,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PATH=JSON", help="Give a field this value, as in price=0.85; may be repeated.")
+    ] = None,
     unset: Annotated[list[str] | None, typer.Option("--unset", metavar="PATH", help="Take a field away; may be repeated.")] = None,
     document: Annotated[Path | None, typer.Option("--doc", metavar="FILE", help="The whole document as JSON; - is standard input.")] = None,
     sink: Annotated[str, typer.Option("--sink", metavar="SINK", help="For this sink only.")] = "",
     undo: Annotated[bool, typer.Option("--undo", help="Deliver the original again.")] = False,
-    why: Why = "",
-    dry_run: DryRun = False,
-    data: DataDir = None,
-    config: ConfigFile = None,
-    json: Json = False,
+    why: Reason = "",
 ) -> None:
     """Correct a message: from now on a corrected copy is delivered in its place. The original stays in the log."""
     if sum((bool(set_ or unset), document is not None, undo)) != 1:
         raise BadInput("What is to be corrected?", hint="Give --set PATH=JSON (or --unset PATH), or --doc FILE, or --undo.")
-    with operating(name, data, config, changes=not dry_run) as desk:
+    with at.desk(name, changes=True) as desk:
         if undo:
-            undone = desk.undo(message, why=why, sink=sink, dry_run=dry_run)
-            _said(undone, f"Message {message} {'would be' if dry_run else 'is'} delivered as it was read.", json)
+            undone = desk.undo(message, why=why, sink=sink, dry_run=at.dry_run)
+            at.answered(undone, f"Message {message} {_would_be(at)} delivered as it was read.")
             return
         whole = _document(document) if document is not None else None
-        made = desk.edit(message, whole, set=_given(set_ or []), unset=unset or [], sink=sink, why=why, dry_run=dry_run)
-    from headwater.pipeline import values
+        made = desk.edit(message, whole, set=_given(set_ or []), unset=unset or [], sink=sink, why=why, dry_run=at.dry_run)
+        live = desk.status().state.startswith("running")
+    from headwater.pipeline.operating.seeing import text_of
 
-    text = values.encode(made.data).decode()
-    _said(made, f"Message {message} {'would be' if dry_run else 'is'} delivered as {text}", json)
+    at.answered(made, f"Message {message} {_would_be(at)} delivered as {visible(text_of(made.data))}")
+    if not at.dry_run:
+        _next(made, at, name, live)
+
+
+def _next(made: Edited, at: At, name: str, live: bool) -> None:
+    """What every sink makes of a correction: who has still to get it, and how."""
+    for sink in made.standing:
+        at.note(f"{sink} goes on by itself." if live else f"Send it to {sink}: {at.command(f'step {name} {sink}')}")
+    for sink in made.dead:
+        at.note(f"{sink} has put it aside: {at.command(f'dead {name} retry {made.offset} --sink {sink}')}")
+    for sink in made.taken:
+        at.note(f"{sink} has taken it as it was: {at.command(f'replay {name} {sink} {made.offset}')}")
 
 
 def _document(path: Path) -> dict[str, Any]:
     from headwater.pipeline import values
 
     try:
-        text = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        text = (sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()).strip()
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}.", hint="Name a file with the document as JSON.") from error
-    return values.decode(text.strip())
+    where = "Standard input" if str(path) == "-" else str(path)
+    if not text:
+        raise BadInput(f"{where} is empty.", hint='Give the whole document as one JSON object: {"_id": 14, ...}.')
+    try:
+        return values.decode(text)
+    except BadInput as error:
+        reason = error.message.partition(": ")[2].rstrip(".")
+        raise BadInput(
+            f"{where} holds no JSON object: {reason or error.message}.", hint='Give the whole document: {"_id": 14, ...}.'
+        ) from error
 
 
 def _given(changes: list[str]) -> dict[str, Any]:
@@ -135,15 +164,22 @@ def _given(changes: list[str]) -> dict[str, Any]:
     return given
 
 
-def compact(name: Name, dry_run: DryRun = False, data: DataDir = None, config: ConfigFile = None, json: Json = False) -> None:
+@command("dry_run")
+def compact(name: Name, at: At) -> None:
     """Keep, below what every sink has taken, only the last message of each namespace; and only the newest positions."""
-    with operating(name, data, config, changes=not dry_run) as desk:
-        done = desk.compact(dry_run=dry_run)
-    if dry_run:
-        _said(done, f"Closed segments below {done.before} would be compacted.", json)
-        return
-    _said(done, f"Below {done.before}: {count(done.records_before)} messages became {count(done.records_after)}.", json)
+    with at.desk(name, changes=True) as desk:
+        done = desk.compact(dry_run=at.dry_run)
+        kafka = desk.operator.log.engine == "kafka"
+    if at.dry_run:
+        text = f"{'The log' if kafka else 'Closed segments'} below {done.before} would be compacted."
+    elif kafka:
+        text = f"What lies below {done.before} and the last message of each namespace is let go."
+    elif done.records_before == done.records_after:
+        text = f"Nothing to compact: no closed segment below {done.before} has messages to spare."
+    else:
+        text = f"Below {done.before}: {count(done.records_before)} messages became {count(done.records_after)}."
+    at.answered(done, text)
 
 
-def _said(value: Answer, text: str, json: bool) -> None:
-    print_json(value) if json else typer.echo(text)
+def _would_be(at: At) -> str:
+    return "would be" if at.dry_run else "is"

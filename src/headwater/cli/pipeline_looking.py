@@ -7,52 +7,71 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headwater.cli.log_opening import opened
-from headwater.cli.options import ConfigFile, DataDir, Json
-from headwater.cli.output import Column, count, print_json, print_json_line, print_table
-from headwater.cli.pipeline_options import Name, operating, span
+from headwater.cli.output import Column, count, print_json, print_json_line, print_table, visible
+from headwater.cli.pipeline_options import At, Name, command, no_more, several, span
 from headwater.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from headwater.pipeline.operating.answers import Place, Seen
+    from headwater.pipeline.operating.answers import Place, Seen, Status
 
 
-def list_pipelines(data: DataDir = None, config: ConfigFile = None, json: Json = False) -> None:
-    """List the pipelines that have run on this log."""
+@command()
+def list_pipelines(at: At) -> None:
+    """List the pipelines that have run here."""
     from headwater.pipeline.operating.desk import everything
 
-    with opened(data, config) as (log, _):
+    with at.told(), opened(at.data, at.config) as (log, _):
         found = everything(log)
-    if json:
-        print_json(found)
-    elif found:
-        columns = [
-            Column("pipeline"),
-            Column("state"),
-            Column("messages", True),
-            Column("sinks", True),
-            Column("lag", True),
-            Column("last run"),
-        ]
-        rows = [(o.pipeline, o.state, count(o.end), str(len(o.sinks)), count(o.lag), o.began or "-") for o in found]
-        print_table(columns, rows)
-    else:
-        typer.echo("No pipeline has run here. `headwater pipeline init SRC SINK` writes one to begin with.", err=True)
-
-
-def status(name: Name, data: DataDir = None, config: ConfigFile = None, json: Json = False) -> None:
-    """Show a pipeline: its run, its source, and where every sink is."""
-    with operating(name, data, config) as desk:
-        found = desk.status()
-    if json:
+    if at.json:
         print_json(found)
         return
-    began = f"; began {found.began} as {found.process}" if found.began else ""
+    if not found:
+        at.note("No pipeline has run here. `headwater pipeline init SRC SINK` writes one to begin with.")
+        return
+    columns = [
+        Column("pipeline"),
+        Column("state"),
+        Column("messages", True),
+        Column("sinks", True),
+        Column("lag", True),
+        Column("last run"),
+    ]
+    print_table(columns, [(o.pipeline, o.state, count(o.end), str(len(o.sinks)), count(o.lag), when(o.began)) for o in found])
+    for one in found:
+        if one.state == "lost":
+            at.note(f"The log of {one.pipeline} was in {one.log_dir}, where it cannot be read now.")
+
+
+def when(moment: str | None) -> str:
+    """A moment, short enough for a table: 2026-11-16 04:00:00Z."""
+    return "-" if moment is None else f"{moment[:10]} {moment[11:19]}Z"
+
+
+@command()
+def status(name: Name, at: At) -> None:
+    """Show a pipeline: its run, its source, and where every sink is."""
+    with at.desk(name) as desk:
+        found = desk.status()
+    if at.json:
+        print_json(found)
+        return
+    began = f"; began {when(found.began)} as {found.process}" if found.began else ""
     typer.echo(f"{name}: {found.state}{began}; source in phase {found.phase or '-'}")
     print_table(PLACES, [place_row(one) for one in found.sinks])
+    _notes(name, found, at)
+
+
+def _notes(name: str, found: Status, at: At) -> None:
+    """What wants somebody, each with the command that comes next."""
+    if found.state == "silent":
+        typer.echo(f"The run has given no sign of life since {when(found.seen)}. If its machine is lost, a new run shuts it out:")
+        typer.echo(f"  headwater pipeline run {found.file or 'FILE'}")
+    for offset in sorted({one.error.offset for one in found.sinks if one.error is not None and one.state == "stopped"}):
+        typer.echo(f"See message {offset}, and what to do: {at.command(f'xlog {name} show {offset}')}")
     if found.dead:
-        typer.echo(f"{found.dead} messages are put aside: headwater pipeline dead {name} list")
+        typer.echo(f"{several(found.dead, 'message', 'is')} put aside: {at.command(f'dead {name} list')}")
     if found.edits:
-        typer.echo(f"{found.edits} messages have a corrected copy: headwater pipeline audit {name}")
+        typer.echo(f"{several(found.edits, 'message', 'has')} a corrected copy: {at.command(f'audit {name}')}")
 
 
 PLACES = [Column("sink"), Column("position", True), Column("end", True), Column("lag", True), Column("state"), Column("error")]
@@ -63,52 +82,67 @@ def place_row(one: Place) -> tuple[str, ...]:
     return (one.sink, str(one.position), str(one.end), count(one.lag), one.state, error)
 
 
+@command()
 def xlog(
     name: Name,
     verb: Annotated[str, typer.Argument(metavar="oldest|current|show", help="What to look at.", show_default=False)],
-    messages: Annotated[str | None, typer.Argument(metavar="[X[..Y]]", help="Which messages to show.", show_default=False)] = None,
+    at: At,
+    messages: Annotated[
+        str | None, typer.Argument(metavar="X[..Y]", help="Which messages to show, both ends included.", show_default=False)
+    ] = None,
     namespace: Annotated[str, typer.Option("--namespace", metavar="RE", help="Only namespaces that this expression finds.")] = ".*",
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = 1000,
-    data: DataDir = None,
-    config: ConfigFile = None,
-    json: Json = False,
 ) -> None:
-    """Look into a pipeline's log: the oldest offset, the newest, or messages."""
-    with operating(name, data, config) as desk:
+    """Look into a pipeline's log: the oldest offset, the newest, or messages. One message is shown with its error and trace."""
+    with at.desk(name) as desk:
         match verb:
             case "oldest" | "current":
+                no_more(f"xlog {verb}", messages)
                 bounds = desk.operator.bounds()
                 value = bounds.start if verb == "oldest" else bounds.end - 1
-                print_json({verb: value}) if json else typer.echo(str(value))
+                print_json({verb: value}) if at.json else typer.echo(str(value))
             case "show":
                 if messages is None:
                     raise BadInput("Which messages?", hint=f"As in `headwater pipeline xlog {name} show 0..9`.")
                 first, last = span(messages)
                 for one in desk.every(first, last, namespace=namespace, limit=limit):
-                    print_json_line(one) if json else _print_message(one)
+                    print_json_line(one) if at.json else _print_message(name, one, at, whole=first == last)
             case _:
-                raise BadInput(f"xlog knows no {verb}.", hint="Use oldest, current or show.")
+                raise BadInput(f"xlog knows no {visible(verb)}.", hint="Use oldest, current or show.")
 
 
-def _print_message(one: Seen) -> None:
-    from headwater.cli.output import visible
-    from headwater.pipeline import values
+def _print_message(name: str, one: Seen, at: At, *, whole: bool) -> None:
+    from headwater.pipeline.operating.seeing import text_of
 
-    text = one.data if isinstance(one.data, str) else values.encode(one.data).decode()
     marks = " edited" if one.edited else ""
-    typer.echo(f"{one.offset}  {one.timestamp or '-'}  {one.mode} {one.op}  {visible(one.namespace)}{marks}  {visible(text)}")
+    text = visible(text_of(one.data))
+    typer.echo(f"{one.offset}  {one.timestamp or '-'}  {one.mode} {one.op}  {visible(one.namespace)}{marks}  {text}")
     if one.unreadable:
         typer.echo(f"    unreadable: {visible(one.unreadable)}")
+    for copy in one.copies:
+        typer.echo(f"    delivered to {copy.sink or 'every sink'} as {visible(text_of(copy.data))}")
     for no in one.refused:
         typer.echo(f"    {no.sink} stands here: {visible(no.message)}")
-
-
-def audit(name: Name, data: DataDir = None, config: ConfigFile = None, json: Json = False) -> None:
-    """Show what operators have done to a pipeline: when, who, what, and why."""
-    with operating(name, data, config) as desk:
-        entries = desk.audit()
-    if json:
-        print_json(entries)
+    if not (whole and one.refused):
         return
-    rows = [(one.at or "-", one.who, one.what, " ".join(f"{k}={v}" for k, v in one.details.items()), one.why) for one in entries]
-    print_table([Column("when"), Column("who"), Column("what"), Column("details"), Column("why")], rows)
+    for trace in dict.fromkeys(no.trace for no in one.refused if no.trace):
+        for line in trace.splitlines():
+            typer.echo(f"      {visible(line)}")
+    given = "--doc FILE" if one.unreadable else "--set FIELD=JSON"
+    at.note(f"Correct it: {at.command(f'edit {name} {one.offset} {given} --why ...')}")
+    for no in one.refused:
+        at.note(f"Skip it:    {at.command(f'ack {name} {no.sink} {one.offset} --why ...')}")
+
+
+@command()
+def audit(name: Name, at: At) -> None:
+    """Show what operators have done to a pipeline: when, who, what, and why."""
+    with at.desk(name) as desk:
+        entries = desk.audit()
+    if at.json:
+        print_json(entries)
+    elif entries:
+        rows = [(when(one.at), one.who, one.what, " ".join(f"{k}={v}" for k, v in one.details.items()), one.why) for one in entries]
+        print_table([Column("when"), Column("who"), Column("what"), Column("details"), Column("why")], rows)
+    else:
+        at.note(f"Nobody has changed anything of {name}.")

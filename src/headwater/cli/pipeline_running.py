@@ -12,21 +12,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwater.cli.options import ConfigFile, DataDir, Json, settings_from
 from headwater.cli.output import count, print_json_line
 from headwater.cli.pipeline_making import PipelineFile
+from headwater.cli.pipeline_options import At, command
 from headwater.cli.stop import Stop
-from headwater.core.errors import BadInput, Conflict, HeadwaterError, Stopped
+from headwater.core.errors import BadInput, Conflict, HeadwaterError
 
 if TYPE_CHECKING:
+    from headwater.core.settings import Settings
+    from headwater.log import Log
+    from headwater.log.address import LogAddress
+    from headwater.pipeline.definition import Pipeline
     from headwater.pipeline.running.events import Listener
     from headwater.pipeline.running.run import Result, Run, SinkProgress
 
 _SHOWN = 0.5
 
 
+@command()
 def run(
     file: PipelineFile,
+    at: At,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with what changes, until stopped.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Read the source anew from its beginning.")] = False,
     events: Annotated[
@@ -36,28 +42,36 @@ def run(
         int | None,
         typer.Option("--metrics-port", metavar="N", min=1, max=65535, help="Show metrics for Prometheus at 127.0.0.1:N/metrics."),
     ] = None,
-    data: DataDir = None,
-    config: ConfigFile = None,
-    json: Json = False,
 ) -> None:
     """Run a pipeline until its source is read and every sink has it all, or, with --follow, until it is stopped."""
-    from headwater.log.opening import LogAddress, address_of, open_log
+    from headwater.log.opening import open_log
     from headwater.pipeline.loading import load_pipeline
     from headwater.pipeline.running.run import Run
 
     pipeline = load_pipeline(file)
-    settings = settings_from(data, config).settings
-    address = address_of(settings)
-    if pipeline.options.log_dir is not None:
-        address = LogAddress(path=str(Path(pipeline.options.log_dir).absolute()))
+    settings = at.settings()
     listeners = _listeners(events)
-    if json:
+    if at.json:
         listeners.append(print_json_line)
-    with Stop() as stop, open_log(address) as log:
+    address = _address(pipeline, settings)
+    with at.told(), Stop() as stop, open_log(address) as log:
         made = Run(pipeline, log, settings, follow=follow, again=again, file=_where(file), listeners=listeners)
         with _measured(made, metrics_port):
-            result = _watched(made, stop, None if json else _Display(made, follow))
-    _told(result, json)
+            result = _watched(made, stop, None if at.json else _Display(made, follow))
+        _told(result, log, at)
+
+
+def _address(pipeline: Pipeline, settings: Settings) -> LogAddress:
+    """Where the pipeline's log is; noted in the data directory where that is a directory of its own."""
+    from headwater.log.opening import LogAddress, address_of
+    from headwater.pipeline.operating.elsewhere import remember
+
+    own = None if pipeline.options.log_dir is None else Path(pipeline.options.log_dir).absolute()
+    try:
+        remember(settings.data, pipeline.name, own)
+    except HeadwaterError as error:  # it can run all the same: somebody chose another directory, perhaps because of this one
+        typer.echo(f"{pipeline.name} is not listed in {settings.data}: {error.message}", err=True)
+    return address_of(settings) if own is None else LogAddress(path=str(own))
 
 
 @contextmanager
@@ -205,25 +219,16 @@ class _Display:
             self._live.stop()
 
 
-def _told(result: Result, json: bool) -> None:
-    """How it ended, for people; and the error that names the next commands where a sink stands at a message."""
-    if not json:
-        for one in result.sinks:
-            typer.echo(f"{one.sink}: {count(one.written)} written, at {one.position} of {one.end - 1}", err=True)
-    stopped = [one for one in result.sinks if one.failure is not None]
-    if not stopped:
-        if not json:
-            typer.echo(f"Stopped; {count(result.read)} read." if result.asked else f"Done; {count(result.read)} read.", err=True)
-        return
-    one = stopped[0]
-    assert one.failure is not None
-    name, at = result.pipeline, one.failure.offset
-    commands = [
-        f"headwater pipeline xlog {name} show {at}",
-        f"headwater pipeline edit {name} {at} --set FIELD=JSON --why ...",
-        f"headwater pipeline ack {name} {one.sink} {at} --why ...",
+def _told(result: Result, log: Log, at: At) -> None:
+    """How it ended, for people. Errors: `Stopped` where a sink stands at a message, with the message and the next commands."""
+    from headwater.pipeline.operating.operator import Operator
+    from headwater.pipeline.operating.standing import Stand, stopped
+
+    for one in result.sinks:
+        at.note(f"{one.sink}: {count(one.written)} written, at {one.position} of {one.end - 1}")
+    stands = [
+        Stand(sink=one.sink, offset=one.failure.offset, message=one.failure.message) for one in result.sinks if one.failure is not None
     ]
-    raise Stopped(
-        f"Sink {one.sink} of {name} stands at message {at}: {one.failure.message}",
-        hint="See it, correct it, or skip it, then run again:\n    " + "\n    ".join(commands),
-    )
+    if stands:
+        raise stopped(Operator(log, result.pipeline), stands)
+    at.note(f"{'Stopped' if result.asked else 'Done'}; {count(result.read)} read.")

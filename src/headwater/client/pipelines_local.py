@@ -20,9 +20,11 @@ from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import Conflict, HeadwaterError, NotFound, Timeout, UnknownTopic
 from headwater.core.metrics import SinkReading
 from headwater.log import Log
+from headwater.log.opening import LogAddress, open_log
 from headwater.pipeline.offsets.control import Control, offsets_topic
 from headwater.pipeline.operating import answers
-from headwater.pipeline.operating.desk import Desk
+from headwater.pipeline.operating.desk import Desk, status_of
+from headwater.pipeline.operating.elsewhere import address, elsewhere
 from headwater.pipeline.operating.errand import Errand, Outcome, Verb
 from headwater.pipeline.operating.operator import pipelines
 from headwater.pipeline.values import exact
@@ -33,6 +35,7 @@ _ELSEWHERE = _SENDING | {"verify"}  # they run the pipeline's file: in a process
 _PLAIN = re.compile(r"\^?(?:[\w .-]|\\[.-])*\$?|\.\*")  # expressions whose search takes no longer than the text is
 _PATIENCE = 30.0  # seconds for any other expression: some take for ever, and Python can do nothing else meanwhile
 _LONG = frozenset({"compact"})  # what others must not wait for
+_CHANGING = frozenset({"mark", "delete", "ack", "edit", "undo", "drop", "stop", "compact"})
 
 
 class _Kept:
@@ -71,37 +74,40 @@ class LocalPipelines(Asked):
         if log is None:
             return []
         try:
-            return [one for name in pipelines(log) for one in self._readings(log, name)]
+            return [
+                SinkReading(pipeline=one.pipeline, sink=at.sink, offset=at.position, lag=at.lag, stopped=at.state == "stopped")
+                for one in self._every(log)
+                for at in one.sinks
+            ]
         except HeadwaterError:
             return []
 
     # -- in a thread ----------------------------------------------------------------------------------------
 
     def _every(self, log: Log) -> list[answers.Status]:
-        found = []
+        apart = elsewhere(log.address.path)
+        found = [status_of(name, folder, self._clock) for name, folder in apart.items()]
         for name in pipelines(log):
+            if name in apart:
+                continue
             try:
                 with self._desk(log, name, "") as desk:
                     found.append(desk.status())
             except NotFound:
                 continue  # a run that has only just begun has not made its log yet; or it was deleted since
-        return found
+        return sorted(found, key=lambda one: one.pipeline)
 
     def _asked(self, log: Log, pipeline: str, verb: str, arguments: Mapping[str, Any], who: str) -> Any:
+        own = elsewhere(log.address.path).get(pipeline)
+        if own is not None:
+            changes = verb in _CHANGING and not arguments.get("dry_run")
+            with open_log(address(pipeline, own), read_only=not changes, clock=self._clock) as other:
+                answer = getattr(Desk(other, pipeline, who=who, clock=self._clock), verb)(**arguments)
+            return msgspec.structs.replace(answer, log_dir=str(own)) if isinstance(answer, answers.Status) else answer
         if verb in _LONG:
             return getattr(Desk(log, pipeline, who=who, clock=self._clock), verb)(**arguments)
         with self._desk(log, pipeline, who) as desk:
             return getattr(desk, verb)(**arguments)
-
-    def _readings(self, log: Log, name: str) -> list[SinkReading]:
-        try:
-            with self._desk(log, name, "") as desk:
-                places = desk.operator.sinks()
-        except NotFound:
-            return []
-        return [
-            SinkReading(pipeline=name, sink=one.sink, offset=one.position, lag=one.lag, stopped=one.state == "stopped") for one in places
-        ]
 
     @contextmanager
     def _desk(self, log: Log, pipeline: str, who: str) -> Iterator[Desk]:
@@ -146,8 +152,8 @@ class LocalPipelines(Asked):
             ) from None
 
     async def _errand(self, pipeline: str, verb: str, kind: type[T], arguments: Mapping[str, Any], who: str) -> T:
-        address, folder = await self._log.work(lambda log: (log.address, self._folder(log, pipeline) if verb in _ELSEWHERE else None))
-        errand = Errand(log=address, pipeline=pipeline, who=who, verb=cast(Verb, verb), arguments=dict(arguments))
+        where, folder = await self._log.work(lambda log: self._place(log, pipeline, verb))
+        errand = Errand(log=where, pipeline=pipeline, who=who, verb=cast(Verb, verb), arguments=dict(arguments))
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-P",  # a file in the run's folder must not stand for one of Python's
@@ -175,6 +181,8 @@ class LocalPipelines(Asked):
             raise error_named(outcome.code)(outcome.message, hint=outcome.hint)
         return msgspec.json.Decoder(kind, float_hook=exact).decode(outcome.answer)
 
-    def _folder(self, log: Log, pipeline: str) -> Path | None:
-        with self._desk(log, pipeline, "") as desk:
-            return desk.folder()
+    def _place(self, log: Log, pipeline: str, verb: str) -> tuple[LogAddress, Path | None]:
+        """The log that holds the pipeline, and the folder where its file must run."""
+        own = elsewhere(log.address.path).get(pipeline)
+        where = log.address if own is None else address(pipeline, own)
+        return where, cast(Path | None, self._asked(log, pipeline, "folder", {}, "")) if verb in _ELSEWHERE else None

@@ -89,7 +89,7 @@ async def test_messages_are_shown_exactly_and_with_who_refuses_them(shop: OnePip
     one, two = await shop.messages(13, 14)
     assert one.data == {"_id": 13, "price": Decimal("13.10")}
     assert (two.offset, two.namespace, two.op, two.mode, two.data["price"]) == (14, "orders", "insert", "copy", "many")
-    assert two.refused == [Refused(sink="report", error="ValueError", message="no number: 'many'")]
+    assert two.refused == [Refused(sink="report", error="ValueError", message="no number: 'many'", trace="line 1\nline 2")]
     assert [seen.offset for seen in await shop.messages(namespace="^returns$")] == [0, 2, 4, 6, 8, 10, 12]
     assert [seen.offset for seen in await shop.messages(namespace="(ret|turn)+s", last=4)] == [0, 2, 4]
     assert [seen.offset for seen in await shop.messages(3, limit=2)] == [3, 4]

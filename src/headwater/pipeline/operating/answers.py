@@ -51,7 +51,10 @@ class Taken(Place, frozen=True, kw_only=True):
 
 
 class Status(Answer, frozen=True, kw_only=True):
-    """A pipeline: its newest run, and where every sink is. `seen`: when a run that has not ended last gave a sign of life."""
+    """A pipeline: its newest run, and where every sink is.
+
+    `seen`: when a run that has not ended last gave a sign of life. `log_dir`: the directory of its own that it keeps its log in.
+    """
 
     pipeline: str
     state: str
@@ -65,6 +68,7 @@ class Status(Answer, frozen=True, kw_only=True):
     phase: str | None = None
     dead: int = 0
     edits: int = 0
+    log_dir: str = ""
 
 
 class Refused(Answer, frozen=True, kw_only=True):
@@ -73,10 +77,18 @@ class Refused(Answer, frozen=True, kw_only=True):
     sink: str
     error: str
     message: str
+    trace: str = ""
+
+
+class Copy(Answer, frozen=True, kw_only=True):
+    """A corrected copy of a message; `sink` None: for every sink that has none of its own."""
+
+    sink: str | None
+    data: dict[str, Any]
 
 
 class Seen(Answer, frozen=True, kw_only=True):
-    """A message as it is in the log. `edited`: a corrected copy is delivered in its place. `refused`: sinks that stand at it."""
+    """A message as it is in the log. `edited`: `copies` are delivered in its place. `refused`: sinks that stand at it."""
 
     offset: int
     timestamp: str | None
@@ -86,6 +98,7 @@ class Seen(Answer, frozen=True, kw_only=True):
     data: Any
     unreadable: str = ""
     edited: bool = False
+    copies: list[Copy] = []
     refused: list[Refused] = []
 
 
@@ -96,57 +109,6 @@ class Messages(Answer, frozen=True, kw_only=True):
     next: str | None
     oldest: int
     current: int
-
-
-class Marked(Answer, frozen=True, kw_only=True):
-    sink: str
-    before: int
-    position: int
-    dry_run: bool = False
-
-
-class Forgotten(Answer, frozen=True, kw_only=True):
-    sink: str
-    deleted: bool
-    dry_run: bool = False
-
-
-class Acked(Answer, frozen=True, kw_only=True):
-    sink: str
-    offset: int
-    position: int
-    dry_run: bool = False
-
-
-class Edited(Answer, frozen=True, kw_only=True):
-    """The corrected copy that is delivered from now on; `sink` None: to every sink."""
-
-    offset: int
-    data: dict[str, Any]
-    sink: str | None = None
-    dry_run: bool = False
-
-
-class Undone(Answer, frozen=True, kw_only=True):
-    offset: int
-    undone: bool
-    sink: str | None = None
-    dry_run: bool = False
-
-
-class Stepped(Answer, frozen=True, kw_only=True):
-    sink: str
-    taken: int
-    position: int
-    dry_run: bool = False
-
-
-class Replayed(Answer, frozen=True, kw_only=True):
-    sink: str
-    first: int
-    last: int
-    written: int
-    dry_run: bool = False
 
 
 class Buried(Answer, frozen=True, kw_only=True):
@@ -167,32 +129,6 @@ class BuriedMessage(Buried, frozen=True, kw_only=True):
     record: Seen | None = None
 
 
-class Resolved(Answer, frozen=True, kw_only=True):
-    """What became of a message that was put aside: `taken` or `let go`."""
-
-    sink: str
-    offset: int
-    done: str
-    dry_run: bool = False
-
-
-class Stopping(Answer, frozen=True, kw_only=True):
-    pipeline: str
-    stopping: bool
-    dry_run: bool = False
-
-
-class Compaction(Answer, frozen=True, kw_only=True):
-    """Below `before` the last message of each namespace was kept."""
-
-    before: int
-    records_before: int = 0
-    records_after: int = 0
-    bytes_before: int = 0
-    bytes_after: int = 0
-    dry_run: bool = False
-
-
 class Audited(Answer, frozen=True, kw_only=True):
     """What an operator did."""
 
@@ -207,13 +143,111 @@ class Verified(Answer, frozen=True, kw_only=True):
     """A sink beside the log, up to its position. `first` is the first document that differs."""
 
     sink: str
-    equal: bool
     position: int
     expected: int
     found: int
     missing: int
     extra: int
+    equal: bool
     first: str = ""
+
+
+# -- what a change has done, or with `dry_run` would do ---------------------------------------------------------
+
+
+class Change(Answer, frozen=True, kw_only=True):
+    """The base of these."""
+
+    dry_run: bool = False
+
+
+class SinkChange(Change, frozen=True, kw_only=True):
+    """A change of one sink."""
+
+    sink: str
+
+
+class Marked(SinkChange, frozen=True, kw_only=True):
+    """Where the sink was and is."""
+
+    before: int
+    position: int
+
+
+class Forgotten(SinkChange, frozen=True, kw_only=True):
+    """The sink is forgotten, with what it had put aside."""
+
+    deleted: bool
+
+
+class Acked(SinkChange, frozen=True, kw_only=True):
+    """The message counts as taken; `position` is where that brings the sink."""
+
+    offset: int
+    position: int
+
+
+class Stepped(SinkChange, frozen=True, kw_only=True):
+    """How many messages the sink took, where it is, and the message that comes next; None where it has everything."""
+
+    taken: int
+    position: int
+    next: int | None
+
+
+class Replayed(SinkChange, frozen=True, kw_only=True):
+    """Messages that were sent again, and how many the sink wrote."""
+
+    first: int
+    last: int
+    written: int
+
+
+class Resolved(SinkChange, frozen=True, kw_only=True):
+    """What became of a message that was put aside: `taken` or `let go`."""
+
+    offset: int
+    done: str
+
+
+class Edited(Change, frozen=True, kw_only=True):
+    """The corrected copy that is delivered from now on; `sink` None: to every sink.
+
+    Of the sinks that it is for: `standing` stand at the message and now try it again, `dead` have put it aside, `taken` took it before.
+    """
+
+    offset: int
+    data: dict[str, Any]
+    sink: str | None = None
+    standing: list[str] = []
+    dead: list[str] = []
+    taken: list[str] = []
+
+
+class Undone(Change, frozen=True, kw_only=True):
+    """The original is delivered again."""
+
+    offset: int
+    undone: bool
+    sink: str | None = None
+
+
+class Stopping(Change, frozen=True, kw_only=True):
+    """The run was asked. `silent_since`: it has given no sign of life since then, and may not hear of it."""
+
+    pipeline: str
+    stopping: bool
+    silent_since: str | None = None
+
+
+class Compaction(Change, frozen=True, kw_only=True):
+    """Below `before` the last message of each namespace was kept."""
+
+    before: int
+    records_before: int = 0
+    records_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
 
 
 # -- from what is stored ----------------------------------------------------------------------------------------

@@ -7,21 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from headwater.core.clock import Clock
-from headwater.core.errors import BadBounds, BadInput, NotFound
+from headwater.core.errors import BadBounds, BadInput, HeadwaterError, NotFound
 from headwater.core.settings import Settings, Spark
 from headwater.log import Log
-from headwater.pipeline import values
+from headwater.log.opening import open_log
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.liveness import last_sign, life
-from headwater.pipeline.offsets.state import State
+from headwater.pipeline.offsets.ranges import missing
+from headwater.pipeline.offsets.state import SinkState, State
 from headwater.pipeline.operating import answers
-from headwater.pipeline.operating.operator import Operator, Shown, Where, pipelines
+from headwater.pipeline.operating.elsewhere import address, elsewhere
+from headwater.pipeline.operating.operator import Operator, pipelines
+from headwater.pipeline.operating.seeing import text_of
+
+if TYPE_CHECKING:
+    from headwater.pipeline.operating.hands import Hands
 
 _WINDOW = 10_000  # offsets looked at in one go
 _WINDOWS = 20  # and how often, before a page is given with what was found: an expression that finds nothing must not hold a thread for long
@@ -30,8 +36,19 @@ _NO_SPARK = Settings(spark=Spark(start="never"))  # sending by hand needs none, 
 
 
 def everything(log: Log, *, clock: Clock | None = None) -> list[answers.Status]:
-    """The status of every pipeline that has run on this log."""
-    return [Desk(log, name, clock=clock).status() for name in pipelines(log)]
+    """The status of every pipeline that has run on this log, or that is noted beside it because its log is in a directory of its own."""
+    apart = elsewhere(log.address.path)
+    found = [Desk(log, name, clock=clock).status() for name in pipelines(log) if name not in apart]
+    return sorted([*found, *(status_of(name, folder, clock) for name, folder in apart.items())], key=lambda one: one.pipeline)
+
+
+def status_of(pipeline: str, log_dir: Path, clock: Clock | None = None) -> answers.Status:
+    """The status of a pipeline whose log is in a directory of its own; `lost` where that cannot be read."""
+    try:
+        with open_log(address(pipeline, log_dir), read_only=True) as log:
+            return msgspec.structs.replace(Desk(log, pipeline, clock=clock).status(), log_dir=str(log_dir))
+    except HeadwaterError:
+        return answers.Status(pipeline=pipeline, state="lost", end=0, lag=0, sinks=[], log_dir=str(log_dir))
 
 
 def because(why: str | None) -> str:
@@ -133,19 +150,17 @@ class Desk:
 
     def every(self, first: int, last: int, *, namespace: str = ".*", limit: int = 1000) -> Iterator[answers.Seen]:
         """The messages `first` to `last`, both included, one after the other."""
-        state = self.operator.state()
-        for one in self.operator.show(first, last, namespace=namespace, limit=limit):
-            yield _seen(one, state)
+        return self.operator.show(first, last, namespace=namespace, limit=limit)
 
     def _page(self, start: int, stop: int, namespace: str, limit: int) -> tuple[list[answers.Seen], int]:
         """The messages that fit into a page, and the first offset that was not looked at."""
         items: list[answers.Seen] = []
-        size, at, state = 0, start, self.operator.state()
+        size, at = 0, start
         for _ in range(_WINDOWS):
             upto = min(stop, at + _WINDOW - 1)
             for one in self.operator.show(at, upto, namespace=namespace, limit=limit - len(items)):
-                items.append(_seen(one, state))
-                size += len(values.encode(one.data))
+                items.append(one)
+                size += len(text_of(one.data))
                 if len(items) == limit or size >= _PAGE:
                     return items, one.offset + 1
             at = upto + 1
@@ -154,18 +169,12 @@ class Desk:
         return items, at
 
     def offsets(self) -> list[answers.Place]:
-        return [self._place(where) for where in self.operator.sinks()]
+        return self.operator.sinks()
 
     def offset(self, sink: str) -> answers.Taken:
         namespaces, state = self.operator.namespaces(sink), self.operator.sink(sink)
-        (where,) = (one for one in self.operator.sinks() if one.sink == sink)
-        place = msgspec.structs.asdict(self._place(where))
-        return answers.Taken(**place, taken=list(state.taken), namespaces=namespaces)
-
-    def _place(self, where: Where) -> answers.Place:
-        failure = self.operator.control.state.sink(where.sink).failure
-        error = None if failure is None else answers.refusal(failure)
-        return answers.Place(sink=where.sink, position=where.position, end=where.end, lag=where.lag, state=where.state, error=error)
+        (place,) = (one for one in self.operator.sinks() if one.sink == sink)
+        return answers.Taken(**msgspec.structs.asdict(place), taken=list(state.taken), namespaces=namespaces)
 
     def dead(self, sink: str | None = None) -> list[answers.Buried]:
         return [answers.buried(one) for one in self.operator.dead(sink)]
@@ -174,8 +183,7 @@ class Desk:
         one = answers.buried(self.operator.dead_one(offset, sink))
         bounds = self.operator.bounds()
         found = list(self.operator.show(offset)) if bounds.start <= offset < bounds.end else []
-        record = _seen(found[0], self.operator.state()) if found else None
-        return answers.BuriedMessage(**msgspec.structs.asdict(one), record=record)
+        return answers.BuriedMessage(**msgspec.structs.asdict(one), record=found[0] if found else None)
 
     def audit(self) -> list[answers.Audited]:
         return [answers.audited(one) for one in self.operator.audit()]
@@ -213,9 +221,30 @@ class Desk:
             )
         reason = because(why)
         if data is None:
-            data = _changed(self.operator.original(offset, sink or ""), set or {}, unset)
+            data = self._changed(offset, self.operator.original(offset, sink or ""), set or {}, unset)
+        meant = {name: one for name, one in self.operator.state().sinks.items() if sink in (None, "", name)}
+        aside = [one.sink for one in self.operator.dead() if one.offset == offset and one.sink in meant]
         made = self.operator.edit(offset, data, why=reason, sink=sink or "", dry_run=dry_run)
-        return answers.Edited(offset=offset, data=made.data, sink=sink or None, dry_run=dry_run)
+        return answers.Edited(
+            offset=offset,
+            data=made.data,
+            sink=sink or None,
+            standing=[name for name, one in sorted(meant.items()) if one.failure is not None and one.failure.offset == offset],
+            dead=aside,
+            taken=[name for name, one in sorted(meant.items()) if name not in aside and _has(one, offset)],
+            dry_run=dry_run,
+        )
+
+    def _changed(self, offset: int, document: dict[str, Any], given: Mapping[str, Any], gone: Sequence[str]) -> dict[str, Any]:
+        from headwater.pipeline.transforms.paths import parsed, placed, without
+
+        try:
+            changed = placed(document, [(parsed(path, "set"), value) for path, value in given.items()])
+            return without(changed, tuple(parsed(path, "unset") for path in gone))
+        except BadInput as error:
+            raise BadInput(
+                error.message, hint=error.hint or f"See its fields with `headwater pipeline xlog {self.operator.pipeline} show {offset}`."
+            ) from error
 
     def undo(self, offset: int, *, sink: str | None = None, why: str, dry_run: bool = False) -> answers.Undone:
         self.operator.undo(offset, why=because(why), sink=sink or "", dry_run=dry_run)
@@ -226,8 +255,9 @@ class Desk:
         return answers.Resolved(sink=one.sink, offset=offset, done="let go", dry_run=dry_run)
 
     def stop(self, *, why: str = "", dry_run: bool = False) -> answers.Stopping:
-        self.operator.stop(why=why, dry_run=dry_run)
-        return answers.Stopping(pipeline=self.operator.pipeline, stopping=True, dry_run=dry_run)
+        run = self.operator.stop(why=why, dry_run=dry_run)
+        silent = answers.moment(last_sign(run)) if life(run, self.operator.now_ms()) == "silent" else None
+        return answers.Stopping(pipeline=self.operator.pipeline, stopping=True, silent_since=silent, dry_run=dry_run)
 
     def compact(self, *, dry_run: bool = False) -> answers.Compaction:
         return answers.Compaction(**msgspec.structs.asdict(self.operator.compact(dry_run=dry_run)), dry_run=dry_run)
@@ -249,25 +279,19 @@ class Desk:
         self, sink: str, count: int = 1, *, why: str = "", dry_run: bool = False, told: Callable[[int], None] | None = None
     ) -> answers.Stepped:
         """Deliver the next messages, each acknowledged before the one after; `told` hears of each."""
-        from headwater.pipeline.operating.hands import Hands
-
-        hands = Hands(self.operator, defined(self.operator, self._file), sink, self._settings, clock=self._clock)
+        hands = self._hands(sink)
         taken = 0 if dry_run else hands.step(count, why=why, told=told)
-        return answers.Stepped(sink=sink, taken=taken, position=self.operator.sink(sink).position, dry_run=dry_run)
+        position = self.operator.sink(sink).position
+        return answers.Stepped(sink=sink, taken=taken, position=position, next=hands.following(), dry_run=dry_run)
 
     def replay(self, sink: str, first: int, last: int, *, why: str = "", dry_run: bool = False) -> answers.Replayed:
-        from headwater.pipeline.operating.hands import Hands
-
-        hands = Hands(self.operator, defined(self.operator, self._file), sink, self._settings, clock=self._clock)
-        outcome = hands.replay(first, last, why=why, dry_run=dry_run)
+        outcome = self._hands(sink).replay(first, last, why=why, dry_run=dry_run)
         written = outcome.written if outcome is not None else 0
         return answers.Replayed(sink=sink, first=first, last=last, written=written, dry_run=dry_run)
 
     def retry(self, offset: int, *, sink: str | None = None, why: str = "", dry_run: bool = False) -> answers.Resolved:
-        from headwater.pipeline.operating.hands import Hands
-
         one = self.operator.dead_one(offset, sink)
-        hands = Hands(self.operator, defined(self.operator, self._file), one.sink, self._settings, clock=self._clock)
+        hands = self._hands(one.sink)
         if not dry_run:
             hands.retry(one, why=why)
         return answers.Resolved(sink=one.sink, offset=offset, done="taken", dry_run=dry_run)
@@ -275,21 +299,14 @@ class Desk:
     def verify(self, sink: str) -> answers.Verified:
         from headwater.pipeline.operating.verification import verify
 
-        found = verify(self.operator, defined(self.operator, self._file), sink)
-        return answers.Verified(sink=sink, equal=found.equal, **msgspec.structs.asdict(found))
+        return verify(self.operator, defined(self.operator, self._file), sink)
+
+    def _hands(self, sink: str) -> Hands:
+        from headwater.pipeline.operating.hands import Hands
+
+        return Hands(self.operator, defined(self.operator, self._file), sink, self._settings, clock=self._clock)
 
 
-def _seen(one: Shown, state: State) -> answers.Seen:
-    refused = [
-        answers.Refused(sink=name, error=sink.failure.error, message=sink.failure.message)
-        for name, sink in sorted(state.sinks.items())
-        if sink.failure is not None and sink.stopped and sink.failure.offset == one.offset
-    ]
-    return answers.Seen(**{**msgspec.structs.asdict(one), "timestamp": answers.moment(one.timestamp)}, refused=refused)
-
-
-def _changed(document: dict[str, Any], given: Mapping[str, Any], gone: Sequence[str]) -> dict[str, Any]:
-    from headwater.pipeline.transforms.paths import parsed, placed, without
-
-    changed = placed(document, [(parsed(path, "set"), value) for path, value in given.items()])
-    return without(changed, tuple(parsed(path, "unset") for path in gone))
+def _has(sink: SinkState, offset: int) -> bool:
+    """Whether a sink has taken a message."""
+    return not missing(offset, offset + 1, [(0, sink.position + 1), *sink.taken])

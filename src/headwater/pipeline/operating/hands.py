@@ -12,16 +12,19 @@ from headwater.core.errors import BadBounds, Conflict, Stopped, UnknownSink
 from headwater.core.ids import random_id
 from headwater.core.settings import Settings
 from headwater.pipeline.adaptor import Part
-from headwater.pipeline.definition import Pipeline, Sink
+from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import identity
 from headwater.pipeline.offsets.liveness import last_sign, life
+from headwater.pipeline.offsets.ranges import missing
 from headwater.pipeline.offsets.state import Dead, Failure, RunInfo, SinkState
 from headwater.pipeline.operating.answers import moment
 from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.operating.standing import Stand, refused
+from headwater.pipeline.policy import Stop
 from headwater.pipeline.running.deliver import deliver
 from headwater.pipeline.running.delivery_loop import SinkLoop, needs_session
 from headwater.pipeline.running.engine import Engine
-from headwater.pipeline.running.work import Delivery, Outcome
+from headwater.pipeline.running.work import Outcome
 
 
 class Hands:
@@ -33,24 +36,28 @@ class Hands:
         operator.sink(sink)
         self._operator, self._sink, self._settings, self._clock = operator, pipeline.sinks[sink], settings, clock or SystemClock()
 
-    @property
-    def sink(self) -> Sink:
-        return self._sink
+    def following(self) -> int | None:
+        """The message that `step` delivers next; None where the sink has everything. Errors: `Conflict` as `step` has it."""
+        state = self._operator.state()
+        now = state.sink(self._sink.name)
+        if not now.stopped:
+            self._alone(state.run)
+        gaps = missing(now.position + 1, self._end(), now.taken)
+        return gaps[0][0] if gaps else None
 
     def step(self, count: int = 1, *, why: str = "", told: Callable[[int], None] | None = None) -> int:
         """Deliver the next message, and the next, each acknowledged before the one after; return how many were taken.
 
+        Whatever the sink's policy: a message that is refused is neither put aside nor tried again, because somebody is looking.
         Errors: `Stopped` at a message that the sink refuses; `Conflict` while a live run delivers to the sink.
         """
         operator, name = self._operator, self._sink.name
         state = operator.state()
-        run = state.run
         if not state.sink(name).stopped:
-            self._alone(run)
-        loop = self._loop(run.epoch if run is not None else 0)
+            self._alone(state.run)
+        loop = self._loop(state.run.epoch if state.run is not None else 0)
         loop.begin()  # a sink that still held what an operator has taken back would pass over the message, and it would count as taken
-        above = self._sink.after
-        end = operator.bounds().end if above is None else operator.state().sink(above).position + 1
+        end = self._end()
         gaps = loop.acks.missing(end)
         if gaps:
             operator.move(name, _tried, "step", why, offset=gaps[0][0], count=count)
@@ -61,13 +68,18 @@ class Hands:
             offset = gaps[0][0]
             if not loop.one(offset):
                 failure = operator.state().sink(name).failure
-                raise Stopped(
-                    f"Sink {name} refuses message {offset}: {failure.message if failure else 'see the audit'}",
-                    hint=f"Look at it with `headwater pipeline xlog {operator.pipeline} show {offset}`.",
-                )
+                raise self._refused(offset, failure.message if failure is not None else "it was refused")
             if told is not None:
                 told(offset)
         return count
+
+    def _end(self) -> int:
+        """Up to where this sink may be given messages: the log's end, or what the sink above it has taken."""
+        above = self._sink.after
+        return self._operator.bounds().end if above is None else self._operator.state().sink(above).position + 1
+
+    def _refused(self, offset: int, message: str) -> Stopped:
+        return refused(self._operator, Stand(sink=self._sink.name, offset=offset, message=message))
 
     def _alone(self, run: RunInfo | None) -> None:
         """Errors: `Conflict` while a run delivers, or may be delivering: the same message from two sides would be there twice."""
@@ -83,59 +95,61 @@ class Hands:
 
     def replay(self, first: int, last: int, *, why: str = "", dry_run: bool = False) -> Outcome | None:
         """Send the messages `first` to `last` again; positions do not move. Errors: `Stopped` at one that is refused."""
-        bounds = self._operator.bounds()
+        bounds, pipeline = self._operator.bounds(), self._operator.pipeline
+        if first > last:
+            raise BadBounds(f"{first}..{last} is the wrong way round.", hint="Give the lower one first.")
         if not bounds.start <= first <= last < bounds.end:
+            held = f"holds {bounds.start} to {bounds.end - 1}" if bounds.end > bounds.start else "is empty"
             raise BadBounds(
-                f"{first}..{last} does not lie in the log, which holds {bounds.start} to {bounds.end - 1}.",
-                hint="Give the lower one first.",
+                f"{first}..{last} does not lie in the log, which {held}.", hint=f"See `headwater pipeline xlog {pipeline} current`."
             )
         if self._operator.holes(first, last):
             raise BadBounds(
                 f"Compaction has taken messages of {first}..{last}, so they cannot be sent again.",
-                hint="Read the source anew with `headwater pipeline run --again`.",
+                hint="Read the source anew with `headwater pipeline run FILE --again`.",
             )
         if dry_run:
             return None
         outcome = self._send(first, last + 1)
-        self._operator.note("replay", why, sink=self._sink.name, first=first, last=last, written=outcome.written)
-        if outcome.failure is not None:
-            raise Stopped(f"Sink {self._sink.name} refuses message {outcome.failure.offset}: {outcome.failure.message}")
+        failure = outcome.failure
+        stood = {} if failure is None else {"refused": failure.offset}
+        self._operator.note("replay", why, sink=self._sink.name, first=first, last=last, written=outcome.written, **stood)
+        if failure is not None:
+            raise self._refused(failure.offset, failure.message)
         return outcome
 
     def retry(self, one: Dead, *, why: str = "") -> None:
-        """Send a message that was put aside. Errors: `Stopped` when it is refused again; it stays put aside."""
-        outcome = self._send(one.offset, one.offset + 1)
-        if outcome.failure is not None:
+        """Send a message that was put aside. Errors: `Stopped` when it is refused again; it stays put aside, with the newest error."""
+        failure = self._send(one.offset, one.offset + 1).failure
+        self._operator.retried(one, failure, why=why)
+        if failure is not None:
+            name, at = self._operator.pipeline, one.offset
             raise Stopped(
-                f"Sink {one.sink} refuses message {one.offset} again: {outcome.failure.message}",
-                hint=f"Correct it with `headwater pipeline edit {self._operator.pipeline} {one.offset} ...`.",
+                f"Sink {one.sink} of {name} refuses message {at} again: {failure.message}",
+                hint="See it, correct it and send it, or let it go:\n"
+                f"    headwater pipeline dead {name} show {at}\n"
+                f"    headwater pipeline edit {name} {at} --set FIELD=JSON --why ...\n"
+                f"    headwater pipeline dead {name} drop {at} --sink {one.sink} --why ...",
             )
-        self._operator.revived(one, why=why)
 
     def _send(self, start: int, end: int) -> Outcome:
-        state = self._operator.state()
         if needs_session(self._sink):
             Engine(self._operator.log, self._settings.spark, stopping=threading.Event()).start()
-        epoch = state.run.epoch if state.run is not None else 0
+        work = self._operator.delivery(self._sink)
+        known_as = identity(self._operator.log, self._operator.pipeline)
+        if life(self._operator.state().run, self._clock.now_ms()) == "gone":
+            # A table that was made anew lacks what it keeps of runs. Beside a live run it has that, and beginning would sweep away
+            # what the run has half written.
+            self._sink.adaptor.begin(known_as, self._sink.name, work.epoch)
         part = Part(
-            pipeline=identity(self._operator.log, self._operator.pipeline),
+            pipeline=known_as,
             sink=self._sink.name,
             start=start,
             end=end,
-            epoch=epoch,
+            epoch=work.epoch,
             attempt=random_id(),
             timeout=self._sink.options.timeout.seconds,
             again=True,
-        )
-        plan = state.reader.plan if state.reader is not None else {}
-        work = Delivery(
-            pipeline=self._operator.pipeline,
-            topic=self._operator.topic,
-            sink=self._sink,
-            epoch=epoch,
-            claims=state.run.claims if state.run is not None else (),
-            edits=state.edits_of(self._sink.name),
-            ids={name: tuple(fields) for name, fields in plan.get("ids", {}).items()},
         )
         outcome = deliver(self._operator.log, work, part, batch=max(1, self._sink.options.batch))
         if outcome.receipt:
@@ -145,8 +159,9 @@ class Hands:
     def _loop(self, epoch: int) -> SinkLoop:
         stopping = threading.Event()
         operator = self._operator
+        standing = msgspec.structs.replace(self._sink, options=msgspec.structs.replace(self._sink.options, on_error=Stop()))
         return SinkLoop(
-            self._sink,
+            standing,
             operator.log,
             operator.topic,
             operator.control,

@@ -15,41 +15,20 @@ from headwater.core.ids import random_id
 from headwater.log import Log
 from headwater.log.record import Bounds, Mode, Record
 from headwater.pipeline import values
+from headwater.pipeline.definition import Sink
 from headwater.pipeline.message import Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.offsets.compaction import Freed, compact
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.liveness import life
 from headwater.pipeline.offsets.ranges import prefix
-from headwater.pipeline.offsets.state import Change, Dead, Edit, Entry, SinkState, State
-from headwater.pipeline.running.work import UNREADABLE
+from headwater.pipeline.offsets.state import Change, Dead, Edit, Entry, Failure, RunInfo, SinkState, State
+from headwater.pipeline.operating.answers import Place, Seen, refusal
+from headwater.pipeline.operating.seeing import Eyes
+from headwater.pipeline.running.work import Delivery
 
 _SUFFIX = "-offsets"
 Decide = Callable[[State], Sequence[Change]]
-
-
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as people see it."""
-
-    offset: int
-    timestamp: int
-    namespace: str
-    op: str
-    mode: str
-    data: Any
-    unreadable: str = ""
-    edited: bool = False
-
-
-class Where(msgspec.Struct, frozen=True, kw_only=True):
-    """A sink's place in the log."""
-
-    sink: str
-    position: int
-    end: int
-    lag: int
-    state: str
-    error: dict[str, Any] | None = None
 
 
 def pipelines(log: Log) -> list[str]:
@@ -96,12 +75,12 @@ class Operator:
         except NotFound:
             raise UnknownPipeline(f"Pipeline {self.pipeline} has no log.", hint="List pipelines with `headwater pipeline list`.") from None
 
-    def show(self, first: int, last: int | None = None, *, namespace: str = ".*", limit: int = 1000) -> Iterator[Shown]:
-        """The messages `first` to `last`, both included, as they are in the log; `edited` says that a corrected copy is delivered."""
+    def show(self, first: int, last: int | None = None, *, namespace: str = ".*", limit: int = 1000) -> Iterator[Seen]:
+        """The messages `first` to `last`, both included, as they are in the log."""
         chosen, bounds = Namespaces(namespace), self.bounds()
         last = first if last is None else min(last, bounds.end - 1)
         self._within(first, bounds)
-        edits = {offset for offset, _ in self.state().edits}
+        eyes = Eyes(self.state())
         at, given = first, 0
         while at <= last and given < limit:
             records = self.log.read(self.topic, 0, at, limit=min(1000, last - at + 1))
@@ -114,20 +93,20 @@ class Operator:
                     return
                 if record.key is not None and record.key.decode() in chosen:
                     given += 1
-                    yield shown(record, offset in edits)
+                    yield eyes.see(record)
 
-    def sinks(self) -> list[Where]:
+    def sinks(self) -> list[Place]:
         """Every sink's place."""
         state, end = self.state(), self.bounds().end
-        return [self._where(state, name, end) for name in sorted(state.sinks)]
+        return [self._place(state, name, end) for name in sorted(state.sinks)]
 
-    def _where(self, state: State, name: str, end: int) -> Where:
+    def _place(self, state: State, name: str, end: int) -> Place:
         sink = state.sink(name)
         lag = max(0, end - 1 - sink.position)
         running = life(state.run, self._clock.now_ms()) == "running"
         word = "stopped" if sink.stopped else "one at a time" if sink.failure is not None else "running" if running and lag else "idle"
-        error = None if sink.failure is None else msgspec.to_builtins(sink.failure)
-        return Where(sink=name, position=sink.position, end=end, lag=lag, state=word, error=error)
+        error = None if sink.failure is None else refusal(sink.failure)
+        return Place(sink=name, position=sink.position, end=end, lag=lag, state=word, error=error)
 
     def sink(self, name: str) -> SinkState:
         state = self.state()
@@ -154,11 +133,26 @@ class Operator:
         if not found:
             raise NotFound(f"Message {offset} is not put aside.", hint=f"List what is with `headwater pipeline dead {self.pipeline} list`.")
         if len(found) > 1:
-            raise BadInput(f"Several sinks have put message {offset} aside.", hint="Name one with --sink.")
+            names = ", ".join(one.sink for one in found)
+            raise BadInput(f"Several sinks have put message {offset} aside: {names}.", hint="Name one of them as `sink` (--sink).")
         return found[0]
 
     def audit(self) -> list[Entry]:
         return sorted(self.state().audit.values(), key=lambda one: one.at)
+
+    def delivery(self, sink: Sink) -> Delivery:
+        """What delivering to a sink needs to know of the pipeline now."""
+        state = self.state()
+        plan = state.reader.plan if state.reader is not None else {}
+        return Delivery(
+            pipeline=self.pipeline,
+            topic=self.topic,
+            sink=sink,
+            epoch=state.run.epoch if state.run is not None else 0,
+            claims=state.run.claims if state.run is not None else (),
+            edits=state.edits_of(sink.name),
+            ids={namespace: tuple(fields) for namespace, fields in plan.get("ids", {}).items()},
+        )
 
     # -- changing positions ---------------------------------------------------------------------------------
 
@@ -167,9 +161,7 @@ class Operator:
         self.sink(name)
         bounds = self.bounds()
         if not -1 <= offset < bounds.end:
-            raise BadBounds(
-                f"Offset {offset} is not in the log, which holds {bounds.start} to {bounds.end - 1}.", hint="-1 is the beginning."
-            )
+            raise self._outside(offset, bounds)
         if offset + 1 < bounds.start:
             raise BadBounds(f"The log begins at {bounds.start}; what lies before is gone.", hint=f"Give {bounds.start - 1} or more.")
 
@@ -210,13 +202,14 @@ class Operator:
         self._within(offset, self.bounds())
         if offset <= now.position:
             raise Conflict(
-                f"Sink {name} has taken message {offset} already: it is at {now.position}.", hint="To send it again, use replay."
+                f"Sink {name} has taken message {offset} already: it is at {now.position}.",
+                hint=f"To send it again, use `headwater pipeline replay {self.pipeline} {name} {offset} --why ...`.",
             )
 
         def decide(state: State) -> list[Change]:
             sink = state.sink(name)
             position, taken = prefix(sink.position, [*sink.taken, (offset, offset + 1)])
-            failure = sink.failure if sink.failure is not None and sink.failure.offset not in (offset,) else None
+            failure = sink.failure if sink.failure is not None and sink.failure.offset != offset else None
             changed = msgspec.structs.replace(sink, position=position, taken=tuple(taken), failure=failure)
             return [(f"sink/{name}", changed), self._entry("ack", why, sink=name, offset=offset)]
 
@@ -229,10 +222,15 @@ class Operator:
         if sink:
             self.sink(sink)
         record = self._record(offset)
+        if record.mode == Mode.COMPLETE or record.op >= Op.NOOP:
+            raise BadInput(
+                f"Message {offset} is a mark of the log and is never delivered, so that there is nothing to correct.",
+                hint=f"See it with `headwater pipeline xlog {self.pipeline} show {offset}`.",
+            )
         made = Edit(data=values.extended(data), at=self._clock.now_ms(), who=self._who, why=why)
 
         def decide(state: State) -> list[Change]:
-            changes: list[Change] = [(f"edit/{offset}/{sink}" if sink else f"edit/{offset}", made)]
+            changes: list[Change] = [(_edit_key(offset, sink), made)]
             for name, one in state.sinks.items():
                 if one.failure is not None and one.failure.offset == offset and sink in ("", name):
                     changes.append((f"sink/{name}", _revived(one)))
@@ -244,9 +242,12 @@ class Operator:
     def undo(self, offset: int, *, why: str = "", sink: str = "", dry_run: bool = False) -> None:
         """Deliver the original again."""
         if (offset, sink) not in self.state().edits:
-            raise NotFound(f"Message {offset} has no corrected copy.", hint="See `headwater pipeline audit`.")
-        key = f"edit/{offset}/{sink}" if sink else f"edit/{offset}"
-        self._made(lambda state: [(key, None), self._entry("undo", why, offset=offset, sink=sink)], dry_run)
+            own = f" for {sink}" if sink else ""
+            raise NotFound(
+                f"Message {offset} has no corrected copy{own}.",
+                hint=f"Which it has, tells `headwater pipeline xlog {self.pipeline} show {offset}`.",
+            )
+        self._made(lambda state: [(_edit_key(offset, sink), None), self._entry("undo", why, offset=offset, sink=sink)], dry_run)
 
     def original(self, offset: int, sink: str = "") -> dict[str, Any]:
         """What `edit --set` begins with: the corrected copy where there is one, else the message. Unreadable text is an empty document."""
@@ -266,17 +267,33 @@ class Operator:
         self._made(lambda state: [(f"dead/{one.sink}/{offset}", None), self._entry("drop", why, sink=one.sink, offset=offset)], dry_run)
         return one
 
-    def revived(self, one: Dead, *, why: str = "") -> None:
-        """A message that was put aside has been taken after all."""
-        key = f"dead/{one.sink}/{one.offset}"
-        self._made(lambda state: [(key, None), self._entry("dead retry", why, sink=one.sink, offset=one.offset)], False)
+    def retried(self, one: Dead, failure: Failure | None, *, why: str = "") -> None:
+        """A message that was put aside has been sent once more: it was taken, or it stays, with what the sink says now."""
+        left = (
+            None
+            if failure is None
+            else Dead(
+                sink=one.sink,
+                offset=one.offset,
+                error=failure.error,
+                message=failure.message,
+                trace=failure.trace,
+                at=self._clock.now_ms(),
+                tries=one.tries + 1,
+            )
+        )
+        entry = self._entry("dead retry", why, sink=one.sink, offset=one.offset, refused="" if failure is None else True)
+        self._made(lambda state: [(f"dead/{one.sink}/{one.offset}", left), entry], False)
 
     # -- the run --------------------------------------------------------------------------------------------
 
-    def stop(self, *, why: str = "", dry_run: bool = False) -> None:
-        """Ask the live run to stop: it finishes what it has begun. Errors: `Conflict` where none runs."""
+    def stop(self, *, why: str = "", dry_run: bool = False) -> RunInfo:
+        """Ask the live run to stop: it finishes what it has begun. One that gives no sign of life is asked, too: it may come back.
+
+        Errors: `Conflict` where none runs.
+        """
         run = self.state().run
-        if life(run, self._clock.now_ms()) == "gone":
+        if run is None or life(run, self._clock.now_ms()) == "gone":
             raise Conflict(f"Pipeline {self.pipeline} does not run.", hint=f"See `headwater pipeline status {self.pipeline}`.")
 
         def decide(state: State) -> list[Change]:
@@ -284,9 +301,14 @@ class Operator:
             return [("run", msgspec.structs.replace(state.run, stopping=True)), self._entry("stop", why)]
 
         self._made(decide, dry_run)
+        return run
 
     def compact(self, *, dry_run: bool = False) -> Freed:
-        return compact(self.log, self.control, self.topic, list(self.state().sinks), dry_run=dry_run)
+        """Let go of what every sink has taken, but for the last message of each namespace."""
+        freed = compact(self.log, self.control, self.topic, list(self.state().sinks), dry_run=dry_run)
+        if not dry_run:
+            self.note("compact", "", before=freed.before, records=freed.records_before - freed.records_after)
+        return freed
 
     def note(self, what: str, why: str, **details: Any) -> None:
         """Put something in the audit that changes no state: a replay, a step."""
@@ -319,10 +341,14 @@ class Operator:
 
     def _within(self, offset: int, bounds: Bounds) -> None:
         if not bounds.start <= offset < bounds.end:
-            held = f"holds {bounds.start} to {bounds.end - 1}" if bounds.end > bounds.start else "is empty"
-            raise BadBounds(
-                f"Offset {offset} is not in the log, which {held}.", hint=f"See `headwater pipeline xlog {self.pipeline} current`."
-            )
+            raise self._outside(offset, bounds)
+
+    def _outside(self, offset: int, bounds: Bounds) -> BadBounds:
+        held = f"holds {bounds.start} to {bounds.end - 1}" if bounds.end > bounds.start else "is empty"
+        return BadBounds(
+            f"Offset {offset} is not in the log, which {held}.",
+            hint=f"Where the sinks are, tells `headwater pipeline offset {self.pipeline} list`.",
+        )
 
     def _entry(self, what: str, why: str, **details: Any) -> Change:
         entry = Entry(at=self._clock.now_ms(), who=self._who, what=what, why=why, details={k: v for k, v in details.items() if v != ""})
@@ -341,23 +367,8 @@ class Operator:
         return trial
 
 
-def shown(record: Record, edited: bool = False) -> Shown:
-    """A record as people see it."""
-    unreadable = next((value.decode() for name, value in record.headers if name == UNREADABLE and value is not None), "")
-    try:
-        data: Any = values.decode(record.value or b"")
-    except BadInput:
-        data = (record.value or b"").decode("utf-8", "replace")
-    return Shown(
-        offset=record.offset or 0,
-        timestamp=record.timestamp or 0,
-        namespace=(record.key or b"").decode(),
-        op=Op(record.op).name.lower() if record.op in Op._value2member_map_ else str(record.op),
-        mode=Mode(record.mode).name.lower(),
-        data=data,
-        unreadable=unreadable,
-        edited=edited,
-    )
+def _edit_key(offset: int, sink: str) -> str:
+    return f"edit/{offset}/{sink}" if sink else f"edit/{offset}"
 
 
 def _revived(sink: SinkState) -> SinkState:

@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
-
-import msgspec
 
 from headwater.core.errors import Unsupported
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part
 from headwater.pipeline.definition import Pipeline, Sink
 from headwater.pipeline.message import Message, Op
+from headwater.pipeline.offsets.ranges import Span, joined
+from headwater.pipeline.offsets.state import Entry
+from headwater.pipeline.operating.answers import Verified
 from headwater.pipeline.operating.operator import Operator
 from headwater.pipeline.running.delivery_loop import needs_session
 from headwater.pipeline.running.found import Found
-from headwater.pipeline.running.work import Delivery
 from headwater.pipeline.transform import chain
 
 _CHUNK = 8192
 
 
-class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """What a comparison found, up to the sink's position."""
-
-    position: int
-    expected: int
-    found: int
-    missing: int
-    extra: int
-    first: str = ""
-
-    @property
-    def equal(self) -> bool:
-        return not self.missing and not self.extra
-
-
-def verify(operator: Operator, pipeline: Pipeline, name: str) -> Compared:
+def verify(operator: Operator, pipeline: Pipeline, name: str) -> Verified:
     """Fold the log as the sink's transforms see it, and compare documents. Messages put aside or skipped by an operator are not expected.
 
     Errors: `Unsupported` where the sink cannot be read back, or where compaction has taken the messages that would be needed.
@@ -51,18 +38,9 @@ def verify(operator: Operator, pipeline: Pipeline, name: str) -> Compared:
         raise Unsupported(
             "Compaction has taken messages that say what the sink should hold.", hint="Compare it with its source by other means."
         )
-    skipped = {int(one.details.get("offset", -1)) for one in operator.audit() if one.what == "ack" and one.details.get("sink") == name}
-    skipped |= {offset for whose, offset in state.dead if whose == name}
-    plan = state.reader.plan if state.reader is not None else {}
-    work = Delivery(
-        pipeline=pipeline.name,
-        topic=operator.topic,
-        sink=sink,
-        epoch=state.run.epoch if state.run is not None else 0,
-        claims=state.run.claims if state.run is not None else (),
-        edits=state.edits_of(name),
-        ids={one: tuple(fields) for one, fields in plan.get("ids", {}).items()},
-    )
+    skipped = left_out(operator.audit(), name)
+    skipped = joined([*skipped, *((offset, offset + 1) for whose, offset in state.dead if whose == name)])
+    work = operator.delivery(sink)
     if needs_session(sink):
         from headwater.spark import session
 
@@ -72,8 +50,39 @@ def verify(operator: Operator, pipeline: Pipeline, name: str) -> Compared:
         end = min(position + 1, start + _CHUNK)
         part = Part(pipeline=pipeline.name, sink=name, start=start, end=end)
         records = Found(operator.log, work, start, end, part)
-        expected.add(records.messages(leave_out=skipped))
-    return expected.compared(position)
+        expected.add(records.messages(leave_out=_within(skipped, start, end)))
+    return expected.compared(name, position)
+
+
+def left_out(audit: Sequence[Entry], sink: str) -> list[Span]:
+    """What an operator has kept from a sink, as half-open ranges: skipped, passed over by a mark, or dropped; and not sent since."""
+    spans: list[Span] = []
+    for entry in audit:
+        said = entry.details
+        if said.get("sink") != sink:
+            continue
+        match entry.what:
+            case "ack" | "drop":
+                spans = joined([*spans, (said["offset"], said["offset"] + 1)])
+            case "mark" if said["offset"] > said["before"]:
+                spans = joined([*spans, (said["before"] + 1, said["offset"] + 1)])
+            case "mark":  # what lies behind comes again
+                spans = [(start, min(end, said["offset"] + 1)) for start, end in spans if start <= said["offset"]]
+            case "replay":
+                end = said.get("refused", said["last"] + 1)
+                spans = [*_cut(spans, -1, said["first"]), *_cut(spans, end, sys.maxsize)]
+            case "delete":
+                spans = []
+    return spans
+
+
+def _cut(spans: Sequence[Span], start: int, end: int) -> list[Span]:
+    """What of the spans lies in [start, end)."""
+    return [(max(first, start), min(last, end)) for first, last in spans if first < end and last > start]
+
+
+def _within(spans: Sequence[Span], start: int, end: int) -> set[int]:
+    return {offset for first, last in _cut(spans, start, end) for offset in range(first, last)}
 
 
 class _Expected:
@@ -106,18 +115,25 @@ class _Expected:
     def _text(self, data: dict[str, Any]) -> bytes:
         return values.canonical(values.extended(self._sink.adaptor.stored(data)))
 
-    def compared(self, position: int) -> Compared:
+    def compared(self, name: str, position: int) -> Verified:
         wanted = self._all if self._appends else {name: Counter(table.values()) for name, table in self._last.items()}
         missing: Counter[bytes] = Counter()
         extra: Counter[bytes] = Counter()
         expected = found = 0
-        for name, documents in wanted.items():
-            held = Counter(values.canonical(values.extended(row)) for row in self._sink.adaptor.rows(self._namespaces.get(name, name)))
+        for place, documents in wanted.items():
+            held = Counter(values.canonical(values.extended(row)) for row in self._sink.adaptor.rows(self._namespaces.get(place, place)))
             expected += documents.total()
             found += held.total()
             missing += documents - held
             extra += held - documents
         first = next(iter(missing or extra), b"")
-        return Compared(
-            position=position, expected=expected, found=found, missing=missing.total(), extra=extra.total(), first=first.decode()
+        return Verified(
+            sink=name,
+            position=position,
+            expected=expected,
+            found=found,
+            missing=missing.total(),
+            extra=extra.total(),
+            equal=not missing and not extra,
+            first=first.decode(),
         )

@@ -9,9 +9,12 @@ import pytest
 
 from headwater.core.errors import BadInput, NotFound
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.pipeline.offsets.state import RunInfo
+from headwater.log.record import Mode, Record
+from headwater.pipeline.message import Op
+from headwater.pipeline.offsets.state import RunInfo, SinkState
 from headwater.pipeline.operating import answers, desk
 from headwater.pipeline.operating.desk import Desk, everything
+from headwater.testing.clock import ManualClock
 
 
 @pytest.fixture
@@ -57,8 +60,6 @@ def test_a_log_without_messages_has_an_empty_page(log: EmbeddedLog) -> None:
 
 
 def test_a_message_that_is_unreadable_is_shown_as_text(log: EmbeddedLog) -> None:
-    from headwater.log.record import Record
-
     log.claim("pipeline-shop", 0).append([Record(b"orders", b'{"_id": ', headers=(("headwater.unreadable", b"line 17 is cut"),))])
     (seen,) = Desk(log, "shop").messages(16).items
     assert seen.data == '{"_id": '
@@ -80,3 +81,68 @@ def test_the_folder_of_a_run_that_is_gone_is_told(log: EmbeddedLog, tmp_path: Pa
 @pytest.mark.parametrize(("ms", "text"), [(0, None), (1, "1970-01-01T00:00:00.001Z"), (1 << 62, None)])
 def test_moments_are_texts(ms: int, text: str | None) -> None:
     assert answers.moment(ms) == text
+
+
+# -- correcting -------------------------------------------------------------------------------------------------
+
+
+def test_a_correction_says_who_stands_there_who_has_put_it_aside_and_who_has_taken_it(log: EmbeddedLog) -> None:
+    shop = Desk(log, "shop")
+    made = shop.edit(14, set={"price": 1}, why="typo", dry_run=True)
+    assert (made.standing, made.dead, made.taken) == (["report"], [], ["archive"])
+    assert shop.edit(14, set={"price": 1}, sink="report", why="typo", dry_run=True).taken == []
+    made = shop.edit(5, set={"price": 1}, why="typo")
+    assert (made.standing, made.dead, made.taken) == ([], ["archive"], ["report"])
+
+
+def test_a_corrected_message_is_shown_with_what_is_delivered(log: EmbeddedLog) -> None:
+    shop = Desk(log, "shop")
+    shop.edit(14, {"_id": 14}, why="typo")
+    shop.edit(14, {"_id": 15}, sink="report", why="typo")
+    (seen,) = shop.messages(14, 14).items
+    assert seen.data == {"_id": 14, "price": "many"}
+    assert [(copy.sink, copy.data) for copy in seen.copies] == [(None, {"_id": 14}), ("report", {"_id": 15})]
+    assert seen.edited
+
+
+def test_the_mark_behind_a_copy_cannot_be_corrected(log: EmbeddedLog) -> None:
+    log.claim("pipeline-shop", 0).append([Record(b"orders", b"{}", mode=Mode.COMPLETE, op=Op.NOOP)])
+    with pytest.raises(BadInput, match="never delivered"):
+        Desk(log, "shop").edit(16, {"_id": 1}, why="x")
+    assert Desk(log, "shop").status().edits == 0
+
+
+def test_a_place_that_holds_no_fields_is_told_with_where_to_look(log: EmbeddedLog) -> None:
+    with pytest.raises(BadInput, match=r"Nothing can be put at price\.x") as caught:
+        Desk(log, "shop").edit(14, set={"price.x": 1}, why="x")
+    assert "headwater pipeline xlog shop show 14" in caught.value.hint
+
+
+# -- the run ----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_gives_no_sign_of_life_is_told_and_can_be_asked_to_stop(log: EmbeddedLog) -> None:
+    clock = ManualClock()
+    shop = Desk(log, "shop", clock=clock)
+    run = RunInfo(epoch=1, id="r", began=clock.now_ms(), process="elsewhere:1")
+    shop.operator.control.change(lambda state: [("run", run), ("sink/report", SinkState(position=13))])
+    assert (shop.status().state, shop.status().seen) == ("running", "2023-11-14T22:13:20.000Z")
+    assert [one.state for one in shop.offsets()] == ["idle", "running"]
+    assert shop.stop(dry_run=True).silent_since is None
+    clock.advance(61)
+    assert (shop.status().state, shop.status().seen) == ("silent", "2023-11-14T22:13:20.000Z")
+    assert [one.state for one in shop.offsets()] == ["idle", "idle"]
+    assert shop.stop(why="lost").silent_since == "2023-11-14T22:13:20.000Z"
+    kept = shop.operator.state().run
+    assert kept is not None
+    assert kept.stopping  # should it come back
+    shop.operator.control.change(lambda state: [("run", RunInfo(epoch=2, id="s", began=1, state="done"))])
+    assert shop.status().seen is None
+
+
+def test_compacting_is_in_the_audit(log: EmbeddedLog) -> None:
+    shop = Desk(log, "shop", who="ann")
+    shop.compact(dry_run=True)
+    assert shop.audit() == []
+    shop.compact()
+    assert [(entry.who, entry.what, entry.details) for entry in shop.audit()] == [("ann", "compact", {"before": 5, "records": 0})]

@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from headwater.core.clock import SystemClock
-from headwater.core.errors import Stopped
+from headwater.core.clock import Clock, SystemClock
+from headwater.core.errors import Conflict, Stopped
 from headwater.core.settings import Settings, Spark
 from headwater.log import Log, Record
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control, log_topic
-from headwater.pipeline.offsets.state import RunInfo, SinkState
+from headwater.pipeline.offsets.state import Dead, RunInfo, SinkState
 from headwater.pipeline.operating.hands import Hands
 from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.policy import DeadLetter, OnError, Retry, Stop
+from headwater.testing.clock import ManualClock
 
 
 @pytest.fixture
@@ -34,9 +36,18 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 @pytest.fixture
 def hands(log: Log, tmp_path: Path) -> Hands:
+    return made(log, tmp_path)
+
+
+def made(log: Log, folder: Path, on_error: OnError | None = None, clock: Clock | None = None) -> Hands:
     pipeline = Pipeline("p")
-    pipeline.source("in", file("in.jsonl")).save("s", sqlite(str(tmp_path / "s.db"), table="t"))
-    return Hands(Operator(log, "p"), pipeline, "s", Settings(spark=Spark(start="never")))
+    pipeline.source("in", file("in.jsonl")).save("s", sqlite(str(folder / "s.db"), table="t"), on_error=on_error)
+    return Hands(Operator(log, "p", clock=clock), pipeline, "s", Settings(spark=Spark(start="never")), clock=clock)
+
+
+def refuse(folder: Path, number: int) -> None:
+    with sqlite3.connect(folder / "s.db") as db:
+        db.execute(f"create table t (_id integer primary key check (_id <> {number}))")
 
 
 def rows(folder: Path, statement: str = "select _id from t order by 1") -> list[int]:
@@ -55,8 +66,7 @@ def test_what_an_operator_takes_back_is_written_again(log: Log, hands: Hands, tm
 
 
 def test_every_step_that_delivers_is_audited(log: Log, hands: Hands, tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "s.db") as db:
-        db.execute("create table t (_id integer primary key check (_id <> 1))")
+    refuse(tmp_path, 1)
     assert hands.step(why="first") == 1
     with pytest.raises(Stopped, match="refuses message 1"):
         hands.step(why="second")
@@ -83,3 +93,87 @@ def test_a_sink_below_another_is_given_only_what_that_one_has_taken(log: Log, tm
     assert above.step(2) == 2
     assert below.step(9) == 2
     assert operator.sink("below").position == 1
+
+
+@pytest.mark.parametrize("policy", [Stop(), DeadLetter(), Retry(5, "1h"), Retry(1, "1ms", DeadLetter())])  # type: ignore[arg-type]
+def test_whatever_its_policy_a_sink_stands_at_a_message_that_was_sent_by_hand(log: Log, tmp_path: Path, policy: OnError) -> None:
+    refuse(tmp_path, 1)
+    with pytest.raises(Stopped) as caught:
+        made(log, tmp_path, policy).step(5)
+    assert "refuses message 1: SQLite refuses it: CHECK constraint failed" in caught.value.message
+    state = Operator(log, "p").state()
+    assert (state.sink("s").position, state.sink("s").stopped, state.dead) == (0, True, {})
+
+
+def test_a_refusal_shows_the_message_and_what_to_type_next(log: Log, hands: Hands, tmp_path: Path) -> None:
+    refuse(tmp_path, 1)
+    with pytest.raises(Stopped) as caught:
+        hands.step(5)
+    assert caught.value.hint.splitlines() == [
+        'Message 1, insert of t: {"_id":1}',
+        "  See it, correct it, or skip it:",
+        "    headwater pipeline xlog p show 1",
+        "    headwater pipeline edit p 1 --set FIELD=JSON --why ...",
+        "    headwater pipeline ack p s 1 --why ...",
+    ]
+    Operator(log, "p").mark("s", 4, why="past it")
+    with pytest.raises(Stopped) as caught:
+        hands.replay(0, 4)
+    assert "See it, correct it, then send it again:" in caught.value.hint
+    assert "ack" not in caught.value.hint  # it counts as taken
+
+
+def test_the_next_message_is_told_before_it_is_sent_and_nothing_is_touched(log: Log, hands: Hands, tmp_path: Path) -> None:
+    assert hands.following() == 0
+    Operator(log, "p").control.change(lambda state: [("sink/s", SinkState(position=1, taken=((2, 4),)))])
+    assert hands.following() == 4
+    Operator(log, "p").control.change(lambda state: [("sink/s", SinkState(position=4))])
+    assert hands.following() is None
+    assert not (tmp_path / "s.db").exists()
+
+
+def test_nobody_sends_while_a_run_does_or_may(log: Log, tmp_path: Path) -> None:
+    clock = ManualClock()
+    hands = made(log, tmp_path, clock=clock)
+    run = RunInfo(epoch=9, id="r", began=clock.now_ms(), process="elsewhere:1", file="/srv/p.py")
+    Operator(log, "p").control.change(lambda state: [("run", run)])
+    for call in (hands.step, hands.following):
+        with pytest.raises(Conflict, match="A run delivers to s now") as caught:
+            call()
+        assert "headwater pipeline stop p" in caught.value.hint
+    clock.advance(61)
+    for call in (hands.step, hands.following):
+        with pytest.raises(Conflict, match="A run on elsewhere:1 may still deliver to s, though it has given no sign of life") as caught:
+            call()
+        assert "`headwater pipeline run /srv/p.py`" in caught.value.hint
+
+
+def test_what_is_refused_once_more_stays_put_aside_with_the_newest_error(log: Log, hands: Hands, tmp_path: Path) -> None:
+    refuse(tmp_path, 1)
+    operator = Operator(log, "p")
+    operator.control.change(lambda state: [("dead/s/1", Dead(sink="s", offset=1, error="Old", message="an old one", tries=3))])
+    with pytest.raises(Stopped, match="refuses message 1 again") as caught:
+        hands.retry(operator.dead_one(1), why="perhaps")
+    assert "headwater pipeline dead p drop 1 --sink s --why ..." in caught.value.hint
+    (one,) = operator.dead()
+    assert "CHECK constraint failed" in one.message
+    assert one.tries == 4
+    operator.edit(1, {"_id": 11}, why="typo")
+    hands.retry(one, why="now")
+    assert operator.dead() == []
+    assert [(entry.what, entry.why, entry.details.get("refused")) for entry in operator.audit()] == [
+        ("dead retry", "perhaps", True),
+        ("edit", "typo", None),
+        ("dead retry", "now", None),
+    ]
+
+
+def test_a_table_that_was_lost_is_filled_again_by_a_replay(log: Log, hands: Hands, tmp_path: Path) -> None:
+    assert hands.step(5) == 5
+    for one in tmp_path.glob("s.db*"):
+        one.unlink()
+    outcome = hands.replay(0, 4)
+    assert outcome is not None
+    assert outcome.written == 5
+    assert rows(tmp_path) == [0, 1, 2, 3, 4]
+    assert Operator(log, "p").sink("s").position == 4

@@ -1,0 +1,80 @@
+"""A sink that stands at a message, told so that whoever is woken by it needs nothing else: the message, the error, what to type next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from headwater.core.errors import NotFound, Stopped
+from headwater.pipeline.operating.answers import Seen
+from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.operating.seeing import text_of
+
+_LONG = 600  # characters of a message that are shown: a page of them would hide the rest
+
+
+class Stand(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a sink stands, and what was said."""
+
+    sink: str
+    offset: int
+    message: str
+
+
+def stopped(operator: Operator, stands: Sequence[Stand]) -> Stopped:
+    """The error of a run that has ended because sinks stand at messages."""
+    first, *others = stands
+    name = operator.pipeline
+    lines = [*_shown(operator, first.offset), "See it, correct it, or skip it, then run again:", *_commands(operator, first)]
+    for other in others:
+        lines.append(f"{other.sink} stands at message {other.offset}: {_line(other.message)}")
+        lines += _commands(operator, other) if other.offset != first.offset else [_skip(name, other)]
+    said = f"Sink {first.sink} of {name} stands at message {first.offset}: {first.message}"
+    return Stopped(said, hint="\n  ".join(lines))
+
+
+def refused(operator: Operator, stand: Stand) -> Stopped:
+    """The error of a message that an operator has sent and that the sink refuses. It cannot be skipped where it counts as taken."""
+    skipped = stand.offset > operator.sink(stand.sink).position
+    commands = _commands(operator, stand)[: 3 if skipped else 2]
+    ask = "See it, correct it, or skip it:" if skipped else "See it, correct it, then send it again:"
+    said = f"Sink {stand.sink} of {operator.pipeline} refuses message {stand.offset}: {stand.message}"
+    return Stopped(said, hint="\n  ".join([*_shown(operator, stand.offset), ask, *commands]))
+
+
+def _shown(operator: Operator, offset: int) -> list[str]:
+    seen = _seen(operator, offset)
+    if seen is None:
+        return []
+    text = text_of(seen.data)
+    cut = f"{text[:_LONG]}… ({len(text):,} characters)" if len(text) > _LONG else text
+    lines = [f"Message {offset}, {seen.op} of {seen.namespace}: {_printable(cut)}"]
+    return lines + [f"Delivered to {one.sink or 'every sink'} as: {_printable(text_of(one.data)[:_LONG])}" for one in seen.copies]
+
+
+def _commands(operator: Operator, stand: Stand) -> list[str]:
+    name, at = operator.pipeline, stand.offset
+    seen = _seen(operator, at)
+    given = "--doc FILE" if seen is not None and seen.unreadable else "--set FIELD=JSON"
+    return [f"  headwater pipeline xlog {name} show {at}", f"  headwater pipeline edit {name} {at} {given} --why ...", _skip(name, stand)]
+
+
+def _skip(name: str, stand: Stand) -> str:
+    return f"  headwater pipeline ack {name} {stand.sink} {stand.offset} --why ..."
+
+
+def _seen(operator: Operator, offset: int) -> Seen | None:
+    try:
+        return next(operator.show(offset), None)
+    except NotFound:
+        return None
+
+
+def _line(text: str) -> str:
+    return text.partition("\n")[0]
+
+
+def _printable(text: str) -> str:
+    """What a terminal would obey written out: a message must not drive it."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

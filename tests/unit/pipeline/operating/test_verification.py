@@ -1,0 +1,71 @@
+"""Comparing a sink with the log: what an operator has kept from it is not expected there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.core.clock import SystemClock
+from headwater.core.settings import Settings, Spark
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.record import Record
+from headwater.pipeline.adaptors import file, sqlite
+from headwater.pipeline.definition import Pipeline
+from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.state import Dead, Entry, RunInfo, SinkState
+from headwater.pipeline.operating.hands import Hands
+from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.operating.verification import left_out, verify
+
+
+def did(what: str, **details: Any) -> Entry:
+    return Entry(at=0, who="w", what=what, details={"sink": "s", **details})
+
+
+@pytest.mark.parametrize(
+    ("audit", "spans"),
+    [
+        ([], []),
+        ([did("ack", offset=3), did("ack", offset=5), did("drop", offset=4)], [(3, 6)]),
+        ([did("mark", offset=9, before=4)], [(5, 10)]),
+        ([did("mark", offset=9, before=4), did("mark", offset=6, before=9)], [(5, 7)]),
+        ([did("ack", offset=3), did("mark", offset=-1, before=9)], []),
+        ([did("mark", offset=9, before=4), did("replay", first=6, last=7, written=2)], [(5, 6), (8, 10)]),
+        ([did("mark", offset=9, before=4), did("replay", first=5, last=9, written=2, refused=7)], [(7, 10)]),
+        ([did("ack", offset=3), did("delete", before=4)], []),
+        ([did("ack", offset=3), did("step", offset=4, count=1), did("edit", offset=3)], [(3, 4)]),
+        ([Entry(at=0, who="w", what="ack", details={"sink": "other", "offset": 3})], []),
+    ],
+)
+def test_what_an_operator_has_kept_from_a_sink(audit: list[Entry], spans: list[tuple[int, int]]) -> None:
+    assert left_out(audit, "s") == spans
+
+
+def test_a_sink_without_what_was_skipped_passed_over_and_dropped_is_as_it_should_be(tmp_path: Path) -> None:
+    pipeline = Pipeline("p")
+    pipeline.source("in", file("in.jsonl")).save("s", sqlite(str(tmp_path / "s.db"), table="t"))
+    with EmbeddedLog(tmp_path / "data") as log:
+        log.create_topic(log_topic("p"))
+        writer = log.claim(log_topic("p"), 0)
+        writer.append([Record(b"t", b'{"_id":%d}' % number) for number in range(10)])
+        run = RunInfo(epoch=writer.epoch, id="r", began=0, state="stopped")
+        Control.create(log, "p", SystemClock()).change(lambda state: [("run", run), ("sink/s", SinkState())])
+        operator = Operator(log, "p")
+        hands = Hands(operator, pipeline, "s", Settings(spark=Spark(start="never")))
+        assert hands.step(2) == 2
+        operator.ack("s", 2, why="skip")
+        operator.mark("s", 5, why="past")
+        assert hands.step(2) == 2
+        # The next one was put aside, and is let go.
+        dead = Dead(sink="s", offset=8, error="E", message="m")
+        operator.control.change(lambda state: [("sink/s", SinkState(position=8, generation=1, told=1)), ("dead/s/8", dead)])
+        assert verify(operator, pipeline, "s").equal
+        operator.drop(8, why="a test")
+        assert hands.step(5) == 1
+        found = verify(operator, pipeline, "s")
+        assert (found.equal, found.expected, found.found) == (True, 5, 5)
+        hands.replay(3, 4)
+        found = verify(operator, pipeline, "s")
+        assert (found.equal, found.expected, found.found) == (True, 7, 7)
