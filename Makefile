@@ -45,5 +45,5 @@ services-down: venv
 	$(BIN)/python -m tools.services down
 
 clean:           ## remove the environment and caches; data stay
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache bench/results
+	rm -rf .venv .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache bench/results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bench.place import Place
     from bench.sizes import Sizes
 
-Shown = Literal["rate", "time"]
+Shown = Literal["rate", "time", "memory"]
 
 
 class Sample(NamedTuple):
@@ -27,17 +27,29 @@ class Sample(NamedTuple):
         return self.amount / self.seconds if self.seconds > 0 else 0.0
 
 
+class Peak(NamedTuple):
+    """One round of one side whose memory is measured: the most bytes that so many pieces took. Fewer bytes are a higher rate."""
+
+    amount: float
+    bytes: int
+    cpu: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        return self.amount / self.bytes if self.bytes > 0 else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """One of the two things compared. `run` does one round; what it prepares and cleans up it leaves out of the seconds."""
 
     label: str
-    run: Callable[[], Sample]
+    run: Callable[[], Sample | Peak]
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One line of the table. `unit` names a piece; `shown` says whether people read pieces per second or seconds per piece."""
+    """One line of the table. `unit` names a piece; `shown` says whether people read pieces per second, seconds per piece or bytes."""
 
     name: str
     unit: str
@@ -46,6 +58,7 @@ class Case:
     mark: Mark | None = None
     shown: Shown = "rate"
     rounds: int | None = None  # None: the size's own
+    warm: bool = True  # False: a round has nothing that a round before it could have warmed up
     notes: dict[str, object] = field(default_factory=dict)  # facts for the JSON; a round may add to them
 
 

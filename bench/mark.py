@@ -1,4 +1,4 @@
-"""The marks that the log is held to."""
+"""The marks that the log and the pipelines are held to."""
 
 from __future__ import annotations
 
@@ -43,3 +43,18 @@ def time(most: float, text: str) -> Mark:
 def own_time(most: float) -> Mark:
     """At most this many seconds per piece on top of the floor."""
     return Mark(f"≤ {most * 1e6:g} µs on top", lambda found: 1 / found.our_rate.median - 1 / found.floor_rate.median <= most)
+
+
+def memory(most: float) -> Mark:
+    """At most so many times the memory of the other side."""
+    return Mark(f"≤ {most:g} × the memory", lambda found: found.ratio.median >= 1 / most)
+
+
+def both(first: Mark, second: Mark) -> Mark:
+    """Two promises for one case."""
+    return Mark(f"{first.text}, {second.text}", lambda found: _all(first.met(found), second.met(found)))
+
+
+def _all(first: bool | None, second: bool | None) -> bool | None:
+    known = [one for one in (first, second) if one is not None]
+    return all(known) if known else None

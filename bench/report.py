@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.case import Case, Sample, Side, Skipped
+from bench.case import Case, Peak, Sample, Side, Skipped
 from bench.rounds import Measured, Spread
 
 
@@ -40,17 +40,18 @@ def line(one: Measured | Skipped) -> tuple[str, str, str, str, str, str]:
 
 
 def shown(case: Case, rate: Spread) -> str:
-    """A rate as people read it: pieces per second, or the time of a piece."""
-    if case.shown == "time":
+    """A rate as people read it: pieces per second, or the time or the memory of a piece."""
+    if case.shown != "rate":
+        written = seconds if case.shown == "time" else mebibytes
         low, middle, high = (1 / figure if figure else 0.0 for figure in (rate.high, rate.median, rate.low))
-        return f"{seconds(middle)} [{seconds(low)}..{seconds(high)}]"
+        return f"{written(middle)} [{written(low)}..{written(high)}]"
     pieces = case.unit + ("es" if case.unit.endswith("ch") else "s")
     return f"{_short(rate.median, pieces)}/s [{_short(rate.low)}..{_short(rate.high)}]"
 
 
-def _busy(samples: Sequence[Sample]) -> str:
+def _busy(samples: Sequence[Sample | Peak]) -> str:
     """What the rate was while this process had a processor, where others took it away for more than a tenth of the time."""
-    rates = [sample.amount / sample.cpu for sample in samples if sample.cpu and sample.cpu < 0.9 * sample.seconds]
+    rates = [sample.amount / sample.cpu for sample in samples if isinstance(sample, Sample) and 0 < sample.cpu < 0.9 * sample.seconds]
     return f", {_short(median(rates))}/s of CPU time" if len(rates) > len(samples) // 2 else ""
 
 
@@ -59,6 +60,10 @@ def seconds(time: float) -> str:
         if time >= size:
             return f"{time / size:.3g} {unit}"
     return f"{time * 1e6:.3g} µs"
+
+
+def mebibytes(size: float) -> str:
+    return f"{size / (1 << 20):.0f} MiB"
 
 
 def _short(number: float, unit: str = "") -> str:
@@ -92,5 +97,5 @@ def _case(one: Measured) -> dict[str, Any]:
     }
 
 
-def _side(side: Side, rate: Spread, samples: Sequence[Sample]) -> dict[str, Any]:
+def _side(side: Side, rate: Spread, samples: Sequence[Sample | Peak]) -> dict[str, Any]:
     return {"label": side.label, "per_second": asdict(rate), "samples": [sample._asdict() for sample in samples]}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from bench.case import Case, Sample
+from bench.case import Case, Peak, Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class Measured:
     """A case with its samples. Sample i of one side was taken right beside sample i of the other."""
 
     case: Case
-    ours: list[Sample]
-    floor: list[Sample]
+    ours: list[Sample | Peak]
+    floor: list[Sample | Peak]
     load: float  # the machine's load average over a minute, after the last round
 
     @property
@@ -55,8 +55,8 @@ class Measured:
 def measure(case: Case, rounds: int) -> Measured:
     """One round of each side to warm up, then `rounds` rounds of both. Who goes first changes each time: caches and drift favour nobody."""
     rounds = case.rounds or rounds
-    sides = [(case.ours, list[Sample]()), (case.floor, list[Sample]())]
-    for number in range(-1, rounds):
+    sides = [(case.ours, list[Sample | Peak]()), (case.floor, list[Sample | Peak]())]
+    for number in range(-1 if case.warm else 0, rounds):
         for side, samples in sides if number % 2 else reversed(sides):
             gc.collect()  # between rounds: garbage of one side must not be paid for by the other
             sample = side.run()

@@ -23,11 +23,17 @@ class Sizes:
     spark: int  # records that Spark reads
     documents: int  # that a pipeline copies
     steps: int  # messages that go one at a time
+    memory: int  # documents of a run whose memory is watched; a second one has four times as many
 
     @property
     def few(self) -> int:
         """Rounds of what takes long."""
         return max(1, self.rounds // 2)
+
+    @property
+    def rare(self) -> int:
+        """Rounds of what takes very long."""
+        return max(1, self.rounds // 5)
 
 
 FULL = Sizes(
@@ -45,6 +51,7 @@ FULL = Sizes(
     spark=2_000_000,
     documents=1_000_000,
     steps=2_000,
+    memory=1_000_000,
 )
 QUICK = Sizes(
     name="quick",
@@ -61,6 +68,7 @@ QUICK = Sizes(
     spark=500_000,
     documents=200_000,
     steps=500,
+    memory=200_000,
 )
 TINY = Sizes(
     name="tiny",
@@ -77,4 +85,5 @@ TINY = Sizes(
     spark=1_000,
     documents=300,
     steps=5,
+    memory=300,
 )
