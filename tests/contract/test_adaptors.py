@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.record import Record
 from headwater.pipeline.adaptor import CanCopy, CanWrite
-from headwater.pipeline.adaptors import file, sqlite
+from headwater.pipeline.adaptors import file, headwater, sqlite
 from headwater.testing import CopyContract, SinkContract
 
 ROWS = [{"_id": n, "name": f"thing {n}", "big": 2**53 + n, "deep": {"list": [n, None, "ä"]}} for n in range(50)]
@@ -48,6 +50,25 @@ class TestTableSource(CopyContract):
             db.executemany("insert into plain values (?, ?)", [(f"n{n}", bytes([n])) for n in range(30)])
             db.executemany("insert into keyed values (?, ?)", [(n // 3, str(n)) for n in range(20)])
         return sqlite(str(tmp_path / "in.db"))
+
+
+class TestTopicSource(CopyContract):
+    @pytest.fixture(params=["json", "bytes"])
+    def source(self, tmp_path: Path, request: pytest.FixtureRequest) -> CanCopy:
+        with EmbeddedLog(tmp_path / "data") as log:
+            log.create_topic("things", partitions=2)
+            for number in range(2):
+                log.append("things", number, [Record(None, json.dumps(row).encode()) for row in ROWS[number::2]])
+        return headwater(str(tmp_path / "data"), topic="things", tail=False, format=request.param)
+
+
+class TestMessagesSource(CopyContract):
+    @pytest.fixture
+    def source(self, tmp_path: Path) -> CanCopy:
+        with EmbeddedLog(tmp_path / "data") as log:
+            log.create_topic("pipeline-things")
+            log.append("pipeline-things", 0, [Record(b"abc"[n % 3 :][:1], json.dumps(row).encode()) for n, row in enumerate(ROWS)])
+        return headwater(str(tmp_path / "data"), topic="pipeline-things", copy=True, format="message")
 
 
 class TestFolderOfLines(SinkContract):
@@ -86,3 +107,9 @@ class TestTables(SinkContract):
     @pytest.fixture
     def sink(self, tmp_path: Path) -> CanWrite:
         return sqlite(str(tmp_path / "out.db"))
+
+
+class TestTopic(SinkContract):
+    @pytest.fixture
+    def sink(self, tmp_path: Path) -> CanWrite:
+        return headwater(str(tmp_path / "data"), topic="things", partitions=3)
