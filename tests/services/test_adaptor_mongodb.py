@@ -20,7 +20,7 @@ from pymongo import MongoClient
 from pymongo.database import Database
 from tools.services.private import PrivateServers
 
-from headwater.core.errors import NotFound, OffsetGone, Rejected, Timeout, Unreachable
+from headwater.core.errors import BadInput, NotFound, OffsetGone, Rejected, Timeout, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, CopyPlan, Part, Piece
 from headwater.pipeline.message import Message, Mode, Op
@@ -333,6 +333,22 @@ def test_what_check_tells(mongodb: str, database: Database[dict[str, Any]]) -> N
     assert server.startswith("MongoDB ")
     assert counted == "orders: 3 documents"
     assert "can be followed" in oplog
+
+
+def test_a_filter_that_no_server_understands_is_the_file_s_fault(mongodb: str, database: Database[dict[str, Any]]) -> None:
+    database.orders.insert_one({"_id": 1})
+    adaptor = at(mongodb, database.name, collection_filters={"orders": {"n": {"$unknown": 1}}})
+    with pytest.raises(BadInput, match="unknown operator") as told:
+        adaptor.check("source", ALL)
+    assert told.value.hint == "Look at collection_filters."
+    with pytest.raises(BadInput, match="unknown operator"):
+        documents(adaptor, adaptor.plan(ALL, 1))
+
+
+def test_a_filter_for_a_collection_that_is_not_there_is_told(mongodb: str, database: Database[dict[str, Any]]) -> None:
+    database.orders.insert_one({"_id": 1})
+    lines = at(mongodb, database.name, collection_filters={"order": {"open": True}}).check("source", ALL)
+    assert "order: has a filter, but there is no such collection" in lines
 
 
 # -- changes ------------------------------------------------------------------------------------------------

@@ -296,6 +296,19 @@ def test_nobody_at_the_address() -> None:
     assert "secret" not in str(told.value)
 
 
+def test_of_several_hosts_one_that_is_there_is_enough(adaptor: OpenSearch) -> None:
+    several = opensearch_at(f"http://127.0.0.1:1,{adaptor.uri},http://127.0.0.1:2", index=adaptor.index)
+    for number in range(4):  # the client begins with any of them
+        write(several, message(number, _id=number))
+    assert held(adaptor).keys() == {"0", "1", "2", "3"}
+
+
+def test_https_where_it_is_not_spoken_is_told(adaptor: OpenSearch) -> None:
+    with pytest.raises(Unreachable, match="wrong version number") as told:
+        opensearch_at(str(adaptor.uri).replace("http:", "https:")).writer(part())
+    assert "https" in told.value.hint
+
+
 @pytest.mark.parametrize(
     ("data", "ids"),
     [

@@ -197,7 +197,7 @@ def test_nobody_there(hook: Hook) -> None:
     with socket.socket() as taken:  # bound and not listening: nobody else can have the port meanwhile
         taken.bind(("127.0.0.1", 0))
         nobody = http(f"http://user:hidden@127.0.0.1:{taken.getsockname()[1]}/hook?key=hidden")
-        with pytest.raises(Unreachable, match="cannot be reached: ConnectError") as problem:
+        with pytest.raises(Unreachable, match="cannot be reached: Connection refused") as problem:
             write(nobody, numbered(1), part(timeout=0.2))
         assert "hidden" not in str(problem.value)
         with pytest.raises(Unreachable):
@@ -216,11 +216,28 @@ def test_options_that_cannot_be() -> None:
     for wrong in ({"method": "GET"}, {"headers": {"Content-Type": "text/plain"}}, {"headers": {"x": 1}}, {"batch": True}):
         with pytest.raises(BadConfig):
             http("http://127.0.0.1/", **wrong)
-    for url in ("127.0.0.1:80", "ftp://127.0.0.1/", "http://", "http://h:99999/"):
+    for wrong in ({"headers": ["x"]}, {"headers": {"a b": "c"}}, {"headers": {1: "c"}}, {"batched": "yes"}, {"envelope": 1}):
         with pytest.raises(BadConfig):
-            http(url)
+            http("http://127.0.0.1/", **wrong)  # type: ignore[arg-type]
+    for url in (5, "http://{namespace}.example.com/", "127.0.0.1:80", "ftp://127.0.0.1/", "http://", "http://h:99999/"):
+        with pytest.raises(BadConfig):
+            http(url)  # type: ignore[arg-type]
     with pytest.raises(BadConfig, match="several namespaces"):
         http("http://127.0.0.1/{namespace}", batched=True)
+
+
+def test_a_token_with_a_line_s_end_is_told_before_anything_is_sent(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_TOKEN", "hidden\n")
+    made = http(hook.url, headers={"authorization": "Bearer ${HOOK_TOKEN}"})
+    with pytest.raises(BadConfig, match="The header authorization") as told:
+        made.writer(part())
+    assert "hidden" not in str(told.value)
+
+
+def test_authorities_may_be_named_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_CA", "/absent/authorities.pem")
+    with pytest.raises(BadConfig, match=r"/absent/authorities\.pem cannot be read"):
+        http("https://127.0.0.1/", ca="${HOOK_CA}").writer(part())
 
 
 def test_secrets_stay_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,9 @@ from bson import Binary, Code, DatetimeMS, DBRef, Decimal128, Int64, MaxKey, Min
 from bson.codec_options import CodecOptions, DatetimeConversion
 from hypothesis import given
 from hypothesis import strategies as st
+from pymongo.errors import OperationFailure
 
-from headwater.core.errors import BadConfig, BadInput
+from headwater.core.errors import BadConfig, BadInput, Denied, HeadwaterError, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.env import env
 from headwater.pipeline.systems.mongodb.adaptor import MongoDB, mongodb
@@ -156,6 +157,7 @@ def test_behind_nan_come_all_other_numbers() -> None:
         {"tail": "yes"},
         {"collection_filters": "{"},
         {"collection_filters": {"orders": "open"}},
+        {"collection_filters": ["orders"]},
         {"tial": True},
     ],
 )
@@ -175,6 +177,40 @@ def test_an_address_that_is_none_is_not_shown(uri: str, monkeypatch: pytest.Monk
     with pytest.raises(BadConfig, match=r"\$\{MONGODB_URI\}") as told:
         mongodb(env("MONGODB_URI")).connect()
     assert "sec" not in str(told.value)
+
+
+@pytest.mark.parametrize("uri", ["mongodb://user:sec@ret@x/shop", "mongodb://user:sec%ret@x/shop", "mongodb://user:secret@x:99999/shop"])
+def test_an_address_in_the_file_is_told_without_its_password_and_with_how_to_write_one(uri: str) -> None:
+    with pytest.raises(BadConfig, match="is no address of MongoDB") as told:
+        mongodb(uri).connect()
+    assert "sec" not in str(told.value)
+    assert "%40 for @" in told.value.hint
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [("serverSelectTimeoutMS=5", "Unknown option"), ("connectTimeoutMS=abc", "integer"), ("tls=true&tlsCAFile=/absent", "No such file")],
+)
+def test_a_wrong_option_of_the_address_is_named(options: str, said: str) -> None:
+    with pytest.raises(BadConfig, match=said):
+        mongodb(f"mongodb://x/shop?{options}").connect()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "hint"),
+    [
+        (18, Denied, "Look at the address"),
+        (13, Denied, "Give its user the right"),
+        (2, BadInput, "Look at collection_filters"),
+        (11600, Unreachable, "See its log"),
+    ],
+)
+def test_what_a_refused_request_means(code: int, kind: type[HeadwaterError], hint: str) -> None:
+    with mongodb("mongodb://user:secret@x/shop").connect() as link:
+        told = link.told(OperationFailure("no, and here is why", code))
+    assert type(told) is kind
+    assert told.hint.startswith(hint)
+    assert "secret" not in str(told)
 
 
 def test_it_travels_and_never_shows_its_secret(monkeypatch: pytest.MonkeyPatch) -> None:

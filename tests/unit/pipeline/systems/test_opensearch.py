@@ -141,7 +141,25 @@ def test_it_travels_and_never_shows_its_secret(monkeypatch: pytest.MonkeyPatch) 
         assert client.where == "nowhere.invalid:9200"
 
 
-@pytest.mark.parametrize("uri", ["", "http://", "http://x:port"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"index": "a*b"},
+        {"index": "shop-{namspace}"},
+        {"body": 5},
+        {"body": "8"},
+        {"keep": "0s"},
+        {"keep": "48h"},
+        {"uri": 5},
+    ],
+)
+def test_an_option_without_sense_is_told_with_one_that_has(options: dict[str, Any]) -> None:
+    with pytest.raises(BadConfig) as told:
+        opensearch(**{"uri": "http://x", **options})
+    assert told.value.hint.startswith("Give ")
+
+
+@pytest.mark.parametrize("uri", ["", "http://", "http://x:port", "ftp://x:9200", "http://x,ftp://y"])
 def test_an_address_that_is_none(uri: str) -> None:
     with pytest.raises(BadConfig):
         Client(uri)

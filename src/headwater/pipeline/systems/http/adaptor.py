@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar, Literal, get_args
 from urllib.parse import quote, urlsplit
 
@@ -9,11 +10,13 @@ import msgspec
 
 from headwater.core.errors import BadConfig, Denied
 from headwater.pipeline.adaptor import About, CanWrite, Delivery, Part, SinkWriter
+from headwater.pipeline.clients import shown
 from headwater.pipeline.env import Env, resolve
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.strict import strict
 
 Method = Literal["POST", "PUT", "PATCH"]
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # what a header's name is made of
 _OWN = ("content-type", "content-length", "idempotency-key", "host", "transfer-encoding")
 
 
@@ -44,9 +47,10 @@ class Http(CanWrite, frozen=True, kw_only=True):
     @property
     def shown(self) -> str:
         """What messages show of the address: no user, no password, no query, which may hold a key."""
-        parts = urlsplit(str(self.resolved().url))
-        port = f":{parts.port}" if parts.port else ""
-        return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
+        return shown(str(self.resolved().url))
+
+    def __str__(self) -> str:
+        return f"{self.kind}({shown(self.url)})"
 
     def address(self, namespace: str) -> str:
         """Where a namespace's messages go. Errors: `BadConfig` for what is no address."""
@@ -54,6 +58,7 @@ class Http(CanWrite, frozen=True, kw_only=True):
         try:
             parts = urlsplit(text)
             good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+            good = good and "{" not in parts.netloc
         except ValueError:
             good = False
         if not good:
@@ -62,7 +67,11 @@ class Http(CanWrite, frozen=True, kw_only=True):
 
     def sent_headers(self) -> dict[str, str]:
         """The headers, with what the environment holds. Errors: `BadConfig`."""
-        return {name: resolve(value) for name, value in self.headers.items()}
+        found = {name: resolve(value) for name, value in self.headers.items()}
+        for name, value in found.items():
+            if not value.isprintable():  # a line's end from a file that held the token, as a rule
+                raise BadConfig(f"The header {name} holds a letter that no header can have.", hint="Take line ends out of its value.")
+        return found
 
     def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
         from headwater.pipeline.systems.http.sink import Poster
@@ -92,11 +101,19 @@ def http(
     """An address to post messages to. `headers` go with each request and may hold `${NAME}`; `ca`: a file of authorities to trust."""
     if method not in get_args(Method):
         raise BadConfig(f"http() knows no method {method!r}.", hint=f"Use one of {', '.join(get_args(Method))}.")
+    hint = 'Give headers={"authorization": "Bearer ${TOKEN}"}.'
+    if not isinstance(headers, dict | None):
+        raise BadConfig(f"headers cannot be {headers!r}.", hint=hint)
     for name, value in (headers or {}).items():
-        if not isinstance(value, str | Env) or not name.isascii() or not name.strip():
-            raise BadConfig(f"The header {name!r} is no text.", hint='Give headers={"authorization": "Bearer ${TOKEN}"}.')
+        if not isinstance(value, str | Env) or not isinstance(name, str) or not _TOKEN.fullmatch(name):
+            raise BadConfig(f"The header {name!r} is no name of a header, or no text.", hint=hint)
         if name.lower() in _OWN:
             raise BadConfig(f"http() sets the header {name} itself.", hint="Leave it out.")
+    for option, given in (("batched", batched), ("envelope", envelope)):
+        if not isinstance(given, bool):
+            raise BadConfig(f"{option} cannot be {given!r}.", hint="Give True or False.")
+    if not isinstance(url, str | Env):
+        raise BadConfig(f"url cannot be {url!r}.", hint="Give https://host/path.")
     made = Http(url=url, headers=dict(headers or {}), method=method, batched=batched, envelope=envelope, ca=ca)
     if isinstance(url, str) and "${" not in url:
         made.address("")

@@ -12,6 +12,7 @@ import httpx2
 from headwater.core.errors import BadConfig, Rejected, Timeout, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, SinkWriter
+from headwater.pipeline.clients import error_text, trusting
 from headwater.pipeline.message import Message, Op
 
 if TYPE_CHECKING:
@@ -37,16 +38,10 @@ class Poster:
         self._adaptor = adaptor
         adaptor.address("")  # what is no address is said before anything is made of it
         self.place = adaptor.shown
+        ca = adaptor.resolved().ca
+        headers, trusted = adaptor.sent_headers(), trusting(ca) if ca else True
         try:
-            if adaptor.ca is None:
-                self._client = httpx2.Client(headers=adaptor.sent_headers(), follow_redirects=False)
-            else:
-                import ssl
-
-                trusted = ssl.create_default_context(cafile=adaptor.ca)
-                self._client = httpx2.Client(headers=adaptor.sent_headers(), follow_redirects=False, verify=trusted)
-        except OSError as error:
-            raise BadConfig(f"The authorities in {adaptor.ca} cannot be read: {error}.", hint="Give a PEM file.") from error
+            self._client = httpx2.Client(headers=headers, follow_redirects=False, verify=trusted)
         except ValueError as error:
             raise BadConfig("A header holds letters that no header can have.", hint="Look at the values of headers.") from error
 
@@ -79,9 +74,8 @@ class Poster:
         except httpx2.TimeoutException as error:
             raise Timeout(f"{self.place} has not answered within {seconds:.3g} s.", hint="See how busy it is.") from error
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-            # The client's own text holds host and port at most, but a proxy's may hold more: the kind of error is enough.
             raise Unreachable(
-                f"{self.place} cannot be reached: {type(error).__name__}.", hint="See whether it runs, and whether the address is right."
+                f"{self.place} cannot be reached: {error_text(error)}.", hint="See whether it runs, and whether the address is right."
             ) from None
 
 

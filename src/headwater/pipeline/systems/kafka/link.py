@@ -6,8 +6,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from headwater.core.errors import BadConfig, Denied, HeadwaterError, NotFound, Unreachable
+from headwater.pipeline.clients import client_of
 from headwater.pipeline.env import resolve
-from headwater.pipeline.extras import client_of
 from headwater.pipeline.namespaces import Namespaces
 
 if TYPE_CHECKING:

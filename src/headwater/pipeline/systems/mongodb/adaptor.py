@@ -10,6 +10,7 @@ import msgspec
 from headwater.core.errors import BadConfig, BadInput
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import About, CanCopy, CanTail, CanWrite, CopyPlan, Delivery, Part, Piece, SinkWriter, Slice
+from headwater.pipeline.clients import shown
 from headwater.pipeline.env import Env
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.strict import strict
@@ -40,11 +41,14 @@ class MongoDB(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         sample='mongodb("${MONGODB_URI}", tail=True, collection_filters={"orders": {"open": True}})',
     )
 
+    def __str__(self) -> str:
+        return f"{self.kind}({shown(self.uri)})"
+
     def connect(self) -> Link:
         # Here and below pymongo is needed; it is an extra, so nothing of ours that imports it is imported before.
         from headwater.pipeline.systems.mongodb.link import Link
 
-        return Link(str(self.resolved().uri), shown=str(self.uri))
+        return Link(str(self.resolved().uri), given=self.uri)
 
     def filters(self) -> dict[str, Any]:
         from headwater.pipeline.systems.mongodb.types import from_json
@@ -57,6 +61,7 @@ class MongoDB(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
             if role == "source":
                 collections = link.collections(chosen)
                 filters = self.filters()
+                lines += [f"{name}: has a filter, but there is no such collection" for name in filters if name not in collections]
                 with link.asking():
                     lines += [f"{name}: {link.database[name].count_documents(filters.get(name, {}))} documents" for name in collections]
                 if self.tail:
@@ -145,6 +150,8 @@ def _filters(given: Mapping[str, Any] | str | None) -> dict[str, Any]:
             given = values.decode(given.encode())
         except BadInput as error:
             raise BadConfig(f"collection_filters is no JSON object: {error.message}", hint='Give {"orders": {"open": true}}.') from error
+    if not isinstance(given, Mapping | None):
+        raise BadConfig(f"collection_filters cannot be {given!r}.", hint='Give {"orders": {"open": true}}.')
     found = dict(given or {})
     for name, query in found.items():
         if not isinstance(query, dict):

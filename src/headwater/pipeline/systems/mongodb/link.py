@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from headwater.core.errors import BadConfig, Denied, HeadwaterError, NotFound, Timeout, Unreachable
-from headwater.pipeline.extras import client_of
+from headwater.core.errors import BadConfig, BadInput, Denied, HeadwaterError, NotFound, Timeout, Unreachable
+from headwater.pipeline.clients import client_of, error_text, shown
 from headwater.pipeline.namespaces import Namespaces
 
 if TYPE_CHECKING:
@@ -16,36 +16,47 @@ if TYPE_CHECKING:
     from pymongo.database import Database
     from pymongo.errors import PyMongoError
 
+    from headwater.pipeline.env import Env
+
     Document = dict[str, Any]
 
 SELECTION = 5000  # milliseconds to find a server that can be asked
-DENIED = (13, 18, 8000)  # codes of an answer to somebody without the right
-GONE = "serverselectiontimeoutms"
+DENIED = (13, 8000)  # codes of an answer to somebody without the right
+UNKNOWN = 18  # to somebody with a wrong password
+WRONG = (2, 9, 14, 73, 166, 10334)  # to what will never be done as it was asked: a filter, a name, a view, a size
+OURS = "serverselectiontimeoutms"
+ADDRESS = "mongodb://host:27017/DATABASE"
 
 
 class Link:
     """One client, and the database that its address names."""
 
-    def __init__(self, uri: str, *, shown: str = "") -> None:
+    def __init__(self, uri: str, *, given: str | Env) -> None:
+        """`uri` is the address that was `given`, with what the environment holds. Errors: `BadConfig`."""
         with client_of("MongoDB", "mongodb"):
             from pymongo import MongoClient
             from pymongo.errors import ConfigurationError, InvalidURI
             from pymongo.uri_parser import parse_uri
         from headwater.pipeline.systems.mongodb.types import CODEC
 
-        shown = shown or "The address"
+        address = shown(given) or "The address"
         try:
             parts = parse_uri(uri)
-        except (InvalidURI, ConfigurationError, ValueError):
-            raise BadConfig(f"{shown} is no address of MongoDB.", hint="Give mongodb://host:27017/DATABASE.") from None
+        except OSError as error:
+            raise BadConfig(f"A file that {address} names cannot be read: {error_text(error)}.", hint="Correct its options.") from None
+        except (InvalidURI, ConfigurationError, ValueError) as error:
+            # The client's words may repeat a password that it took for something else; not so when it looked for a name of hosts.
+            why = "" if "@" in uri and "DNS" not in str(error) else f": {error}"
+            escapes = "; in a user or password write %40 for @, %3A for :, %2F for /, %25 for %" if "@" in uri else ""
+            raise BadConfig(f"{address} is no address of MongoDB{why}.".replace("..", "."), hint=f"Give {ADDRESS}{escapes}.") from None
         if not parts["database"]:
-            raise BadConfig(f"{shown} names no database.", hint="Give mongodb://host:27017/DATABASE.")
+            raise BadConfig(f"{address} names no database.", hint=f"Give {ADDRESS}.")
         self.where = f"{','.join(f'{host}:{port}' for host, port in parts['nodelist'])}/{parts['database']}"
-        options: dict[str, Any] = {} if GONE in {name.lower() for name in parts["options"]} else {"serverSelectionTimeoutMS": SELECTION}
+        options: dict[str, Any] = {} if OURS in {name.lower() for name in parts["options"]} else {"serverSelectionTimeoutMS": SELECTION}
         try:
             self._client: MongoClient[Document] = MongoClient(uri, appname="headwater", **options)
-        except (ConfigurationError, ValueError) as error:
-            raise BadConfig(f"{shown} cannot be used: {error}.", hint="Correct its options.") from None
+        except (ConfigurationError, ValueError, OSError) as error:
+            raise BadConfig(f"{address} cannot be used: {error}.", hint="Correct its options.") from None
         self.database: Database[Document] = self._client.get_database(parts["database"], codec_options=CODEC)
         self.oplog: Collection[Document] = self._client.get_database("local", codec_options=CODEC)["oplog.rs"]
 
@@ -93,6 +104,11 @@ class Link:
             return Timeout(
                 f"MongoDB at {self.where} has not answered within {seconds:g} s.", hint="Give it a longer timeout or smaller batch."
             )
+        if isinstance(error, OperationFailure) and error.code == UNKNOWN:
+            return Denied(f"MongoDB at {self.where} does not know this user with this password.", hint="Look at the address.")
+        if isinstance(error, OperationFailure) and error.code in WRONG:
+            hint = "Look at collection_filters." if seconds is None else "Correct it with edit."
+            return BadInput(f"MongoDB at {self.where} refuses what was asked: {_first(error)}.", hint=hint)
         if isinstance(error, OperationFailure) and error.code in DENIED:
             return Denied(f"MongoDB at {self.where} does not let this user do that: {_first(error)}.", hint="Give its user the right.")
         if isinstance(error, OperationFailure):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from headwater.core.errors import BadConfig, BadInput, Unavailable
 from headwater.core.units import Duration, Size
 from headwater.pipeline.adaptor import About, CanCopy, CanWrite, CopyPlan, Delivery, Part, Piece, SinkWriter, Slice
+from headwater.pipeline.clients import shown
 from headwater.pipeline.env import Env
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.strict import strict
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from headwater.pipeline.systems.opensearch.client import Client
 
 FORBIDDEN = frozenset('\\/*?"<>| ,#:')
+DAY = 24 * 3_600_000  # milliseconds: the longest that a server keeps a scroll
 LONGEST_INDEX = 255  # bytes, a limit of the server
 
 
@@ -46,6 +48,9 @@ class OpenSearch(CanCopy, CanWrite, frozen=True, kw_only=True):
         sample='opensearch("${SEARCH_URI}", index="shop-{namespace}")',
     )
 
+    def __str__(self) -> str:
+        return f"{self.kind}({shown(self.uri)})"
+
     def index_for(self, namespace: str) -> str:
         """The index that a namespace's documents go to. Errors: `BadInput` for a namespace of which no name can be made."""
         return index_name(self.index.replace("{namespace}", namespace))
@@ -54,7 +59,7 @@ class OpenSearch(CanCopy, CanWrite, frozen=True, kw_only=True):
         from headwater.pipeline.systems.opensearch.client import Client
 
         known = self.resolved()
-        return Client(str(known.uri), ca=known.ca, shown=f"{self.uri}")
+        return Client(str(known.uri), ca=known.ca, given=self.uri)
 
     def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
         from headwater.pipeline.systems.opensearch.source import indices
@@ -149,14 +154,34 @@ def opensearch(
     """
     if not isinstance(batch, int) or isinstance(batch, bool) or not 1 <= batch <= 10_000:
         raise BadConfig(f"batch cannot be {batch!r} for opensearch.", hint="Give a whole number from 1 to 10000.")
-    if not isinstance(index, str) or not index.replace("{namespace}", "x").strip("-_+. "):
-        raise BadConfig(f"index cannot be {index!r}.", hint='Give the name of an index, such as "orders" or "shop-{namespace}".')
+    _checked_index(index)
     if not isinstance(versions, bool):
         raise BadConfig(f"versions cannot be {versions!r}.", hint="Give True or False.")
-    size = Size.parse(body)
-    if not 1 << 10 <= size <= 100 << 20:
-        raise BadConfig(f"body cannot be {body!r}.", hint='Give a size from 1KiB to 100MiB, such as "8MiB".')
-    return OpenSearch(uri=uri, index=index, versions=versions, batch=batch, body=int(size), keep=int(Duration.parse(keep)), ca=ca)
+    if not isinstance(uri, str | Env):
+        raise BadConfig(f"uri cannot be {uri!r}.", hint='Give text, such as "http://host:9200".')
+    size = _within(Size, "body", body, 1 << 10, 100 << 20, 'a size from 1KiB to 100MiB, such as "8MiB"')
+    rest = _within(Duration, "keep", keep, 1000, DAY, 'a time from 1s to 24h, such as "5m"')
+    return OpenSearch(uri=uri, index=index, versions=versions, batch=batch, body=size, keep=rest, ca=ca)
+
+
+def _checked_index(index: object) -> None:
+    """Errors: `BadConfig` for an option that names no index whatever the namespace is."""
+    hint = 'Give the name of an index, such as "orders" or "shop-{namespace}".'
+    if not isinstance(index, str) or not index.replace("{namespace}", "x").strip("-_+. "):
+        raise BadConfig(f"index cannot be {index!r}.", hint=hint)
+    if wrong := sorted(set(index.replace("{namespace}", "")) & (FORBIDDEN | set("{}"))):
+        raise BadConfig(f"index cannot be {index!r}: no index has {' '.join(wrong)} in its name.", hint=hint)
+
+
+def _within(kind: type[Size] | type[Duration], name: str, given: str, least: int, most: int, wanted: str) -> int:
+    """A size or a time as people write it. Errors: `BadConfig`."""
+    try:
+        found = int(kind.parse(given))
+    except (BadInput, AttributeError):
+        found = -1
+    if not least <= found <= most:
+        raise BadConfig(f"{name} cannot be {given!r}.", hint=f"Give {wanted}.")
+    return found
 
 
 @strict

@@ -5,22 +5,27 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 import msgspec
 
 from headwater.core.errors import BadConfig, BadInput, Denied, HeadwaterError, NotFound, Timeout, TooLarge, Unavailable, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.extras import client_of
+from headwater.pipeline.clients import client_of, error_text, shown, trusting
+
+if TYPE_CHECKING:
+    from headwater.pipeline.env import Env
 
 SECONDS = 30.0
+ADDRESS = "Give http://host:9200."
 
 
 class Client:
-    """One connection, of one thread. Requests are not tried again here: who asks knows whether that is right."""
+    """Connections of one thread. A request goes to the next host when one cannot be reached; else who asks knows whether to ask again."""
 
-    def __init__(self, uri: str, *, ca: str | None = None, shown: str = "") -> None:
+    def __init__(self, uri: str, *, ca: str | None = None, given: str | Env = "") -> None:
+        """`uri` is the address that was `given`, with what the environment holds. Errors: `BadConfig`."""
         with client_of("OpenSearch", "opensearch"):
             from opensearchpy import OpenSearch
             from opensearchpy.serializer import JSONSerializer
@@ -34,16 +39,17 @@ class Client:
 
         logging.getLogger("opensearch").setLevel(logging.CRITICAL)  # it prints every refusal with a traceback; our errors tell as much
         hosts = [one.strip() for one in uri.split(",") if one.strip()]
-        self.where = ", ".join(_place(host, shown) for host in hosts)
+        address = shown(given) or "The address"
+        self.where = ", ".join(_place(host, address) for host in hosts)
         if not hosts:
-            raise BadConfig(f"{shown or 'The address'} is empty.", hint="Give http://host:9200.")
+            raise BadConfig(f"{address} is empty.", hint=ADDRESS)
         self._client: Any = OpenSearch(
             hosts,
-            max_retries=0,
+            max_retries=len(hosts) - 1,
             retry_on_timeout=False,
             serializer=Exact(),
             timeout=SECONDS,
-            **({"ca_certs": ca} if ca else {}),  # type: ignore[arg-type]  # its signature speaks of transports only
+            ssl_context=trusting(ca) if ca else None,
         )
 
     def __enter__(self) -> Self:
@@ -73,10 +79,7 @@ class Client:
         except exceptions.ConnectionTimeout as error:
             raise Timeout(f"OpenSearch at {self.where} has not answered within {seconds:g} s.", hint="See how busy it is.") from error
         except exceptions.ConnectionError as error:
-            raise Unreachable(
-                f"OpenSearch at {self.where} cannot be reached: {_reason(error)}.",
-                hint="See whether it runs, and whether the address is right.",
-            ) from None
+            raise Unreachable(f"OpenSearch at {self.where} cannot be reached: {error_text(error)}.", hint=_reach(error)) from None
         except exceptions.TransportError as error:
             raise self._refused(error, f"{method} {path}") from None
         except exceptions.SerializationError as error:
@@ -135,19 +138,21 @@ def explained(error: Any) -> str:
     return "; ".join(parts)
 
 
-def _reason(error: Any) -> str:
-    """The last sentence of a chain of connection errors, which is the one that tells; it holds host and port alone."""
-    inner = error.info if isinstance(getattr(error, "info", None), BaseException) else error
-    text = str(inner)
-    return text.rsplit(": ", 1)[-1].strip(" ()'\"") or type(inner).__name__
+def _reach(error: BaseException) -> str:
+    from opensearchpy.exceptions import SSLError
+
+    if isinstance(error, SSLError):
+        return "See whether it speaks https there, and whether its certificate is from an authority that is known; ca names another."
+    return "See whether it runs, and whether the address is right."
 
 
-def _place(uri: str, shown: str) -> str:
+def _place(uri: str, address: str) -> str:
+    """Host and port of one host. Errors: `BadConfig`."""
     try:
         parts = urlsplit(uri if "://" in uri else f"http://{uri}")
         host, port = parts.hostname, parts.port
     except ValueError:
         host = port = None
-    if not host:
-        raise BadConfig(f"{shown or 'The address'} is no address of OpenSearch.", hint="Give http://host:9200.")
-    return f"{host}:{port or (443 if uri.startswith('https') else 9200)}"
+    if not host or parts.scheme not in ("http", "https"):
+        raise BadConfig(f"{address} is no address of OpenSearch.", hint=ADDRESS)
+    return f"{host}:{port or (443 if parts.scheme == 'https' else 9200)}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from headwater.core.errors import BadConfig, Denied, HeadwaterError, NotFound, Unreachable
-from headwater.pipeline.extras import client_of
+from headwater.pipeline.clients import client_of, trusting
 
 if TYPE_CHECKING:
     from headwater.pipeline.systems.rabbitmq.adaptor import RabbitMQ
@@ -32,12 +32,7 @@ def parameters(adaptor: RabbitMQ) -> Any:
     except (ValueError, TypeError) as error:
         raise BadConfig(f"{shown(adaptor)} is no address of RabbitMQ.", hint=hint) from error.with_traceback(None)
     if known.ca is not None:
-        import ssl
-
-        try:
-            found.ssl_options = pika.SSLOptions(ssl.create_default_context(cafile=known.ca), found.host)
-        except OSError as error:
-            raise BadConfig(f"The authorities in {known.ca} cannot be read: {error}.", hint="Give a PEM file.") from error
+        found.ssl_options = pika.SSLOptions(trusting(known.ca), found.host)
     found.socket_timeout = found.stack_timeout = SECONDS
     found.connection_attempts = 1
     # A reader that waits for its sinks answers no heartbeats, and would be cut off for it. The system notices a peer that is gone.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 
 from headwater.core.errors import BadConfig, Conflict, Denied, Differs, HeadwaterError, NotFound, Unreachable
-from headwater.pipeline.extras import client_of
+from headwater.pipeline.clients import client_of
 
 if TYPE_CHECKING:
     from headwater.pipeline.systems.s3.adaptor import S3

@@ -1,0 +1,52 @@
+"""What the clients of all systems have in common: how a missing one is told, whom they trust, and what is shown of addresses and errors."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from headwater.core.errors import BadConfig
+from headwater.pipeline.env import Env
+
+
+@contextmanager
+def client_of(system: str, extra: str) -> Iterator[None]:
+    """Around the imports of a system's client. Errors: `BadConfig` with the command that installs it."""
+    hint = f'Run `pip install "headwater[{extra}]"`.'
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise BadConfig(f"The client for {system} is not installed: there is no module {error.name}.", hint=hint) from None
+    except ImportError as error:  # it is there and lacks something: another release of it than ours needs
+        raise BadConfig(f"The client for {system} cannot be used: {error}.", hint=hint) from error
+
+
+def trusting(ca: str) -> ssl.SSLContext:
+    """Settings that trust the authorities in a file. Errors: `BadConfig`."""
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:
+        raise BadConfig(f"The authorities in {ca} cannot be read: {error_text(error)}.", hint="Give a PEM file.") from error
+
+
+def shown(address: str | Env) -> str:
+    """An address without what may be secret: user, password, and what follows a question mark."""
+    if isinstance(address, Env):
+        return str(address)
+    # Up to the last @, because a password that is not written as it should be may hold one itself.
+    return re.sub(r"//.*@", "//", str(address), flags=re.DOTALL).partition("?")[0]
+
+
+def error_text(error: BaseException) -> str:
+    """What lies at the bottom of a connection's error, in the system's own words: those above it may repeat addresses."""
+    seen: list[BaseException] = []
+    below: BaseException | None = error
+    while below is not None and below not in seen:
+        error = below
+        seen.append(error)
+        inside = (getattr(error, "reason", None), *reversed(error.args), error.__cause__, error.__context__)
+        below = next((one for one in inside if isinstance(one, BaseException)), None)
+    text = error.strerror if isinstance(error, OSError) and error.strerror else ""
+    return re.sub(r"\[\w+: \w+\] |\s*\(_ssl\.c:\d+\)", "", text).rstrip(".") or type(error).__name__

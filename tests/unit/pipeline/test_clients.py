@@ -1,0 +1,99 @@
+"""What is said when a client library is not there, and what is shown of addresses and errors."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.metadata import metadata, packages_distributions, requires
+from pathlib import Path
+
+import pytest
+
+from headwater.core.errors import BadConfig
+from headwater.pipeline import adaptors
+from headwater.pipeline.adaptor import CanWrite
+from headwater.pipeline.clients import client_of, error_text, shown, trusting
+from headwater.pipeline.env import Env, env
+from headwater.pipeline.namespaces import Namespaces
+
+
+def extra_of(name: str) -> str:
+    """A system's extra has the name of its folder."""
+    return adaptors.BUILT_IN[name].split(".")[3]
+
+
+def modules_of(extra: str) -> set[str]:
+    """The modules that come with an extra: its packages' and those that they need themselves."""
+    direct = {_package(one) for one in requires("headwater") or () if re.search(rf"extra == ['\"]{extra}['\"]", one)}
+    below = {_package(one) for package in direct for one in requires(package) or () if "extra ==" not in one}
+    return {module for module, packages in packages_distributions().items() if (direct | below) & {one.lower() for one in packages}}
+
+
+def _package(requirement: str) -> str:
+    return re.split(r"[\[<>=!~; (]", requirement)[0].lower()
+
+
+EXTRAS = set(metadata("headwater").get_all("Provides-Extra") or ())
+WITH_EXTRA = sorted(name for name in adaptors.BUILT_IN if extra_of(name) in EXTRAS)
+
+
+def test_the_systems_that_need_an_extra_are_found() -> None:
+    assert {"elasticsearch", "kafka", "mariadb", "mongodb", "mysql", "opensearch", "postgres", "rabbitmq", "s3"} <= set(WITH_EXTRA)
+
+
+@pytest.mark.parametrize("name", WITH_EXTRA)
+def test_a_missing_client_is_told_with_the_command_that_installs_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = adaptors.find(name)("${ADDRESS}")
+    monkeypatch.setenv("ADDRESS", f"{extra_of(name)}://somebody:secret@127.0.0.1:1/things")
+    hidden = modules_of(extra_of(name))
+    assert hidden
+    for module in [*hidden, *(one for one in sys.modules if one.partition(".")[0] in hidden)]:
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(BadConfig, match="not installed") as told:
+        made.check("sink" if isinstance(made, CanWrite) else "source", Namespaces())
+    assert f'pip install "headwater[{extra_of(name)}]"' in told.value.hint
+
+
+def test_a_client_of_another_release_is_told_with_what_it_lacks() -> None:
+    with pytest.raises(BadConfig, match="The client for Things cannot be used: cannot import name 'absent'") as told:
+        with client_of("Things", "things"):
+            from pathlib import absent  # type: ignore[attr-defined]  # noqa: F401
+    assert told.value.hint == 'Run `pip install "headwater[things]"`.'
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        ("mongodb://somebody:secret@host:27017/shop?tlsCertificateKeyFilePassword=secret", "mongodb://host:27017/shop"),
+        ("http://somebody:sec@ret/@host:9200", "http://host:9200"),
+        ("http://host/hook?key=secret", "http://host/hook"),
+        ("${SEARCH_URI}", "${SEARCH_URI}"),
+        (env("SEARCH_URI", "http://somebody:secret@host"), "${SEARCH_URI}"),
+    ],
+)
+def test_an_address_is_shown_without_its_secrets(address: str | Env, text: str) -> None:
+    assert shown(address) == text
+
+
+@pytest.mark.parametrize("name", ["elasticsearch", "http", "mongodb", "opensearch"])
+def test_an_adaptor_is_shown_without_its_secrets(name: str) -> None:
+    assert str(adaptors.find(name)("http://somebody:secret@host/x?key=secret")).endswith("(http://host/x)")
+
+
+def test_authorities_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match="No such file or directory") as told:
+        trusting(str(tmp_path / "absent.pem"))
+    assert told.value.hint == "Give a PEM file."
+    (tmp_path / "no.pem").write_text("nothing")
+    with pytest.raises(BadConfig, match="no certificate or crl found"):
+        trusting(str(tmp_path / "no.pem"))
+
+
+def test_an_error_is_told_by_what_lies_below_it() -> None:
+    above = RuntimeError("no connection to http://somebody:secret@host")
+    above.__cause__ = ConnectionRefusedError(111, "Connection refused", "http://somebody:secret@host")
+    assert error_text(above) == "Connection refused"
+    assert error_text(ValueError("secret")) == "ValueError"
+    round_about = RuntimeError("a")
+    round_about.args = (round_about,)
+    assert error_text(round_about) == "RuntimeError"
