@@ -1,0 +1,300 @@
+"""Topics of a headwater log as a sink; circles, addresses and options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from headwater.core.errors import BadConfig, BadInput, NotFound, ReadOnly, Rejected, UnknownTopic, Unreachable
+from headwater.core.settings import Settings, Spark
+from headwater.log import Log
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.partitioner import partition_for
+from headwater.log.record import Record, TopicSettings
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Batch, Part
+from headwater.pipeline.adaptors import file
+from headwater.pipeline.definition import Pipeline
+from headwater.pipeline.message import Message, Op
+from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.operating.trying import try_out
+from headwater.pipeline.operating.verification import verify
+from headwater.pipeline.running.run import Result, Run
+from headwater.pipeline.systems.headwater.adaptor import Headwater, headwater
+from headwater.pipeline.systems.headwater.place import Place, place_of
+
+ALL = Namespaces()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
+    with EmbeddedLog(tmp_path / "data") as log:
+        yield log
+
+
+@pytest.fixture
+def topic(log: EmbeddedLog, tmp_path: Path) -> Callable[..., Headwater]:
+    """A topic `orders` of the log, and the adaptor for it."""
+
+    def made(*records: Record, partitions: int = 1, settings: TopicSettings | None = None, **options: Any) -> Headwater:
+        log.create_topic("orders", partitions=partitions, settings=settings)
+        if records:
+            log.append("orders", 0, records)
+        return headwater(str(tmp_path / "data"), topic="orders", **options)
+
+    return made
+
+
+def changes(adaptor: Headwater, cursor: Any = None, chosen: Namespaces = ALL) -> tuple[list[Message], dict[int, str], Any]:
+    """Everything up to the first empty piece, what is wrong with it, and the cursor behind it."""
+    found: list[Message] = []
+    bad: dict[int, str] = {}
+    cursor = adaptor.plan(chosen, 1).cursor if cursor is None else values.decode_any(values.encode(cursor))
+    for piece in adaptor.follow(cursor, chosen, lambda: False):
+        bad |= {len(found) + index: why for index, why in piece.bad.items()}
+        found += piece.messages
+        cursor = piece.position
+        if not piece.messages:
+            break
+    return found, bad, cursor
+
+
+def part(**more: Any) -> Part:
+    return msgspec.structs.replace(Part(pipeline="p#1", sink="s", start=0, end=1000), **more)
+
+
+def write(adaptor: Headwater, *messages: Message, where: Part | None = None) -> None:
+    writer = adaptor.writer(where or part())
+    try:
+        writer.write(Batch(start=messages[0].offset, end=messages[-1].offset + 1, messages=messages))
+    finally:
+        writer.close()
+
+
+def run(pipeline: Pipeline, log: Log, **more: Any) -> Result:
+    return Run(pipeline, log, Settings(spark=Spark(start="never")), **more).go()
+
+
+# -- the sink -------------------------------------------------------------------------------------------------
+
+
+def test_records_tell_where_they_come_from_and_deletes_have_no_value(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+    write(
+        topic(),
+        Message("shop.orders", {"_id": "a", "n": 2**64}, offset=7, timestamp=5_000),
+        Message("shop.orders", {"_id": 5}, Op.UPDATE, offset=8),
+        Message("shop.orders", {"_id": 5, "n": 1}, Op.DELETE, offset=9),
+        Message("shop.orders", {"n": 1}, offset=10),
+    )
+    got = log.read("orders", 0, 0)
+    assert [(one.key, one.value, one.op) for one in got] == [
+        (b"a", b'{"_id":"a","n":18446744073709551616}', 0),
+        (b"5", b'{"_id":5}', 1),
+        (b"5", None, 2),
+        (None, b'{"n":1}', 0),
+    ]
+    assert got[0].timestamp == 5_000
+    assert dict(got[2].headers) == {"pipeline": b"p#1/s", "namespace": b"shop.orders", "offset": b"9", "data": b'{"_id":5}'}
+
+
+def test_what_was_written_is_read_as_it_was(topic: Callable[..., Headwater]) -> None:
+    adaptor, fields = topic(id=("a", "b")), ("a", "b")
+    given = [
+        Message("orders", {"a": 1, "b": "2", "x": [1]}, offset=0, id_fields=fields),
+        Message("orders", {"a": 1, "b": "2", "x": [2]}, Op.UPDATE, offset=1, id_fields=fields),
+        Message("orders", {"a": 1, "b": "2"}, Op.DELETE, offset=2, id_fields=fields),
+    ]
+    write(adaptor, *given)
+    assert [(one.op, one.data, one.id) for one in changes(adaptor)[0]] == [(one.op, one.data, one.id) for one in given]
+
+
+def test_changes_of_one_document_stay_in_one_partition_and_in_order(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+    write(topic(partitions=4), *[Message("x", {"_id": n % 10, "n": n}, offset=n) for n in range(200)])
+    slices = [[values.decode(one.value or b"") for one in log.read("orders", number, 0)] for number in range(4)]
+    assert sum(map(len, slices)) == 200
+    for number in range(10):
+        mine = slices[partition_for(str(number).encode(), 4)]
+        assert [one["n"] for one in mine if one["_id"] == number] == list(range(number, 200, 10))
+
+
+def test_a_topic_is_made_where_there_is_none_and_left_as_it_is_where_there_is(log: EmbeddedLog, tmp_path: Path) -> None:
+    adaptor = headwater(str(tmp_path / "data"), topic="shop-{namespace}", partitions=3)
+    log.create_topic("shop-b", partitions=2)
+    write(adaptor, Message("a", {"_id": 1}, offset=0), Message("b", {"_id": 1}, offset=1))
+    assert [(one.name, one.partitions) for one in log.topics()] == [("shop-a", 3), ("shop-b", 2)]
+    assert adaptor.place("a") == "shop-a"
+    assert list(adaptor.rows("b")) == [{"_id": 1}]
+    assert list(adaptor.rows("never")) == []
+
+
+def test_a_refused_message_is_named_and_those_before_it_are_there(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+    adaptor = topic(settings=TopicSettings(max_record=2000), partitions=3)
+    good = [Message("x", {"_id": n}, offset=n) for n in range(4)]
+    for wrong in (
+        Message("x", {"_id": 9, "text": "x" * 3000}, offset=4),
+        Message("x", {"n": 1}, Op.DELETE, offset=4),
+        Message("x", {"n": 1}, Op.COMMAND, offset=4),
+    ):
+        before = sum(log.bounds("orders", number).end for number in range(3))
+        with pytest.raises(Rejected) as refused:
+            write(adaptor, *good, wrong, Message("x", {"_id": 5}, offset=5))
+        assert (refused.value.offset, refused.value.before_taken) == (4, True)
+        assert sum(log.bounds("orders", number).end for number in range(3)) == before + 4
+
+
+def test_names_that_no_topic_can_have_are_refused_at_their_message(tmp_path: Path) -> None:
+    adaptor = headwater(str(tmp_path / "data"), topic="{namespace}")
+    for name in ("in/orders.jsonl", "pipeline-shop"):
+        with pytest.raises(Rejected) as refused:
+            write(adaptor, Message(name, {"_id": 1}, offset=2))
+        assert refused.value.offset == 2
+
+
+def test_a_partition_that_has_an_only_writer_is_left_to_it(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+    adaptor = topic()
+    writer = adaptor.writer(part())
+    log.claim("orders", 0)
+    with pytest.raises(ReadOnly, match="only writer"):
+        writer.write(Batch(start=0, end=1, messages=[Message("x", {"_id": 1}, offset=0)]))
+    writer.close()
+    with pytest.raises(BadConfig, match="only writer"):
+        adaptor.check("sink", ALL)
+
+
+def test_a_sink_can_be_verified_although_messages_came_twice(log: EmbeddedLog, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text("".join(f'{{"_id":{n}}}\n' for n in range(30)))
+    pipeline = Pipeline("p")
+    pipeline.source("in", file(str(tmp_path / "in.jsonl"))).save("topic", headwater(str(tmp_path / "data"), topic="orders", partitions=2))
+    assert run(pipeline, log).state == "done"
+    operator = Operator(log, "p", who="ann")
+    operator.mark("topic", 9, why="once more")
+    assert run(pipeline, log).state == "done"
+    assert sum(log.bounds("orders", number).end for number in range(2)) == 50
+    compared = verify(operator, pipeline, "topic")
+    assert (compared.expected, compared.found, compared.equal) == (30, 30, True)
+
+
+def test_a_document_that_is_no_record_is_refused(tmp_path: Path) -> None:
+    sink = headwater(str(tmp_path / "data"), topic="copy", format="bytes")
+    for data in ({"key": None}, {"value": 5}, {"value": "v", "headers": ["x"]}, {"value": "v", "headers": [{"name": "n", "value": 1}]}):
+        with pytest.raises(Rejected) as refused:
+            write(sink, Message("n", data, offset=3))
+        assert refused.value.offset == 3
+    write(sink, Message("n", {"value": "text", "key": "k"}, offset=4))
+    with EmbeddedLog(tmp_path / "data", read_only=True) as log:
+        assert [(one.key, one.value) for one in log.read("copy", 0, 0)] == [(b"k", b"text")]
+
+
+# -- circles --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("written", ["orders", "{namespace}"])
+def test_a_pipeline_does_not_write_to_what_it_reads(
+    written: str, log: EmbeddedLog, topic: Callable[..., Headwater], tmp_path: Path
+) -> None:
+    pipeline = Pipeline("round")
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "data")  # another name does not hide it
+    pipeline.source("in", topic(Record(b"1", b"{}"))).save("out", headwater(str(link), topic=written))
+    if written == "orders":
+        with pytest.raises(BadConfig, match="would never end"):
+            run(pipeline, log)
+    else:
+        assert run(pipeline, log).state == "stopped"
+        assert "would never end" in str(Operator(log, "round").sink("out").failure)
+    assert log.bounds("orders", 0).end == 1
+
+
+def test_a_pipeline_does_not_read_its_own_log(log: EmbeddedLog, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"_id":1}\n{"_id":2}\n')
+    first, own = Pipeline("shop"), Pipeline("shop")
+    first.source("in", file(str(tmp_path / "in.jsonl"))).save("out", file(f"{tmp_path}/out/"))
+    run(first, log)
+    own.source("in", headwater(str(tmp_path / "data"), topic="pipeline-shop", format="message")).save("out", file(f"{tmp_path}/out/"))
+    with pytest.raises(BadConfig, match="would never end"):
+        run(own, log, again=True)
+    assert log.bounds("pipeline-shop", 0).end < 20
+
+
+# -- addresses and options ------------------------------------------------------------------------------------
+
+
+def test_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WHERE", "http://Host:8420/")
+    assert place_of(headwater("d", topic="t")) == Place(kind="directory", where=str(tmp_path / "d"))
+    assert place_of(headwater(topic="t")).where == str(tmp_path / "data")
+    assert place_of(headwater("${WHERE}", topic="t")) == Place(kind="server", where="http://host:8420")
+    kafka = place_of(headwater("kafka://a:1,b:2", topic="t", client={"sasl.password": "${WHERE}"}))
+    assert (kafka.kind, kafka.where, kafka.client) == ("kafka", "a:1,b:2", {"sasl.password": "http://Host:8420/"})
+    (tmp_path / "headwater.toml").write_text('[log]\nengine = "kafka"\n[kafka]\nbootstrap = ["b:2"]\n')
+    assert place_of(headwater(topic="t")).where == "b:2"
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["ftp://secret@host", "http://ann:secret@host", "http://:1", "http://host/?token=secret", "kafka://secret@host:1", "kafka://"],
+)
+def test_what_is_no_address_is_told_without_showing_it(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHERE", address)
+    for given in ("${WHERE}", address):
+        with pytest.raises(BadConfig) as wrong:
+            headwater(given, topic="t").check("source", ALL)
+        assert "secret" not in str(wrong.value)
+
+
+def test_options_that_cannot_be(tmp_path: Path) -> None:
+    for wrong in ({"topic": "a b"}, {"topic": "t", "partitions": 0}, {"topic": "t", "format": "jsno"}, {"topic": "t", "tokn": "x"}, {}):
+        with pytest.raises(BadConfig):
+            headwater("d", **wrong)
+    with pytest.raises(BadConfig, match="log of a pipeline") as told:
+        headwater(str(tmp_path), topic="pipeline-x").check("source", ALL)
+    assert 'format="message"' in told.value.hint
+    for adaptor in (headwater("d", topic="pipeline-x", format="bytes"), headwater("d", topic="t", format="message")):
+        with pytest.raises(BadConfig):
+            adaptor.check("sink", ALL)
+    with pytest.raises(BadConfig, match="one topic"):
+        headwater("d", topic="{namespace}").plan(ALL, 1)
+    with pytest.raises(BadInput):
+        headwater("d", topic="x-{namespace}").topic_for("a/b")
+
+
+def test_what_is_not_there_is_told_and_nothing_is_made(topic: Callable[..., Headwater], tmp_path: Path) -> None:
+    topic(Record(None, b"{}"))
+    with pytest.raises(NotFound, match="no data directory"):
+        headwater(str(tmp_path / "nowhere"), topic="orders").check("source", ALL)
+    with pytest.raises(UnknownTopic) as told:
+        headwater(str(tmp_path / "data"), topic="order").check("source", ALL)
+    assert told.value.hint == "Did you mean orders?"
+    with pytest.raises(NotFound, match="leaves out orders"):
+        topic().check("source", Namespaces("^other$"))
+    new = headwater(str(tmp_path / "new" / "data"), topic="t", partitions=2)
+    assert new.check("sink", ALL) == [f"topic t at {tmp_path}/new/data will be made, with 2 partitions"]
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(Unreachable, match="No headwater server answers"):
+        headwater("http://127.0.0.1:9", topic="t", token="secret").check("source", ALL)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(ReadOnly):
+            headwater(str(tmp_path / "data"), topic="t").check("sink", ALL)
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_trying_it_out_reads_one_message_and_writes_nothing(topic: Callable[..., Headwater], tmp_path: Path) -> None:
+    pipeline = Pipeline("p")
+    pipeline.source("in", topic(Record(b"1", b'{"n":1}'))).save("out", headwater(str(tmp_path / "new"), topic="t"))
+    found = try_out(pipeline)
+    assert [one["ok"] for one in found["checks"]] == [True, True]
+    assert found["message"] == {"namespace": "orders", "data": {"n": 1, "_id": 1}}
+    assert not (tmp_path / "new").exists()
