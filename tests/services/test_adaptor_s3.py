@@ -16,7 +16,7 @@ import pytest
 from botocore.config import Config
 from tools.services.s3 import PASSWORD, USER
 
-from headwater.core.errors import BadConfig, Conflict, Denied, Differs, Fenced, NotFound, Rejected, Unreachable
+from headwater.core.errors import BadConfig, Conflict, Damaged, Denied, Differs, Fenced, NotFound, Rejected, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, CanCopy, CanWrite, CopyPlan, Part
 from headwater.pipeline.message import Message, Op
@@ -160,6 +160,25 @@ def test_an_object_that_changes_under_the_plan_is_noticed(store: Store) -> None:
         list(adaptor.read(plan.slices[0], None))
     with pytest.raises(NotFound, match="no object"):
         adaptor.plan(Namespaces(), 1)
+
+
+@pytest.mark.parametrize(
+    ("key", "data"),
+    [
+        ("a.parquet", b"no table"),
+        ("a.jsonl.gz", b"no gzip"),
+        ("a.jsonl.gz", gzip.compress(b'{"_id":1}\n' * 1000)[:-9]),
+        ("a.csv.zst", b"no zstd"),
+        ("a.csv.zst", pa.compress(b"_id\n8\n", codec="zstd", asbytes=True)[:-1]),
+    ],
+)
+def test_an_object_that_is_not_what_its_name_says_is_damaged(store: Store, key: str, data: bytes) -> None:
+    store.put(f"in/{key}", data)
+    adaptor = store.adaptor()
+    (one,) = adaptor.plan(Namespaces(), 1).slices
+    with pytest.raises(Damaged, match=f"in/{key} is no whole") as problem:
+        list(adaptor.read(one, None))
+    assert "--again" in problem.value.hint
 
 
 # -- the sink -----------------------------------------------------------------------------------------------

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from headwater.core.errors import NotFound
+from headwater.core.errors import Damaged, NotFound
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.file.formats import compression_of, format_of, known, plain
@@ -70,7 +72,7 @@ def read(adaptor: S3, part: Slice, position: Any) -> Iterator[Piece]:
 
 def _pieces(adaptor: S3, one: Object, position: Any) -> Iterator[Piece]:
     kind, compression = format_of(_path(one.key), adaptor.format), compression_of(_path(one.key), adaptor.compression)
-    with Bucket(adaptor) as bucket, _opened(bucket, one) as source:
+    with Bucket(adaptor) as bucket, _opened(bucket, one) as source, _legible(one.key, kind if kind == "parquet" else compression):
         if kind == "parquet":
             import pyarrow.parquet as pq
 
@@ -84,6 +86,18 @@ def _pieces(adaptor: S3, one: Object, position: Any) -> Iterator[Piece]:
             yield from _lines(source, int(position or 0))
         else:
             yield from stream_pieces(plain(source, compression), position)
+
+
+@contextmanager
+def _legible(key: str, kind: str) -> Iterator[None]:
+    """Errors: `Damaged` for an object whose bytes are not what its name or the options say."""
+    from pyarrow import ArrowInvalid
+
+    try:
+        yield
+    except (ArrowInvalid, EOFError, OSError, zlib.error) as error:
+        hint = "Put a whole one there and begin anew with `run --again`, leave it out with namespace=, or say its format."
+        raise Damaged(f"{key} is no whole {kind}: {str(error).rstrip('.')}.", hint=hint) from error
 
 
 def _opened(bucket: Bucket, one: Object) -> IO[bytes]:
