@@ -67,6 +67,12 @@ class MySQLGround(Ground):
     def sink(self, **more: Any) -> MySQL:
         return mysql(self.uri, **more)
 
+    def stranger(self, *rights: str) -> str:
+        self.run(f"DROP USER IF EXISTS {self.name}", f"CREATE USER {self.name} IDENTIFIED BY 'sesame-42'")
+        for right in ("USAGE", *rights):
+            self.run(f"GRANT {right} ON {self.name}.* TO {self.name}")
+        return self.uri.replace("headwater:headwater@", f"{self.name}:sesame-42@")
+
     def types(self, table: str) -> dict[str, str]:
         return dict(
             self.all(
@@ -125,3 +131,4 @@ def a_mysql_ground(uri: str) -> Iterator[MySQLGround]:
             yield MySQLGround(uri.rpartition("/")[0] + f"/{name}", name, link)
         finally:
             do(link, f"DROP DATABASE {name}")
+            do(link, f"DROP USER IF EXISTS {name}")

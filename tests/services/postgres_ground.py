@@ -68,6 +68,13 @@ class PostgresGround(Ground):
     def sink(self, **more: Any) -> Postgres:
         return postgres(self.uri, schema=self.name, state_schema=self.name, **more)
 
+    def stranger(self, *rights: str) -> str:
+        self.run(f"DROP ROLE IF EXISTS {self.name}", f"CREATE ROLE {self.name} LOGIN PASSWORD 'sesame-42'")
+        self.run(f"GRANT USAGE ON SCHEMA {self.name} TO {self.name}")
+        for right in rights:
+            self.run(f"GRANT {right} ON ALL TABLES IN SCHEMA {self.name} TO {self.name}")
+        return self.uri.replace("headwater:headwater@", f"{self.name}:sesame-42@")
+
     def types(self, table: str) -> dict[str, str]:
         return dict(
             self.all(
@@ -129,4 +136,4 @@ def a_postgres_ground(uri: str) -> Iterator[PostgresGround]:
                 ground.kill(pid)
             eventually(lambda: not ground.following())
             link.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", (name,))
-            link.execute(f"DROP PUBLICATION IF EXISTS {name}; DROP SCHEMA {name} CASCADE")
+            link.execute(f"DROP PUBLICATION IF EXISTS {name}; DROP SCHEMA {name} CASCADE; DROP ROLE IF EXISTS {name}")

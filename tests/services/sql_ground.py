@@ -50,6 +50,10 @@ class Ground(ABC):
     def sink(self, **more: Any) -> SqlAdaptor: ...
 
     @abstractmethod
+    def stranger(self, *rights: str) -> str:
+        """The URI of another user, who has these rights on the ground's tables, and no more."""
+
+    @abstractmethod
     def types(self, table: str) -> dict[str, str]: ...
 
     @abstractmethod

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from postgres_ground import PostgresGround, a_postgres_ground
 from sql_ground import eventually, followed, summary
 
-from headwater.core.errors import BadConfig, OffsetGone
+from headwater.core.errors import BadConfig, Forbidden, OffsetGone
 from headwater.pipeline.message import Op
 
 
@@ -98,3 +99,20 @@ def test_a_table_that_is_refused_is_not_published(ground: PostgresGround) -> Non
     with pytest.raises(BadConfig, match="rows apart"):
         ground.source(tail=True).plan(ground.chosen(), 1)
     assert ground.all(f"SELECT count(*) FROM pg_publication WHERE pubname = '{ground.name}'") == [(0,)]
+
+
+def test_a_user_who_may_replicate_but_not_publish_is_told_what_to_ask_for(ground: PostgresGround) -> None:
+    """Publishing takes an owner of the tables; following does not."""
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)")
+    uri = ground.stranger("SELECT")
+    ground.run(f"ALTER ROLE {ground.name} REPLICATION")
+    source = msgspec.structs.replace(ground.source(tail=True), uri=uri)
+    for ask in (lambda: source.check("source", ground.chosen()), lambda: source.plan(ground.chosen(), 1)):
+        with pytest.raises(Forbidden) as refused:
+            ask()
+        assert f'CREATE PUBLICATION "{ground.name}" FOR TABLE "{ground.name}"."t"' in refused.value.hint
+    ground.run(refused.value.hint.partition("run: ")[2])
+    assert any("will be made" in line for line in source.check("source", ground.chosen()))
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run("INSERT INTO t VALUES (1)")
+    assert summary(followed(source, cursor, ground.chosen(), 1)[0]) == [("INSERT", {"id": 1})]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 from sql_ground import SERVERS, Ground, a_ground, eventually, insert, part, write
 
@@ -226,3 +227,15 @@ def test_many_committed_batches_are_put_together(ground: Ground, monkeypatch: py
     writer.close()
     sink.writer(part(epoch=1)).close()
     assert ground.all("SELECT start_offset, end_offset FROM headwater_committed") == [(0, 15)]
+
+
+def test_a_user_who_may_make_tables_but_no_schemas_can_use_create(ground: Ground) -> None:
+    rights = ("ALL",) if ground.system == "postgres" else ("CREATE, SELECT, INSERT, UPDATE, DELETE",)
+    uri = ground.stranger(*rights)
+    if ground.system == "postgres":
+        ground.run(f"GRANT CREATE ON SCHEMA {ground.name} TO {ground.name}")
+    sink = msgspec.structs.replace(ground.sink(create=True), uri=uri)
+    assert any("exactly once" in line for line in sink.check("sink", ground.chosen()))
+    sink.begin("p", "s", 1)
+    write(sink, [insert(0, id=1)], epoch=1)
+    assert ground.all("SELECT id FROM t") == [(1,)]

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from sql_ground import SERVERS, Ground, a_ground, copied, documents, followed, summary, travelled, write
 
-from headwater.core.errors import BadConfig, Denied, Differs, NotFound, Unreachable
+from headwater.core.errors import BadConfig, Denied, Differs, Forbidden, NotFound, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Slice
 from headwater.pipeline.message import Message, Mode, Op
@@ -221,3 +221,22 @@ def test_errors_never_show_the_password(ground: Ground, monkeypatch: pytest.Monk
         with pytest.raises(BadConfig) as refused:
             at(odd)
         assert "sesame" not in str(refused.value)
+
+
+def test_rights_that_are_missing_are_told_before_a_run(ground: Ground) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)")
+    uri = ground.stranger("SELECT")
+    reader = msgspec.structs.replace(ground.source(), uri=uri)
+    assert any(f"{ground.name}.t" in line for line in reader.check("source", ground.chosen()))
+    for role, adaptor in (
+        ("source", msgspec.structs.replace(ground.source(tail=True), uri=uri)),
+        ("sink", msgspec.structs.replace(ground.sink(), uri=uri)),
+    ):
+        with pytest.raises(Forbidden) as refused:
+            adaptor.check(
+                role,  # type: ignore[arg-type]
+                ground.chosen(),
+            )
+        assert "grant" in refused.value.hint.lower() or "ALTER ROLE" in refused.value.hint
+        assert "sesame" not in repr(refused.value)
+    assert ground.remembers() == []

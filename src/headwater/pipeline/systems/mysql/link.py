@@ -156,7 +156,10 @@ def connect(where: Where, **more: Any) -> Any:
     except pymysql.MySQLError as error:
         raise meaning(error, where) from None
     except (OSError, ValueError) as error:
-        raise Unreachable(f"MySQL at {where} cannot be reached: {error}.", hint="See whether it runs, then start again.") from None
+        raise Unreachable(
+            f"MySQL at {where} cannot be reached: {error}.",
+            hint="Check host and port in the URI and see whether it runs, then start again.",
+        ) from None
 
 
 def code_of(error: BaseException) -> int:
@@ -178,7 +181,9 @@ def meaning(error: Any, where: Where) -> HeadwaterError:
         return kind(f"MySQL at {where}: {said}.", hint=hint)
     pymysql = library()
     if 2000 <= code < 2100 or isinstance(error, pymysql.err.OperationalError | pymysql.err.InterfaceError):
-        return Unreachable(f"MySQL at {where} does not answer: {said}.", hint="See whether it runs, then start again.")
+        return Unreachable(
+            f"MySQL at {where} does not answer: {said}.", hint="Check host and port in the URI and see whether it runs, then start again."
+        )
     return Unavailable(f"MySQL at {where} cannot do it: {said}.", hint="See the server's log.")
 
 

@@ -63,7 +63,8 @@ class MySQLWriter(SqlWriter[MySQLShape]):
         return MySQLShape(found) if found is not None else None
 
     def create_table(self, schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str]) -> Sequence[str]:
-        return sql.create_database(schema), sql.create_table(schema, name, columns, key)
+        made = sql.create_table(schema, name, columns, key)
+        return (made,) if schema == self._schema else (sql.create_database(schema), made)
 
     def add_columns(self, shape: MySQLShape, columns: dict[str, ColumnKind]) -> Sequence[str]:
         return [sql.add_column(shape.table, name, kind) for name, kind in columns.items()]

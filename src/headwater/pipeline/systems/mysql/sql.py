@@ -32,6 +32,14 @@ STATEMENTS = Statements(
     clear=f"DELETE FROM {COMMITTED} {_OF}",
 )
 
+# What a sink will do to its tables, in forms that change nothing: for seeing whether it may.
+ATTEMPTS = (
+    f"EXPLAIN INSERT INTO {COMMITTED} (pipeline) VALUES ('')",
+    f"EXPLAIN DELETE FROM {COMMITTED} WHERE 1 = 0",
+    f"EXPLAIN UPDATE {EPOCH} SET epoch = 0 WHERE 1 = 0",
+)
+ATTEMPT_TO_CREATE = f"CREATE TABLE {COMMITTED} LIKE {COMMITTED}_that_is_not_there"
+
 _TYPES: dict[ColumnKind, str] = {
     "bool": "boolean",
     "int": "bigint",

@@ -106,7 +106,7 @@ class Postgres(SqlAdaptor, frozen=True, kw_only=True):
 
         if role == "sink":
             return postgres_check.sink(self.address(), self.state_schema, chosen)
-        return postgres_check.source(self.address(), chosen, self.slot if self.tail else None)
+        return postgres_check.source(self.address(), chosen, self.slot if self.tail else None, self.publication)
 
 
 @strict

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from headwater.core.errors import BadConfig, Forbidden, ReadOnly
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.postgres.link import connect, place, translated
-from headwater.pipeline.systems.postgres.tables import followable, logical, quote, tables
+from headwater.pipeline.systems.postgres.publication import check as check_publication
+from headwater.pipeline.systems.postgres.tables import followable, logical, may_replicate, quote, tables
 from headwater.pipeline.systems.sql.table import COMMITTED
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 OLDEST = 140000
 
 
-def source(uri: str, chosen: Namespaces, slot: str | None) -> list[str]:
+def source(uri: str, chosen: Namespaces, slot: str | None, publication: str) -> list[str]:
     """Errors: `NotFound` without a table, `Forbidden`, `BadConfig` where changes cannot be followed."""
     with connect(uri) as link, translated(place(uri)):
         lines = [_version(link, uri)]
@@ -25,6 +26,7 @@ def source(uri: str, chosen: Namespaces, slot: str | None) -> list[str]:
         if slot is not None:
             lines += _tail(link, slot)
             followable(found)
+            check_publication(link, publication, found)
     return lines
 
 
@@ -52,8 +54,7 @@ def sink(uri: str, state: str, chosen: Namespaces) -> list[str]:
 
 def _tail(link: Connection, slot: str) -> list[str]:
     logical(link)
-    if not _one(link, "SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user"):
-        raise Forbidden("The URI's user may not replicate.", hint="ALTER ROLE ... REPLICATION.")
+    may_replicate(link)
     if _one(link, "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s", slot):
         return [f"the slot {slot} is there"]
     free = _one(link, "SELECT current_setting('max_replication_slots')::int - count(*) FROM pg_replication_slots")

@@ -111,7 +111,10 @@ def meaning(error: Any, where: str) -> HeadwaterError:
     if state == "3D000" or (not state and "does not exist" in said and "database" in said):
         return NotFound(f"PostgreSQL at {where}: {said}.", hint="Create the database, or correct the URI.")
     if state[:2] in _AGAIN or state[:2] == "08" or isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return Unreachable(f"PostgreSQL at {where} does not answer: {said}.", hint="See whether it runs, then start again.")
+        return Unreachable(
+            f"PostgreSQL at {where} does not answer: {said}.",
+            hint="Check host and port in the URI and see whether it runs, then start again.",
+        )
     return Unavailable(f"PostgreSQL at {where} cannot do it: {said}.", hint="See the server's log.")
 
 

@@ -51,7 +51,10 @@ class PostgresWriter(SqlWriter[PostgresShape]):
         return PostgresShape(found) if found is not None else None
 
     def create_table(self, schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str]) -> Sequence[str]:
-        return sql.create_schema(schema), sql.create_table(schema, name, columns, key)
+        # Asked first: to make a schema takes a right in the database, also where it is there.
+        there = self._session.ask("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
+        made = sql.create_table(schema, name, columns, key)
+        return (made,) if there else (sql.create_schema(schema), made)
 
     def add_columns(self, shape: PostgresShape, columns: dict[str, ColumnKind]) -> Sequence[str]:
         return (sql.add_columns(shape.table, columns),)

@@ -129,6 +129,13 @@ def logical(link: Connection) -> None:
         )
 
 
+def may_replicate(link: Connection) -> None:
+    """Errors: `Forbidden` for a user who may not use slots."""
+    row = link.execute("SELECT rolreplication OR rolsuper, quote_ident(rolname) FROM pg_roles WHERE rolname = current_user").fetchone()
+    if row is not None and not row[0]:
+        raise Forbidden(f"The URI's user {row[1]} may not replicate.", hint=f"Let a superuser run: ALTER ROLE {row[1]} REPLICATION")
+
+
 def leaves(link: Connection, one: Table) -> list[str]:
     """The names, quoted where they must be, of the tables that hold a table's rows."""
     return [row[0] for row in link.execute(_LEAVES, (one.oid,))] if one.partitioned else [one.quoted]

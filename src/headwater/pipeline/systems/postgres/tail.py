@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headwater.core.errors import BadConfig, Forbidden, OffsetGone
+from headwater.core.errors import BadConfig, OffsetGone
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.postgres.copy import document
-from headwater.pipeline.systems.postgres.link import connect, library, place, translated
+from headwater.pipeline.systems.postgres.link import connect, place, translated
 from headwater.pipeline.systems.postgres.pgoutput import (
     UNCHANGED,
     Begin,
@@ -29,8 +29,9 @@ from headwater.pipeline.systems.postgres.pgoutput import (
     lsn,
     lsn_text,
 )
+from headwater.pipeline.systems.postgres.publication import publish
 from headwater.pipeline.systems.postgres.stream import Stream
-from headwater.pipeline.systems.postgres.tables import Table, followable, logical, quote, table, tables, types
+from headwater.pipeline.systems.postgres.tables import Table, followable, logical, may_replicate, quote, table, tables, types
 from headwater.pipeline.systems.postgres.types import Type, converter
 
 if TYPE_CHECKING:
@@ -52,21 +53,12 @@ def prepare(uri: str, slot: str, publication: str, chosen: Namespaces) -> dict[s
         logical(link)
         found = tables(link, chosen)
         followable(found)
-        try:
-            _publish(link, publication, found)
-            # Behind the publication: a change is decoded with the catalog of its own time, in which the publication must exist.
-            known = link.execute(
-                "SELECT confirmed_flush_lsn::text, plugin FROM pg_replication_slots WHERE slot_name = %s", (slot,)
-            ).fetchone()
-            if known is None:
-                known = link.execute(
-                    "SELECT lsn::text, 'pgoutput' FROM pg_create_logical_replication_slot(%s, 'pgoutput')", (slot,)
-                ).fetchone()
-        except library().errors.InsufficientPrivilege as error:
-            raise Forbidden(
-                f"A publication or a slot may not be made: {error}.",
-                hint="Grant REPLICATION, and ownership of the tables or a publication.",
-            ) from error
+        publish(link, publication, found)
+        # Behind the publication: a change is decoded with the catalog of its own time, in which the publication must exist.
+        known = link.execute("SELECT confirmed_flush_lsn::text, plugin FROM pg_replication_slots WHERE slot_name = %s", (slot,)).fetchone()
+        if known is None:
+            may_replicate(link)
+            known = link.execute("SELECT lsn::text, 'pgoutput' FROM pg_create_logical_replication_slot(%s, 'pgoutput')", (slot,)).fetchone()
         assert known is not None
         if known[1] != "pgoutput":
             raise BadConfig(f"The slot {slot} is made for {known[1]}, not for pgoutput.", hint="Give another name: slot=...")
@@ -231,21 +223,6 @@ class _Followed:
             for name, make, cell in zip(self.names, self._make, cells, strict=True)
             if cell is not UNCHANGED and (not only or name in only)
         }
-
-
-def _publish(link: Connection, publication: str, found: list[Table]) -> None:
-    """Make the publication for these tables, or add those that it lacks."""
-    known = link.execute("SELECT puballtables FROM pg_publication WHERE pubname = %s", (publication,)).fetchone()
-    names = ", ".join(one.quoted for one in found)
-    if known is None:
-        link.execute(f"CREATE PUBLICATION {quote(publication)} FOR TABLE {names} WITH (publish_via_partition_root = true)")
-        return
-    there = {
-        tuple(row) for row in link.execute("SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s", (publication,))
-    }
-    lacking = [one.quoted for one in found if (one.schema, one.name) not in there]
-    if lacking and not known[0]:
-        link.execute(f"ALTER PUBLICATION {quote(publication)} ADD TABLE {', '.join(lacking)}")
 
 
 def _check_slot(link: Connection, slot: str, at: int) -> None:

@@ -163,9 +163,10 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
             self._session.make(*self.create_table(schema, name, fields(_written(messages) or [one.data for one in messages]), key))
             found = self.shape(schema, name)
         if found is None:
+            session = self._session
             raise NotFound(
-                f"{self._session.server} at {self._session.where} has no table {schema}.{name}.",
-                hint=f"Create it, or let headwater do so: {self.call}(..., create=True). A `remap` changes the name.",
+                f"{session.server} at {session.where} has no table {schema}.{name}; {self.call}(..., create=True) would make it.",
+                hint="Create it, or set create=True, or give the namespace the name of another table with `remap`.",
             )
         if not found.table.key and not found.table.unique and any(one.id is not None for one in messages):
             raise BadConfig(

@@ -1,0 +1,56 @@
+"""The publication whose changes a slot gives: which tables it lacks, and the statement that mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headwater.core.errors import Forbidden
+from headwater.pipeline.systems.postgres.link import library
+from headwater.pipeline.systems.postgres.tables import Table, quote
+
+if TYPE_CHECKING:
+    from headwater.pipeline.systems.postgres.link import Connection
+
+_THERE = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
+# Publishing a table takes its owner. A publication is made with the right to create in the database, and added to by its own owner.
+_ALLOWED = """
+SELECT (SELECT coalesce(bool_and(pg_has_role(relowner, 'USAGE')), true) FROM pg_class WHERE oid = ANY(%s))
+   AND coalesce((SELECT pg_has_role(pubowner, 'USAGE') FROM pg_publication WHERE pubname = %s),
+                has_database_privilege(current_database(), 'CREATE'))
+"""
+
+
+def mending(link: Connection, publication: str, found: Sequence[Table]) -> str:
+    """The statement after which the tables are published; empty where they are."""
+    known = link.execute("SELECT puballtables FROM pg_publication WHERE pubname = %s", (publication,)).fetchone()
+    if known is None:
+        names = ", ".join(one.quoted for one in found)
+        return f"CREATE PUBLICATION {quote(publication)} FOR TABLE {names} WITH (publish_via_partition_root = true)"
+    there = {tuple(row) for row in link.execute(_THERE, (publication,))}
+    lacking = [one.quoted for one in found if (one.schema, one.name) not in there]
+    return f"ALTER PUBLICATION {quote(publication)} ADD TABLE {', '.join(lacking)}" if lacking and not known[0] else ""
+
+
+def publish(link: Connection, publication: str, found: Sequence[Table]) -> None:
+    """Publish the tables. Errors: `Forbidden`."""
+    statement = mending(link, publication, found)
+    if statement:
+        try:
+            link.execute(statement)
+        except library().errors.InsufficientPrivilege as error:
+            raise forbidden(publication, statement) from error
+
+
+def check(link: Connection, publication: str, found: Sequence[Table]) -> None:
+    """Errors: `Forbidden` where `publish` would be refused."""
+    statement = mending(link, publication, found)
+    row = link.execute(_ALLOWED, ([one.oid for one in found], publication)).fetchone()
+    if statement and not (row and row[0]):
+        raise forbidden(publication, statement)
+
+
+def forbidden(publication: str, statement: str) -> Forbidden:
+    return Forbidden(
+        f"The URI's user may not publish the tables' changes in {publication}.", hint=f"Let an owner of the tables run: {statement}"
+    )
