@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tools.services.private import PrivateServers
 
-from headwater.core.errors import BadConfig, BadInput, Differs, NotFound, OffsetGone, Rejected, Timeout, Unreachable
+from headwater.core.errors import BadConfig, BadInput, Denied, Differs, NotFound, OffsetGone, Rejected, Timeout, Unreachable
 from headwater.pipeline.adaptor import Batch, CanCopy, CopyPlan, Part
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
@@ -276,7 +276,7 @@ def test_a_refused_message_is_named_and_those_before_it_are_there(broker: Broker
 
 
 def test_what_is_still_on_its_way_does_not_count_as_taken_when_a_later_message_is_refused() -> None:
-    with pytest.raises(Timeout, match="within 0.3 s"):
+    with pytest.raises(Timeout, match=r"within 0\.3 s: .*Connection refused"):
         write(
             kafka("127.0.0.1:1"),  # nobody is there
             Message("t", {"_id": 1}, offset=0),
@@ -316,7 +316,21 @@ def test_a_broker_that_dies_is_no_fault_of_a_message(private_servers: PrivateSer
         adaptor.check("sink", Namespaces())
 
 
+def test_why_a_broker_cannot_be_reached_is_told(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.pipeline.systems.kafka.link.SECONDS", 3.0)
+    with pytest.raises(Unreachable, match="Connection refused"):
+        kafka("127.0.0.1:1").check("source", Namespaces())
+    with pytest.raises(Unreachable, match=r"resolve 'no-such-host\.invalid"):
+        kafka("no-such-host.invalid:9092").check("source", Namespaces())
+    user = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "hidden"}
+    with pytest.raises(Denied, match="SASL") as problem:
+        kafka(broker.servers, client=user).check("sink", Namespaces())
+    assert "hidden" not in str(problem.value)
+
+
 def test_options_that_cannot_be() -> None:
+    with pytest.raises(BadConfig, match="names no broker"):
+        kafka(" ")
     for wrong in ({"client": {"acks": "1"}}, {"client": {"x": 1}}, {"topics": "x"}):
         with pytest.raises(BadConfig):
             kafka("127.0.0.1:1", **wrong)

@@ -325,8 +325,11 @@ def test_options_that_cannot_be() -> None:
     for wrong in ({"format": "xml"}, {"compression": "lz9"}, {"access_key": "x"}, {"envelope": True, "format": "csv"}, {"endpoint": "x"}):
         with pytest.raises(BadConfig):
             s3("s3://b/", **wrong)
-    with pytest.raises(BadConfig, match="names no bucket"):
-        s3("s3:///")
+    for uri in ("s3:///", "gs://shop/orders/"):
+        with pytest.raises(BadConfig, match="names no bucket"):
+            s3(uri)
+    with pytest.raises(BadConfig, match="no bucket has such a name"):
+        s3("s3://not a name/", endpoint_url="http://127.0.0.1:9", access_key="a", secret_key="b").check("sink", Namespaces())
     with pytest.raises(BadConfig, match="no address"):
         s3("s3://b/", endpoint_url="nonsense").check("sink", Namespaces())
 

@@ -123,6 +123,8 @@ def kafka(
     """The brokers, such as `broker-1:9092,broker-2:9092`. `tail`: go on with what comes after the copy. `id`: the fields that tell
     documents apart. `client`: further settings of the client, such as `{"security.protocol": "SASL_SSL", "sasl.password": "${SECRET}"}`.
     """
+    if not str(servers).strip():
+        raise BadConfig("kafka() names no broker.", hint='Say kafka("broker-1:9092").')
     for name, value in (client or {}).items():
         if name in _OURS:
             raise BadConfig(f"kafka() sets {name} itself: what it promises depends on it.", hint=f"Leave {name} out of client.")

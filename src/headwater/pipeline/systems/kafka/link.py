@@ -53,6 +53,26 @@ def made(kind: Any, given: dict[str, Any]) -> Any:
         raise BadConfig(f"The Kafka client does not take its settings: {refused.args[0].str()}.", hint="Look at client=.") from None
 
 
+class Heard:
+    """What a client last said of its connections. Its answers say no more than that there is none: neither why, nor whose fault it is."""
+
+    def __init__(self) -> None:
+        self._last: Any = None
+
+    def __call__(self, error: Any) -> None:
+        if error.name() != "_ALL_BROKERS_DOWN":  # follows on the reason
+            self._last = error
+
+    @property
+    def said(self) -> str:
+        """It as the end of a sentence."""
+        return "" if self._last is None else f": {str(self._last.str()).rstrip('.')}"
+
+    def reason(self, error: Any) -> Any:
+        """What lies behind an error."""
+        return self._last if self._last is not None and error.name() in ("_TRANSPORT", "_TIMED_OUT", "_MSG_TIMED_OUT") else error
+
+
 def explained(error: Any, where: str, what: str) -> HeadwaterError:
     """Our error for one of the client's."""
     name, text = error.name(), str(error.str()).rstrip(".")
@@ -70,6 +90,7 @@ class Cluster:
         self.kafka = library()
         self.where = str(adaptor.resolved().servers)
         self._adaptor = adaptor
+        self._heard = Heard()
         self.consumer = made(
             self.kafka.Consumer,
             settings(
@@ -83,6 +104,7 @@ class Cluster:
                     "auto.offset.reset": "error",  # a reset would jump over deleted messages without a word
                     "fetch.wait.max.ms": 100,
                     "fetch.queue.backoff.ms": 1,
+                    "error_cb": self._heard,
                     **own,
                 },
             ),
@@ -99,7 +121,8 @@ class Cluster:
         try:
             found = self.consumer.list_topics(timeout=SECONDS).topics
         except self.kafka.KafkaException as error:
-            raise explained(error.args[0], self.where, "listing topics") from None
+            self.consumer.poll(0)  # lets the client say why
+            raise explained(self._heard.reason(error.args[0]), self.where, "listing topics") from None
         return {name: sorted(one.partitions) for name, one in sorted(found.items()) if not name.startswith("__") and one.error is None}
 
     def topics(self, chosen: Namespaces) -> dict[str, list[int]]:

@@ -9,7 +9,7 @@ from headwater.core.errors import BadInput, HeadwaterError, Rejected, Timeout, U
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, SinkWriter
 from headwater.pipeline.message import Message, Op
-from headwater.pipeline.systems.kafka.link import GONE, explained, library, made, settings
+from headwater.pipeline.systems.kafka.link import GONE, Heard, explained, library, made, settings
 
 if TYPE_CHECKING:
     from headwater.pipeline.systems.kafka.adaptor import Kafka
@@ -24,7 +24,9 @@ class KafkaWriter(SinkWriter):
         self._adaptor, self._part = adaptor, part
         self._where = str(adaptor.resolved().servers)
         self._kafka = library()
+        self._heard = Heard()
         own: dict[str, Any] = {
+            "error_cb": self._heard,
             "enable.idempotence": True,
             "acks": "all",
             "linger.ms": 5,
@@ -65,12 +67,13 @@ class KafkaWriter(SinkWriter):
         topic, found = self._adaptor.topic_for(message.namespace), message.id
         key = None if found is None else found.encode() if isinstance(found, str) else values.canonical(found)
         headers: list[tuple[str, bytes]] = [("op", message.op.name.lower().encode()), ("offset", str(message.offset).encode())]
-        value: bytes | None = values.encode(message.data)
-        if message.op is Op.DELETE:
-            if found is None:
-                raise BadInput(f"The delete names no document: it has no {', '.join(message.id_fields)}.", hint="Correct it with edit.")
+        value: bytes | None = None
+        if message.op is not Op.DELETE:
+            value = values.encode(message.data)
+        elif found is None:
+            raise BadInput(f"The delete names no document: it has no {', '.join(message.id_fields)}.", hint="Correct it with edit.")
+        else:
             headers.append(("data", values.encode({name: message.data[name] for name in message.id_fields})))
-            value = None
         offset = message.offset
 
         def heard(error: Any, _: Any) -> None:
@@ -112,6 +115,6 @@ class KafkaWriter(SinkWriter):
 
     def _late(self) -> Timeout:
         return Timeout(
-            f"Kafka at {self._where} has not taken a batch within {self._part.timeout:g} s.",
+            f"Kafka at {self._where} has not taken a batch within {self._part.timeout:g} s{self._heard.said}.",
             hint="See whether the brokers run; give the sink a longer timeout or a smaller batch.",
         )

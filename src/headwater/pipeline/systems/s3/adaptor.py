@@ -139,7 +139,7 @@ def s3(
     for value, kind, name in ((format, Format, "format"), (compression, Compression, "compression")):
         if value not in get_args(kind):
             raise BadConfig(f"s3() knows no {name} {value!r}.", hint=f"Use one of {', '.join(get_args(kind))}.")
-    if isinstance(uri, str) and "${" not in uri and not uri.removeprefix("s3://").strip("/"):
+    if isinstance(uri, str) and "${" not in uri and (not (place := uri.removeprefix("s3://")).strip("/") or "://" in place):
         raise BadConfig(f"{uri!r} names no bucket.", hint="Give s3://bucket/prefix/.")
     if (access_key is None) != (secret_key is None):
         raise BadConfig("s3() needs access_key and secret_key, or neither.", hint='Say secret_key="${AWS_SECRET_ACCESS_KEY}".')

@@ -170,6 +170,8 @@ def explained(error: Any, where: str) -> HeadwaterError:
         name = type(error).__name__
         if name in ("NoCredentialsError", "PartialCredentialsError"):
             return Denied(f"No credentials were found for {where}.", hint="Say access_key and secret_key, or set AWS_ACCESS_KEY_ID.")
+        if name == "ParamValidationError":
+            return BadConfig(f"{where}: no bucket has such a name.", hint="Give s3://bucket/prefix/.")
         return Unreachable(f"{where} cannot be reached: {name}.", hint="See whether the store runs, and whether endpoint_url is right.")
     code, text = str(answer.get("Error", {}).get("Code", "")), str(answer.get("Error", {}).get("Message", "")).rstrip(".")
     status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
