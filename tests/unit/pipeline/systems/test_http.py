@@ -191,6 +191,20 @@ def test_a_server_that_does_not_answer_is_left_in_time(hook: Hook) -> None:
         write(http(hook.url), numbered(1), part(timeout=0.05))
 
 
+def test_slow_answers_to_many_messages_do_not_use_up_the_time_of_the_next(hook: Hook) -> None:
+    now = [0.0]
+
+    def slow(path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        now[0] += 20.0
+        return 200, {}, b""
+
+    hook.answer = slow
+    with Poster(http(hook.url)) as poster:
+        writer = HttpWriter(http(hook.url), part(timeout=30.0), poster, clock=lambda: now[0])
+        writer.write(Batch(start=0, end=5, messages=numbered(5)))
+    assert hook.keys == [f"p/s/{n}" for n in range(5)]
+
+
 def test_nobody_there(hook: Hook) -> None:
     import socket
 

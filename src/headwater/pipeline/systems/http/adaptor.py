@@ -32,8 +32,8 @@ class Http(CanWrite, frozen=True, kw_only=True):
         sink="At least once. A request for each message, or for each batch with batched=True (lines of JSON, application/x-ndjson). A "
         'body is {"op", "namespace", "timestamp", "offset", "data"}, or the data alone with envelope=False. A request that is sent again '
         "has the same Idempotency-Key: pipeline/sink/offset, of a batch pipeline/sink/first-last. An answer 2xx takes the message; 408, "
-        "425, 429 and 5xx are tried again until the batch's time is up, then the sink waits; 401, 403, 407 and 3xx are the address's "
-        "fault, and the sink waits; every other 4xx refuses the message.",
+        "425, 429 and 5xx are tried again until the sink's timeout is up, which each request has to itself, then the sink waits; 401, 403, "
+        "407 and 3xx are the address's fault, and the sink waits; every other 4xx refuses the message.",
         sample='http("https://hooks.example.com/orders", headers={"authorization": "Bearer ${HOOK_TOKEN}"})',
     )
 

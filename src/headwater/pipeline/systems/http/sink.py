@@ -92,10 +92,8 @@ class HttpWriter(SinkWriter):
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
         self._adaptor, self._part, self._poster, self._clock, self._wait = adaptor, part, poster, clock, wait
-        self._deadline = 0.0
 
     def write(self, batch: Batch) -> None:
-        self._deadline = self._clock() + self._part.timeout
         if self._adaptor.batched:
             self._whole(batch.messages)
             return
@@ -141,7 +139,9 @@ class HttpWriter(SinkWriter):
         if part.again:  # an operator wants it sent again: the other side must not take it for the first one
             headers["idempotency-key"] += f"/{part.attempt}"
         problem: Unreachable | None = None
-        while (left := self._deadline - self._clock()) > 0:
+        # For this request alone: a thousand slow answers would use up the time of a whole batch, and all of it come again for ever.
+        deadline = self._clock() + part.timeout
+        while (left := deadline - self._clock()) > 0:
             later: float | None = None
             try:
                 answer = self._poster.send(namespace, body, headers, left)
@@ -154,15 +154,15 @@ class HttpWriter(SinkWriter):
                     return
                 problem, later = self._judged(answer, offset), answer.later
             rest = max(pause, later or 0.0)
-            if self._clock() + rest >= self._deadline:
+            if self._clock() + rest >= deadline:
                 break
             self._wait(rest)
             pause = min(2 * pause, LONGEST_PAUSE)
         if problem is not None:
             raise problem
         raise Timeout(
-            f"{self._poster.place} has not taken a batch within {part.timeout:g} s.",
-            hint="Give the sink a longer timeout or a smaller batch.",
+            f"{self._poster.place} has not taken a request within {part.timeout:g} s.",
+            hint=f"Give the sink a longer timeout{' or a smaller batch' if self._adaptor.batched else ''}.",
         )
 
     def _judged(self, answer: Answer, offset: int) -> Unreachable:
