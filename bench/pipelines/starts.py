@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -17,6 +18,7 @@ from bench.pipelines import documents, outcome
 from bench.pipelines.moving import NAME, Filled
 from bench.sizes import Sizes
 from headwater.core.errors import Differs
+from headwater.spark.java import find_java
 
 _FEW = 10
 _PATIENCE = 120.0
@@ -34,9 +36,9 @@ def starts(folder: Path, sizes: Sizes, full: Filled) -> Iterator[Case | Skipped]
     bare = Side("the same with pyspark", lambda: _first(folder, _SPARK, ["program.py"]))
     yield Case("program start to ten documents written", "run", ours, bare, shown="time", rounds=few)
     again = Restarted(full)
-    promised = mark.time(5.0, "< 5 s")
+    bare = Side("headwater --help", _nothing)
     ours = Side("headwater pipeline run", again.round)
-    yield Case("restart to first redelivery", "run", ours, bare, promised, shown="time", rounds=few)
+    yield Case("restart to first redelivery", "run", ours, bare, mark.time(5.0, "< 5 s"), shown="time", rounds=few)
 
 
 def _first(folder: Path, program: str, words: list[str]) -> Sample:
@@ -45,9 +47,11 @@ def _first(folder: Path, program: str, words: list[str]) -> Sample:
     work.mkdir()
     documents.lines(work / "in.jsonl", _FEW)
     (work / "program.py").write_text(program)
+    # Both get the Java that we would find: where none is installed Spark alone does not start. Its own address need not be looked up.
+    env = {**os.environ, "JAVA_HOME": str(find_java().home), "SPARK_LOCAL_IP": "127.0.0.1"}
     try:
         begun = time.perf_counter()
-        done = subprocess.run([sys.executable, *words], cwd=work, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, *words], cwd=work, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         seconds = time.perf_counter() - begun
         if done.returncode:
             raise Differs(f"The program ended with {done.returncode}: {done.stderr[-500:]}", hint="Run it by hand.")
@@ -55,6 +59,12 @@ def _first(folder: Path, program: str, words: list[str]) -> Sample:
         return Sample(1, seconds)
     finally:
         shutil.rmtree(work)
+
+
+def _nothing() -> Sample:
+    begun = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "headwater.cli", "--help"], stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    return Sample(1, time.perf_counter() - begun)
 
 
 class Restarted:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from bench.__main__ import BENCHMARKS, main
-from bench.case import Case, Sample, Side
+from bench.case import Case, Peak, Sample, Side
 from bench.floor import BareWrites, bare_read
-from bench.mark import Mark, own_time, rate, ratio, ratio_on_slow_disks, time
+from bench.mark import Mark, both, memory, own_time, rate, ratio, ratio_on_slow_disks, time
 from bench.report import shown
 from bench.rounds import Measured, Spread, measure
 from bench.sizes import TINY
@@ -79,6 +79,21 @@ def test_sides_take_turns_and_the_first_changes() -> None:
     assert [sample.amount for sample in found.floor] == [3, 6, 7]
 
 
+def test_what_needs_no_warming_is_not_warmed() -> None:
+    done: list[str] = []
+
+    def side(name: str) -> Side:
+        def run() -> Peak:
+            done.append(name)
+            return Peak(1, 100 * len(done))
+
+        return Side(name, run)
+
+    found = measure(Case("once", "run", side("ours"), side("floor"), rounds=1, warm=False, shown="memory"), 9)
+    assert done == ["floor", "ours"]
+    assert found.ratio.median == 0.5, "twice the memory is half the rate"
+
+
 def measured(ours: list[float], floor: list[float], mark: Mark | None = None) -> Measured:
     nothing = Side("", lambda: Sample(1, 1))
     case = Case("case", "record", nothing, nothing, mark)
@@ -103,6 +118,13 @@ def test_a_ratio_is_taken_pair_by_pair() -> None:
         (time(1.0, ""), 0.9, 9, False),
         (own_time(20e-6), 40_000, 200_000, True),
         (own_time(20e-6), 39_000, 200_000, False),
+        (memory(1.25), 0.8, 1, True),
+        (memory(1.25), 0.7, 1, False),
+        (both(ratio(0.5), rate(10, "")), 10, 20, True),
+        (both(ratio(0.5), rate(10, "")), 9, 18, False),
+        (both(ratio(0.5), rate(10, "")), 10, 21, False),
+        (both(ratio(0.5), ratio_on_slow_disks(0.8, 0.0002)), 5000, 10_000, True),
+        (both(ratio_on_slow_disks(0.1, 1), ratio_on_slow_disks(0.8, 0.0002)), 5000, 10_000, None),
         (None, 1, 1, None),
     ],
 )
@@ -114,6 +136,10 @@ def test_figures_read_well() -> None:
     nothing = Side("", lambda: Sample(1, 1))
     assert shown(Case("", "record", nothing, nothing), Spread(2_500_000, 900, 3e9)) == "2.5 M records/s [900..3 G]"
     assert shown(Case("", "open", nothing, nothing, shown="time"), Spread(50, 2, 40_000)) == "20 ms [25 µs..500 ms]"
+    some = 1 / (1 << 20)
+    assert (
+        shown(Case("", "run", nothing, nothing, shown="memory"), Spread(some / 300, some / 400, some / 200)) == "300 MiB [200 MiB..400 MiB]"
+    )
 
 
 def test_the_floor_writes_and_reads_every_byte(tmp_path: Path) -> None:
