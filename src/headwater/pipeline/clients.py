@@ -1,11 +1,13 @@
-"""What the clients of all systems have in common: how a missing one is told, whom they trust, and what is shown of addresses and errors."""
+"""What the clients of all systems have in common: how a missing one is told, whom they trust, what is shown."""
 
 from __future__ import annotations
 
 import re
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Self
 
 from headwater.core.errors import BadConfig
 from headwater.pipeline.env import Env
@@ -21,6 +23,20 @@ def client_of(system: str, extra: str) -> Iterator[None]:
         raise BadConfig(f"The client for {system} is not installed: there is no module {error.name}.", hint=hint) from None
     except ImportError as error:  # it is there and lacks something: another release of it than ours needs
         raise BadConfig(f"The client for {system} cannot be used: {error}.", hint=hint) from error
+
+
+class Closing(ABC):
+    """Something that is closed at the end of a `with`."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of its connections."""
 
 
 def trusting(ca: str) -> ssl.SSLContext:

@@ -26,13 +26,14 @@ def modules_of(extra: str) -> set[str]:
     """The modules that come with an extra: its packages' and those that they need themselves."""
     direct = {_package(one) for one in requires("headwater") or () if re.search(rf"extra == ['\"]{extra}['\"]", one)}
     below = {_package(one) for package in direct for one in requires(package) or () if "extra ==" not in one}
-    return {module for module, packages in packages_distributions().items() if (direct | below) & {one.lower() for one in packages}}
+    return {module for module, packages in MODULES.items() if (direct | below) & {one.lower() for one in packages}}
 
 
 def _package(requirement: str) -> str:
     return re.split(r"[\[<>=!~; (]", requirement)[0].lower()
 
 
+MODULES = packages_distributions()
 EXTRAS = set(metadata("headwater").get_all("Provides-Extra") or ())
 WITH_EXTRA = sorted(name for name in adaptors.BUILT_IN if extra_of(name) in EXTRAS)
 

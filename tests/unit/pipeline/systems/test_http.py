@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -205,9 +208,30 @@ def test_slow_answers_to_many_messages_do_not_use_up_the_time_of_the_next(hook: 
     assert hook.keys == [f"p/s/{n}" for n in range(5)]
 
 
-def test_nobody_there(hook: Hook) -> None:
-    import socket
+def test_an_answer_that_comes_in_drops_does_not_hold_us() -> None:
+    sent = 0
+    with socket.create_server(("127.0.0.1", 0)) as server:
 
+        def trickle() -> None:
+            nonlocal sent
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 400 No\r\ncontent-length: 1000\r\n\r\n")
+                while sent < 1000:
+                    connection.sendall(b"x")
+                    sent += 1
+                    time.sleep(0.01)
+
+        thread = threading.Thread(target=trickle, daemon=True)
+        thread.start()
+        with pytest.raises(Rejected, match=r"\(400\): x"):
+            write(http(f"http://127.0.0.1:{server.getsockname()[1]}/"), numbered(1), part(timeout=0.1))
+        thread.join()
+    assert sent < 1000
+
+
+def test_nobody_there(hook: Hook) -> None:
     with socket.socket() as taken:  # bound and not listening: nobody else can have the port meanwhile
         taken.bind(("127.0.0.1", 0))
         nobody = http(f"http://user:hidden@127.0.0.1:{taken.getsockname()[1]}/hook?key=hidden")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 import httpx2
 
 from headwater.core.errors import BadConfig, Rejected, Timeout, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, SinkWriter
-from headwater.pipeline.clients import error_text, trusting
+from headwater.pipeline.clients import Closing, error_text, trusting
 from headwater.pipeline.message import Message, Op
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 AGAIN = (408, 425, 429)  # the address asks for another try; so do all from 500 on
 OURS = (401, 403, 407)  # a token that is wrong is wrong for every message
 PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two tries
+ENOUGH = 4096  # bytes of an answer that are read
 SHOWN = 300  # characters of an answer that an error shows
 SECONDS = 10.0  # to look whether the address answers at all
 
@@ -31,12 +31,12 @@ class Answer(NamedTuple):
     later: float | None  # seconds after which the other side wants to be asked again
 
 
-class Poster:
+class Poster(Closing):
     """One client, of one thread. Redirects are not followed: a POST would arrive as a GET, or at somebody we do not know."""
 
     def __init__(self, adaptor: Http) -> None:
         self._adaptor = adaptor
-        adaptor.address("")  # what is no address is said before anything is made of it
+        self._addresses = {"": adaptor.address("")}  # by namespace; what is no address is said before anything is made of it
         self.place = adaptor.shown
         ca = adaptor.resolved().ca
         headers, trusted = adaptor.sent_headers(), trusting(ca) if ca else True
@@ -45,30 +45,27 @@ class Poster:
         except ValueError as error:
             raise BadConfig("A header holds letters that no header can have.", hint="Look at the values of headers.") from error
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
     def close(self) -> None:
         self._client.close()
 
     def look(self) -> int:
         """The status of a request that changes nothing. Errors: `Unreachable`, `Timeout`."""
-        return self._ask("HEAD", self._adaptor.address(""), b"", {}, SECONDS).status
+        return self._ask("HEAD", self._addresses[""], b"", {}, SECONDS).status
 
     def send(self, namespace: str, body: bytes, headers: dict[str, str], seconds: float) -> Answer:
         """Errors: `Unreachable`, `Timeout`."""
-        return self._ask(self._adaptor.method, self._adaptor.address(namespace), body, headers, seconds)
+        if namespace not in self._addresses:
+            self._addresses[namespace] = self._adaptor.address(namespace)
+        return self._ask(self._adaptor.method, self._addresses[namespace], body, headers, seconds)
 
     def _ask(self, method: str, address: str, body: bytes, headers: dict[str, str], seconds: float) -> Answer:
+        deadline = time.monotonic() + seconds
         try:
             with self._client.stream(method, address, content=body, headers=headers, timeout=max(0.001, seconds)) as answer:
                 text = b""
-                for part in answer.iter_bytes(4096):
+                for part in answer.iter_bytes():
                     text += part
-                    if len(text) >= 4096:  # enough for an error; a body without end must not hold us
+                    if len(text) >= ENOUGH or time.monotonic() > deadline:  # a body without end must not hold us
                         break
                 return Answer(answer.status_code, _shown(text), _later(answer.headers.get("retry-after", "")))
         except httpx2.TimeoutException as error:

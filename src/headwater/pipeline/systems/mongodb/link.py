@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from headwater.core.errors import BadConfig, BadInput, Denied, HeadwaterError, NotFound, Timeout, Unreachable
-from headwater.pipeline.clients import client_of, error_text, shown
+from headwater.pipeline.clients import Closing, client_of, error_text, shown
 from headwater.pipeline.namespaces import Namespaces
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ OURS = "serverselectiontimeoutms"
 ADDRESS = "mongodb://host:27017/DATABASE"
 
 
-class Link:
+class Link(Closing):
     """One client, and the database that its address names."""
 
     def __init__(self, uri: str, *, given: str | Env) -> None:
@@ -59,12 +58,6 @@ class Link:
             raise BadConfig(f"{address} cannot be used: {error}.", hint="Correct its options.") from None
         self.database: Database[Document] = self._client.get_database(parts["database"], codec_options=CODEC)
         self.oplog: Collection[Document] = self._client.get_database("local", codec_options=CODEC)["oplog.rs"]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
     def close(self) -> None:
         self._client.close()

@@ -184,16 +184,4 @@ def _within(kind: type[Size] | type[Duration], name: str, given: str, least: int
     return found
 
 
-@strict
-def elasticsearch(
-    uri: str | Env,
-    *,
-    index: str = "{namespace}",
-    versions: bool = True,
-    batch: int = 1000,
-    body: str = "8MiB",
-    keep: str = "5m",
-    ca: str | None = None,
-) -> OpenSearch:
-    """The same as `opensearch`, under the other name."""
-    return opensearch(uri, index=index, versions=versions, batch=batch, body=body, keep=keep, ca=ca)
+elasticsearch = opensearch  # the same requests under the other name

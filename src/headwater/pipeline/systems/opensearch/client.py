@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from headwater.core.errors import BadConfig, BadInput, Denied, HeadwaterError, NotFound, Timeout, TooLarge, Unavailable, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.clients import client_of, error_text, shown, trusting
+from headwater.pipeline.clients import Closing, client_of, error_text, shown, trusting
 
 if TYPE_CHECKING:
     from headwater.pipeline.env import Env
@@ -21,7 +20,7 @@ SECONDS = 30.0
 ADDRESS = "Give http://host:9200."
 
 
-class Client:
+class Client(Closing):
     """Connections of one thread. A request goes to the next host when one cannot be reached; else who asks knows whether to ask again."""
 
     def __init__(self, uri: str, *, ca: str | None = None, given: str | Env = "") -> None:
@@ -51,12 +50,6 @@ class Client:
             timeout=SECONDS,
             ssl_context=trusting(ca) if ca else None,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
     def close(self) -> None:
         self._client.close()
