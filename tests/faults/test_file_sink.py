@@ -16,7 +16,9 @@ from headwater.pipeline.adaptors import file
 from headwater.pipeline.message import Message
 from headwater.pipeline.offsets.ranges import missing
 from headwater.pipeline.systems.file.adaptor import File
-from headwater.pipeline.systems.file.sink import Folder, Single, Target
+from headwater.pipeline.systems.file.folder import Folder
+from headwater.pipeline.systems.file.single import Single
+from headwater.pipeline.systems.file.target import Target
 from headwater.testing.faults import FailingFiles
 
 PARTS = [(0, 4), (4, 9), (9, 10)]

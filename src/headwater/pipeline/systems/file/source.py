@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-import csv
-import operator
-import os
-import re
 import sys
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from decimal import Decimal
-from functools import partial
+from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
-
-import msgspec
 
 from headwater.core.errors import Differs, NotFound
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.systems.file.cells import csv_pieces
 from headwater.pipeline.systems.file.formats import compression_of, format_of, known, open_plain
+from headwater.pipeline.systems.file.groups import parquet_pieces
+from headwater.pipeline.systems.file.lines import line_documents, line_pieces, stream_pieces
 
 if TYPE_CHECKING:
     from headwater.pipeline.systems.file.adaptor import File
 
-_BLOCK = 2 << 20
+__all__ = ["csv_pieces", "found", "identity", "line_documents", "parquet_pieces", "plan", "read", "read_back", "stream_pieces"]
+
 _LEAST_SLICE = 8 << 20
-_INTEGER = re.compile(r"-?(?:0|[1-9]\d*)")
-_DECIMAL = re.compile(r"-?(?:0|[1-9]\d*)\.\d+")
-
-
-class _Object(msgspec.Struct):
-    """Decoding into this proves that a line is a JSON object, at a fraction of the cost of building it."""
-
-
-_prove = msgspec.json.Decoder(_Object).decode
 
 
 # -- planning -----------------------------------------------------------------------------------------------
@@ -120,203 +105,12 @@ def read(adaptor: File, part: Slice, position: Any) -> Iterator[Piece]:
                 yield from csv_pieces(adaptor.infer, opened, position)
         elif compression == "none":
             begin, end = part.spec["bytes"]
-            yield from _lines(path, begin, end, position)
+            yield from line_pieces(path, begin, end, position)
         else:
             with open_plain(path, compression) as opened:
                 yield from stream_pieces(opened, position)
     except FileNotFoundError as error:
         raise Differs(f"{path} is gone since its copy began.", hint="Put it back, or begin anew with `run --again`.") from error
-
-
-def _lines(path: Path, begin: int, end: int, position: Any) -> Iterator[Piece]:
-    """Lines that begin in [begin, end): blocks cut at line ends, so that slices fit together whatever lines they cut."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        size = os.fstat(fd).st_size
-        at = position if position is not None else _line_at(fd, begin, size)
-        block = _BLOCK
-        while at < end:
-            data = os.pread(fd, block, at)
-            if not data:
-                raise Differs(f"{path} has become shorter since its copy began.", hint="Put it back, or begin anew with `run --again`.")
-            if at + len(data) < size:
-                cut = data.rfind(b"\n") + 1
-                if not cut:
-                    block *= 2  # a line longer than a block
-                    continue
-                data = data[:cut]
-            if at + len(data) > end:  # keep the lines that begin before the end
-                cut = data.find(b"\n", max(0, end - at - 1)) + 1
-                data = data[:cut] if cut else data
-            following = at + len(data)
-            documents, bad = line_documents(data, partial(_number_in_block, fd, at))
-            yield Piece(position=following, values=documents, bad=bad)
-            at, block = following, _BLOCK
-    finally:
-        os.close(fd)
-
-
-def line_documents(data: bytes, number: Callable[[int], int]) -> tuple[list[bytes], dict[int, str]]:
-    """The documents of whole lines; what is no JSON object is kept as it is, with what is wrong with it and its line's number."""
-    lines = data.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    checked = _utf8(data)
-    if checked:
-        with suppress(msgspec.DecodeError):
-            deque(map(_prove, lines), 0)  # the rule: nothing is wrong
-            return lines, {}
-    documents: list[bytes] = []
-    bad: dict[int, str] = {}
-    add = documents.append
-    for index, line in enumerate(lines):
-        try:
-            if not checked:
-                line.decode()
-            _prove(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            if not line.strip():
-                continue
-            bad[len(documents)] = f"Line {number(index)} is no JSON object: {error}."
-        add(line)
-    return documents, bad
-
-
-def _utf8(data: bytes) -> bool:
-    if data.isascii():
-        return True
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _line_at(fd: int, begin: int, size: int) -> int:
-    """Where the first line that begins at or after `begin` does."""
-    if begin == 0:
-        return 0
-    at = begin - 1
-    while at < size:
-        data = os.pread(fd, 1 << 16, at)
-        newline = data.find(b"\n")
-        if newline >= 0:
-            return at + newline + 1
-        at += len(data)
-    return size
-
-
-def _line_number(fd: int, at: int) -> int:
-    """The number of the line that begins at a byte. Counted only when something is wrong: slices do not know line numbers."""
-    count, here = 1, 0
-    while here < at:
-        data = os.pread(fd, min(1 << 20, at - here), here)
-        if not data:
-            break
-        count += data.count(b"\n")
-        here += len(data)
-    return count
-
-
-def _number_in_block(fd: int, at: int, index: int) -> int:
-    return _line_number(fd, at) + index
-
-
-def stream_pieces(source: IO[bytes], position: Any) -> Iterator[Piece]:
-    """Lines of a stream that cannot be entered in its middle: what was read before is read again and left out."""
-    done = int(position or 0)
-    number, pending, here = 1, b"", 0
-    while True:
-        data = source.read(_BLOCK)
-        if not data and not pending:
-            return
-        whole = pending + data
-        cut = whole.rfind(b"\n") + 1 if data else len(whole)
-        pending, whole = whole[cut:], whole[:cut]
-        if not whole:
-            continue
-        here += len(whole)
-        first, number = number, number + whole.count(b"\n")
-        if here > done:
-            documents, bad = line_documents(whole, partial(operator.add, first))
-            yield Piece(position=here, values=documents, bad=bad)
-
-
-def csv_pieces(infer: bool, source: IO[bytes], position: Any) -> Iterator[Piece]:
-    """Rows as objects by the names in the first row. An empty cell is null; numbers become numbers unless `infer` is off."""
-    done = int(position or 0)
-    counted = [0, 0]  # bytes and lines taken by the reader
-
-    def lines() -> Iterator[str]:
-        for line in source:
-            counted[0] += len(line)
-            counted[1] += 1
-            yield line.decode("utf-8-sig" if counted[1] == 1 else "utf-8", "surrogateescape")
-
-    rows = csv.reader(lines(), strict=True)
-    names = next(rows, [])
-    documents: list[bytes] = []
-    bad: dict[int, str] = {}
-    size = 0
-    cell = _cell if infer else _text
-    while True:
-        line = counted[1] + 1
-        try:
-            row = next(rows)
-        except StopIteration:
-            break
-        except csv.Error as error:
-            row, wrong = [], f"Line {line} is no CSV: {error}."
-        else:
-            wrong = "" if len(row) == len(names) else f"Line {line} has {len(row)} cells, its header {len(names)}."
-        if counted[0] <= done or (not row and not wrong):
-            continue
-        try:
-            document = values.encode(dict(zip(names, map(cell, row), strict=False)))
-        except UnicodeEncodeError:
-            wrong = f"Line {line} is not in UTF-8."
-            document = values.encode({"line": [c.encode("utf-8", "replace").decode("utf-8", "replace") for c in row]})
-        if wrong:
-            bad[len(documents)] = wrong
-        documents.append(document)
-        size += len(document)
-        if size > _BLOCK:
-            yield Piece(position=counted[0], values=documents, bad=bad)
-            documents, bad, size = [], {}, 0
-    if documents:
-        yield Piece(position=counted[0], values=documents, bad=bad)
-
-
-def _text(cell: str) -> str | None:
-    return cell or None
-
-
-def _cell(cell: str) -> int | float | Decimal | str | None:
-    if not cell:
-        return None
-    if cell[0] in "-0123456789":
-        if _INTEGER.fullmatch(cell):
-            return int(cell)
-        if _DECIMAL.fullmatch(cell):
-            number = float(cell)
-            return number if repr(number) == cell else Decimal(cell)
-    return cell
-
-
-def parquet_pieces(path: Path | IO[bytes], groups: list[int], position: Any) -> Iterator[Piece]:
-    """Row groups as documents. The position is a group and the rows of it that were read."""
-    import pyarrow.parquet as pq
-
-    begin, done = position or (groups[0], 0)
-    with pq.ParquetFile(path) as opened:
-        for group in range(begin, groups[1]):
-            row = 0
-            for batch in opened.iter_batches(batch_size=8192, row_groups=[group]):
-                row += len(batch)
-                if group == begin and row <= done:
-                    continue
-                documents = [values.encode(values.extended(one)) for one in batch.to_pylist()]
-                yield Piece(position=[group, row], values=documents)
 
 
 def read_back(adaptor: File, source: IO[bytes]) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,140 @@
+"""Documents of JSON lines: of a file that can be entered anywhere, and of a stream."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from headwater.core.errors import Differs
+from headwater.pipeline.adaptor import Piece
+
+_BLOCK = 2 << 20
+
+
+class _Object(msgspec.Struct):
+    """Decoding into this proves that a line is a JSON object, at a fraction of the cost of building it."""
+
+
+_prove = msgspec.json.Decoder(_Object).decode
+
+
+def line_pieces(path: Path, begin: int, end: int, position: Any) -> Iterator[Piece]:
+    """Lines that begin in [begin, end): blocks cut at line ends, so that slices fit together whatever lines they cut."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        size = os.fstat(fd).st_size
+        at = position if position is not None else _line_at(fd, begin, size)
+        block = _BLOCK
+        while at < end:
+            data = os.pread(fd, block, at)
+            if not data:
+                raise Differs(f"{path} has become shorter since its copy began.", hint="Put it back, or begin anew with `run --again`.")
+            if at + len(data) < size:
+                cut = data.rfind(b"\n") + 1
+                if not cut:
+                    block *= 2  # a line longer than a block
+                    continue
+                data = data[:cut]
+            if at + len(data) > end:  # keep the lines that begin before the end
+                cut = data.find(b"\n", max(0, end - at - 1)) + 1
+                data = data[:cut] if cut else data
+            following = at + len(data)
+            documents, bad = line_documents(data, partial(_number_in_block, fd, at))
+            yield Piece(position=following, values=documents, bad=bad)
+            at, block = following, _BLOCK
+    finally:
+        os.close(fd)
+
+
+def line_documents(data: bytes, number: Callable[[int], int]) -> tuple[list[bytes], dict[int, str]]:
+    """The documents of whole lines; what is no JSON object is kept as it is, with what is wrong with it and its line's number."""
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    checked = _utf8(data)
+    if checked:
+        with suppress(msgspec.DecodeError):
+            deque(map(_prove, lines), 0)  # the rule: nothing is wrong
+            return lines, {}
+    documents: list[bytes] = []
+    bad: dict[int, str] = {}
+    add = documents.append
+    for index, line in enumerate(lines):
+        try:
+            if not checked:
+                line.decode()
+            _prove(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if not line.strip():
+                continue
+            bad[len(documents)] = f"Line {number(index)} is no JSON object: {error}."
+        add(line)
+    return documents, bad
+
+
+def _utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _line_at(fd: int, begin: int, size: int) -> int:
+    """Where the first line that begins at or after `begin` does."""
+    if begin == 0:
+        return 0
+    at = begin - 1
+    while at < size:
+        data = os.pread(fd, 1 << 16, at)
+        newline = data.find(b"\n")
+        if newline >= 0:
+            return at + newline + 1
+        at += len(data)
+    return size
+
+
+def _line_number(fd: int, at: int) -> int:
+    """The number of the line that begins at a byte. Counted only when something is wrong: slices do not know line numbers."""
+    count, here = 1, 0
+    while here < at:
+        data = os.pread(fd, min(1 << 20, at - here), here)
+        if not data:
+            break
+        count += data.count(b"\n")
+        here += len(data)
+    return count
+
+
+def _number_in_block(fd: int, at: int, index: int) -> int:
+    return _line_number(fd, at) + index
+
+
+def stream_pieces(source: IO[bytes], position: Any) -> Iterator[Piece]:
+    """Lines of a stream that cannot be entered in its middle: what was read before is read again and left out."""
+    done = int(position or 0)
+    number, pending, here = 1, b"", 0
+    while True:
+        data = source.read(_BLOCK)
+        if not data and not pending:
+            return
+        whole = pending + data
+        cut = whole.rfind(b"\n") + 1 if data else len(whole)
+        pending, whole = whole[cut:], whole[:cut]
+        if not whole:
+            continue
+        here += len(whole)
+        first, number = number, number + whole.count(b"\n")
+        if here > done:
+            documents, bad = line_documents(whole, partial(operator.add, first))
+            yield Piece(position=here, values=documents, bad=bad)
