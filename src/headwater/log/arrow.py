@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.core.errors import BadInput
 from headwater.log.layout import decode_headers, encode_headers
@@ -45,3 +48,15 @@ def _check_block(block: bytes) -> None:
         fits = False
     if not fits:
         raise BadInput("A column of headers holds something else.", hint="Make its cells with headwater.log.layout.encode_headers.")
+
+
+def lengths(column: pa.Array) -> Any:
+    """How many bytes each value has. Read from the views themselves: Arrow has no function for them."""
+    if column.null_count == len(column):
+        return np.zeros(len(column), np.int64)
+    if column.type != pa.binary_view():
+        return pc.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    found = np.frombuffer(column.buffers()[1], np.int32)[column.offset * 4 : (column.offset + len(column)) * 4 : 4].astype(np.int64)
+    if column.null_count:
+        found[column.is_null().to_numpy(zero_copy_only=False)] = 0
+    return found

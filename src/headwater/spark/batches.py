@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from headwater.log.arrow import lengths
 from headwater.spark.tables import Table
 
 BYTES = 64 << 20  # of one batch: Java holds it whole, and `binary` columns end at 2 GiB
@@ -17,7 +16,7 @@ _VIEWS = ("key", "value", "headers")
 
 def pieces(batch: pa.RecordBatch, limit: int = BYTES) -> Iterator[pa.RecordBatch]:
     """A batch of the log, cut so that no piece holds more than `limit` bytes, unless it is a single record."""
-    ends = np.cumsum(sum(_lengths(batch.column(name)) for name in _VIEWS))
+    ends = np.cumsum(sum(lengths(batch.column(name)) for name in _VIEWS))
     start = 0
     while start < batch.num_rows:
         before = int(ends[start - 1]) if start else 0
@@ -31,15 +30,3 @@ def rows(table: Table, partition: int, batch: pa.RecordBatch, schema: pa.Schema)
     made = table.rows(partition, batch, schema.names)
     columns = [made[field.name] if made[field.name].type == field.type else made[field.name].cast(field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _lengths(column: pa.Array) -> Any:
-    """How many bytes each value has. Read from the views themselves: Arrow has no function for them."""
-    if column.null_count == len(column):
-        return np.zeros(len(column), np.int64)
-    if column.type != pa.binary_view():
-        return pc.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    lengths = np.frombuffer(column.buffers()[1], np.int32)[column.offset * 4 : (column.offset + len(column)) * 4 : 4].astype(np.int64)
-    if column.null_count:
-        lengths[column.is_null().to_numpy(zero_copy_only=False)] = 0
-    return lengths

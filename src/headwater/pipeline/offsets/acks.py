@@ -65,23 +65,22 @@ class Acks:
         for namespace, offset in last.items():
             self._last[namespace] = max(offset, self._last.get(namespace, -1))
 
-    def flush_if_due(self) -> None:
-        if self._new and self._clock.monotonic() - self._flushed >= self._every:
-            self.flush()
+    def flush_if_due(self) -> bool:
+        """`flush`, where the last one is long enough ago."""
+        return self._clock.monotonic() - self._flushed < self._every or self.flush()
 
-    def flush(self) -> None:
-        """Write the position. Durable when this returns."""
-        if self._new:
-            self._write(None, [])
+    def flush(self) -> bool:
+        """Write the position. Durable when this returns true; false when an operator has moved it meanwhile, so that nothing counts."""
+        return not self._new or self._write(None, [])
 
-    def failed(self, failure: Failure | None, *, single_until: int = -1) -> None:
-        """Keep a failure with the position: of a message, or of a batch that now goes one at a time up to `single_until`."""
-        self._write((failure, single_until), [])
+    def failed(self, failure: Failure | None, *, single_until: int = -1) -> bool:
+        """Keep a failure with the position: of a message, or of a batch that now goes one at a time up to `single_until`. As `flush`."""
+        return self._write((failure, single_until), [])
 
-    def bury(self, dead: Dead) -> None:
-        """Put a message aside and count it as taken, in one change."""
+    def bury(self, dead: Dead) -> bool:
+        """Put a message aside and count it as taken, in one change. As `flush`."""
         self.add(dead.offset, dead.offset + 1, {})
-        self._write((None, -1), [(f"dead/{dead.sink}/{dead.offset}", dead)])
+        return self._write((None, -1), [(f"dead/{dead.sink}/{dead.offset}", dead)])
 
     def take_over(self, held: Sequence[Span] | None) -> None:
         """Begin a run: what the sink itself holds counts, whether or not it was acknowledged before the last run died."""
@@ -90,7 +89,7 @@ class Acks:
             self._new = joined(span for span in held if span[1] > position + 1)
             self.flush()
 
-    def _write(self, failing: tuple[Failure | None, int] | None, more: list[Change]) -> None:
+    def _write(self, failing: tuple[Failure | None, int] | None, more: list[Change]) -> bool:
         new, last = self._new, self._last
 
         def decide(state: State) -> list[Change]:
@@ -109,10 +108,10 @@ class Acks:
             names: list[Change] = [(f"taken/{self._sink}/{name}", offset) for name, offset in last.items() if offset > known.get(name, -1)]
             return [(f"sink/{self._sink}", changed), *names, *more]
 
-        self._control.change(decide)
+        made = self._control.change(decide)
         self._new, self._last = [], {}
         self._flushed = self._clock.monotonic()
-        self._generation = self._control.state.sink(self._sink).generation
+        return bool(made)  # where nothing was written, only `refresh` takes note of the operator's word: what is under way ends first
 
     def _check(self, state: State) -> None:
         if state.run is not None and state.run.epoch > self._epoch:

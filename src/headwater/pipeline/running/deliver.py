@@ -54,14 +54,14 @@ class _Delivering:
 
     def run(self) -> Outcome:
         failure: Failure | None = None
-        for start in range(self._part.start, self._part.end, self._batch):
-            end = min(self._part.end, start + self._batch)
+        while self._taken < self._part.end:
+            found = self._found(self._taken, min(self._part.end, self._taken + self._batch))
             try:
-                self._one(start, end)
+                self._one(found)
             except Rejected as no:
-                failure = self._failed(no, start, end)
+                failure = self._failed(no, found.start, found.end)
                 break
-            self._taken = end
+            self._taken = found.end
         receipt = self._writer.finish()
         part = self._part
         return Outcome(
@@ -77,14 +77,16 @@ class _Delivering:
             receipt=receipt,
         )
 
-    def _one(self, start: int, end: int) -> None:
-        """One batch, all of it or `Rejected`."""
+    def _found(self, start: int, end: int) -> Found:
         self._check_epoch()
-        found = Found(self._log, self._work, start, end, self._part)
+        return Found(self._log, self._work, start, end, self._part)
+
+    def _one(self, found: Found) -> None:
+        """One batch, all of it or `Rejected`."""
         if (text := self._text(found)) is not None:
-            self._write(Batch(start=start, end=end, values=text), found.last())
+            self._write(Batch(start=found.start, end=found.end, values=text), found.last())
             return
-        self._write(Batch(start=start, end=end, messages=self._transformed(found.messages())), found.last())
+        self._write(Batch(start=found.start, end=found.end, messages=self._transformed(found.messages())), found.last())
 
     def _text(self, found: Found) -> list[bytes] | None:
         """Documents as they are stored, their fields moved about at most, where sink, transforms and messages are content with that."""
@@ -121,7 +123,7 @@ class _Delivering:
                 self._last.update(Found(self._log, self._work, start, offset, self._part).last())
         elif offset > start:  # a transform's failure, or one of reading: nothing of this batch is written yet
             with suppress(Rejected):
-                self._one(start, offset)
+                self._one(self._found(start, offset))
                 self._taken = offset
         exact = offset == self._taken
         return Failure(

@@ -270,7 +270,10 @@ class SinkLoop:
                 writer.close()
 
     def one(self, offset: int, writer: SinkWriter | None = None) -> bool:
-        """Deliver one message, by a writer that is open already or by one of its own; false when it was refused, which is dealt with."""
+        """Deliver one message, by a writer that is open already or by one of its own.
+
+        False when it was refused, which is dealt with, and when an operator has moved the position, so that the next one is another.
+        """
         if needs_session(self.sink):
             self._engine.start()
         part = self._part(offset, offset + 1)
@@ -283,20 +286,18 @@ class SinkLoop:
         self.acks.add(offset, offset + 1, outcome.last)
         self.written += outcome.written
         if self._holds:  # it is acknowledged already, in the sink's own transaction
-            self.acks.flush_if_due()
-        else:
-            self.acks.flush()
-        return True
+            return self.acks.flush_if_due()
+        return self.acks.flush()
 
     # -- failures -------------------------------------------------------------------------------------------
 
     def _fail(self, failure: Failure) -> None:
         """Record a failure: of a batch, to go on one at a time; of a message, by what the sink's policy says."""
         failure = msgspec.structs.replace(failure, at=self._clock.now_ms())
-        self.acks.flush()
+        if not self.acks.flush():
+            return  # an operator has moved the position: what failed may not even be wanted
         if failure.start >= 0:
-            self.acks.failed(failure, single_until=failure.end - 1)
-            if self._stop_all:
+            if self.acks.failed(failure, single_until=failure.end - 1) and self._stop_all:
                 self._told(self.sink.name, failure)
                 self._stopping.set()
             return
@@ -324,7 +325,8 @@ class SinkLoop:
                     )
                 )
                 return
-        self.acks.failed(failure)
+        if not self.acks.failed(failure):
+            return
         self.state = "stopped"
         self._told(self.sink.name, failure)
         if self._stop_all:

@@ -7,11 +7,13 @@ from decimal import Decimal
 from zlib import crc32
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.core.errors import BadInput, Rejected
 from headwater.log import Log
+from headwater.log.arrow import lengths
 from headwater.log.epochs import marks
 from headwater.log.layout import decode_headers
 from headwater.log.record import Header, Record
@@ -22,7 +24,9 @@ from headwater.pipeline.running.work import HASH, UNREADABLE, Delivery
 
 _OPS = list(Op)
 _MODES = list(Mode)
+_MARKERS = (Op.NOOP, Op.SKIP)
 _FEW = 8
+MOST = 32 << 20  # bytes that are taken into memory at once
 _CORRECT = "Correct it with `headwater pipeline edit`."
 Row = tuple[int, int, bytes | None, bytes | None, Sequence[Header], int, int]  # offset, timestamp, key, value, headers, mode, op
 
@@ -30,23 +34,64 @@ Row = tuple[int, int, bytes | None, bytes | None, Sequence[Header], int, int]  #
 class Found:
     """The records of [start, end) that belong to a part, before anything is decoded."""
 
-    def __init__(self, log: Log, work: Delivery, start: int, end: int, part: Part) -> None:
-        self._work, self._start, self._end = work, start, end
+    def __init__(self, log: Log, work: Delivery, start: int, end: int, part: Part, *, most: int = MOST) -> None:
+        """Records of up to about `most` bytes: `end` says where they end, a function of the log alone, so that a repeated batch is the same."""
+        self._work, self.start, self.end = work, start, end
         self._few: list[Record] = []  # a handful is quicker read as records than as columns
         self._chunks: list[pa.RecordBatch] = []
         if end - start <= _FEW:
-            self._few = [one for one in log.read(work.topic, 0, start, limit=end - start) if one.offset is not None and one.offset < end]
+            self._read_few(log, most)
         else:
-            self._chunks = [chunk for chunk in log.scan(work.topic, 0, start, end, batch=end - start) if len(chunk)]
+            self._read_columns(log, most)
         self._part = part
         self._names: dict[bytes, bool] = {}
+
+    def _read_few(self, log: Log, most: int) -> None:
+        at, size = self.start, 0
+        while at < self.end:
+            records = log.read(self._work.topic, 0, at, limit=self.end - at)
+            if not records:
+                return
+            for one in records:
+                at = (one.offset or 0) + 1
+                if at > self.end:
+                    return
+                size += len(one.value or b"")
+                if self._few and size > most:
+                    self.end = at - 1
+                    return
+                self._few.append(one)
+
+    def _read_columns(self, log: Log, most: int) -> None:
+        size = 0
+        for chunk in log.scan(self._work.topic, 0, self.start, self.end, batch=self.end - self.start):
+            if not len(chunk):
+                continue
+            sizes = np.cumsum(lengths(chunk.column("value")))
+            if size + sizes[-1] > most:
+                room = max(int(np.searchsorted(sizes, most - size, side="right")), 0 if self._chunks else 1)
+                if room < len(chunk):
+                    self.end = chunk.column("offset")[room].as_py()
+                    chunk = chunk.slice(0, room)
+            size += int(sizes[-1])
+            if len(chunk):
+                self._chunks.append(chunk)
+            if size > most:
+                return
 
     def text(self) -> list[bytes] | None:
         """The documents as they are stored, where all are plain inserts and none is to be corrected or left out one by one; else None."""
         work = self._work
-        if self._few or self._part.buckets > 1 or any(self._start <= offset < self._end for offset in work.edits):
+        if self._part.buckets > 1 or any(self.start <= offset < self.end for offset in work.edits):
             return None
         out: list[bytes] = []
+        for one in self._few:
+            if one.op in _MARKERS or one.mode == Mode.COMPLETE or not self._chosen(one.key):
+                continue
+            marked = dict(one.headers)
+            if one.op or one.value is None or UNREADABLE in marked or not counts(marked, one.offset or 0, work.claims):
+                return None
+            out.append(one.value)
         for chunk in self._chunks:
             if self._poisoned(chunk):
                 return None
