@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from nursery import Nursery
 from pipeline_home import SHOP, Home, ended
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    made = Home(tmp_path)
+def home(tmp_path: Path, nursery: Nursery) -> Home:
+    made = Home(tmp_path, nursery)
     made.write("shop.py", SHOP)
     return made
 
@@ -216,12 +217,27 @@ def test_a_value_of_the_environment_is_used_and_never_shown(home: Home) -> None:
     assert ran.lines[0]["details"]["source"] == "file(${ORDERS})"
 
 
-def test_a_log_of_its_own(home: Home) -> None:
-    home.documents(4)
+def test_a_log_of_its_own_is_found_from_the_data_directory(home: Home) -> None:
+    home.documents(4, at2={"price": None})
     home.write("shop.py", SHOP.replace('Pipeline("shop")', 'Pipeline("shop", xlog_dir="own")'))
-    assert home.pipeline("run", "shop.py").code == 0
-    assert not home.data.exists()
+    assert home.pipeline("run", "shop.py").code == 9
+    assert not (home.data / "log").exists()
     assert home.pipeline("xlog", "shop", "current", "--data", "own").out == "4\n"
+    assert home.pipeline("xlog", "shop", "current").out == "4\n"
+    [listed] = home.pipeline("list", "--json").json
+    assert (listed["pipeline"], listed["state"], listed["log_dir"]) == ("shop", "stopped at report", str(home.home / "own"))
+    assert home.pipeline("edit", "shop", "2", "--set", "price=1", "--why", "left out").code == 0
+    assert home.pipeline("step", "shop", "report", "--count", "9").code == 0
+    assert home.pipeline("verify", "shop", "report").code == 0
+    (home.home / "own").rename(home.home / "moved")
+    ran = home.pipeline("list")
+    assert (ran.code, "lost" in ran.out, f"was in {home.home / 'own'}" in ran.err) == (0, True, True)
+    ran = home.pipeline("status", "shop")
+    assert (ran.code, "which is not there" in ran.err) == (3, True)
+    assert home.pipeline("status", "shop", "--data", "moved").code == 0
+    home.write("shop.py", SHOP)
+    assert home.pipeline("run", "shop.py").code == 9  # from now on in the data directory, and read anew
+    assert [one["log_dir"] for one in home.pipeline("list", "--json").json] == [""]
 
 
 def test_chained_sinks_get_what_the_one_above_has_taken(home: Home) -> None:

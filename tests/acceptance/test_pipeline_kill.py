@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from nursery import Nursery
 from pipeline_home import KILLED, SHOP, Home, ended, wait_until
 
 MANY = 3000
@@ -101,8 +102,8 @@ MOMENTS = [
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    made = Home(tmp_path)
+def home(tmp_path: Path, nursery: Nursery) -> Home:
+    made = Home(tmp_path, nursery)
     made.documents(MANY)
     return made
 
@@ -242,8 +243,8 @@ def test_a_newer_run_shuts_the_older_one_out(home: Home) -> None:
     assert home.positions() == {"archive": MANY, "report": MANY}
 
 
-def test_beside_a_run_that_follows_a_stopped_sink_is_mended_and_goes_on(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_beside_a_run_that_follows_a_stopped_sink_is_mended_and_goes_on(tmp_path: Path, nursery: Nursery) -> None:
+    home = Home(tmp_path, nursery)
     home.documents(40, at14={"price": None}, at20={"price": None}, at30={"price": None}, at38={"price": None})
     home.write("shop.py", SHOP)
     running = home.start("pipeline", "run", "shop.py", "--follow")

@@ -6,15 +6,18 @@ import json
 from pathlib import Path
 
 import pytest
+from nursery import Nursery
 from pipeline_home import SHOP, Home
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Home:
+def shop(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Home:
     """A pipeline that stands at message 14. Nobody here changes it."""
-    made = Home(tmp_path_factory.mktemp("shop"))
+    made = Home(tmp_path_factory.mktemp("shop"), nursery)
     made.write("shop.py", SHOP)
     made.documents(16, at14={"price": None})
+    for name, text in (("cut.json", '{"_id": '), ("list.json", "[1]"), ("empty.json", "\n")):
+        made.write(name, text)
     assert made.pipeline("run", "shop.py").code == 9
     return made
 
@@ -51,10 +54,16 @@ ERRORS = [
     (["offset", "shop", "mark", "report"], 5, "Which offset?"),
     (["offset", "shop", "mark"], 5, "Which sink?"),
     (["offset", "shop", "forget"], 5, "offset knows no forget"),
+    (["offset", "shop", "list", "report"], 5, "offset list takes no 'report'"),
+    (["offset", "shop", "show", "report", "3"], 5, "offset show takes no '3'"),
+    (["offset", "shop", "mark", "report", "x", "--why", "x"], 2, "'x' is no offset"),
+    (["offset", "shop", "mark", "report", "-2", "--why", "x"], 5, "Offset -2 is not in the log"),
     (["xlog", "shop", "show"], 5, "Which messages?"),
     (["xlog", "shop", "show", "99"], 5, "Offset 99 is not in the log"),
     (["xlog", "shop", "show", "9..3"], 5, "the wrong way round"),
     (["xlog", "shop", "show", "x"], 5, "is no range of messages"),
+    (["xlog", "shop", "show", "-1"], 5, "'-1' is no range of messages"),
+    (["xlog", "shop", "oldest", "3"], 5, "xlog oldest takes no '3'"),
     (["xlog", "shop", "newest"], 5, "xlog knows no newest"),
     (["xlog", "shop", "show", "3", "--namespace", "("], 2, "is no regular expression"),
     (["ack", "shop", "reprot", "14", "--why", "x"], 3, "has no sink reprot"),
@@ -64,12 +73,21 @@ ERRORS = [
     (["edit", "shop", "14", "--set", "price", "--why", "x"], 5, "sets nothing"),
     (["edit", "shop", "14", "--set", "item=ink", "--why", "x"], 5, "is no JSON"),
     (["edit", "shop", "14", "--doc", "nowhere.json", "--why", "x"], 5, "cannot be read"),
+    (["edit", "shop", "14", "--doc", "cut.json", "--why", "x"], 5, "cut.json holds no JSON object: "),
+    (["edit", "shop", "14", "--doc", "list.json", "--why", "x"], 5, "list.json holds no JSON object: "),
+    (["edit", "shop", "14", "--doc", "empty.json", "--why", "x"], 5, "empty.json is empty"),
+    (["edit", "shop", "14", "--set", "item.x=1", "--why", "x"], 5, "headwater pipeline xlog shop show 14"),
+    (["edit", "shop", "16", "--set", "item=1", "--why", "x"], 5, "is never delivered"),
+    (["edit", "shop", "14", "--undo", "--why", "x"], 3, "has no corrected copy"),
+    (["edit", "shop", "x", "--set", "price=1", "--why", "x"], 2, "'x' is no offset"),
     (["edit", "shop", "99", "--set", "price=1", "--why", "x"], 5, "Offset 99 is not in the log"),
     (["step", "shop", "reprot"], 3, "has no sink reprot"),
-    (["replay", "shop", "report", "3..99"], 5, "does not lie in the log"),
+    (["replay", "shop", "report", "3..99"], 5, "does not lie in the log, which holds 0 to 16"),
+    (["replay", "shop", "report", "9..3"], 5, "the wrong way round"),
     (["dead", "shop", "show", "3"], 3, "Message 3 is not put aside."),
     (["dead", "shop", "show"], 5, "Which message?"),
     (["dead", "shop", "list", "--sink", "reprot"], 3, "has no sink reprot"),
+    (["dead", "shop", "list", "3"], 5, "dead list takes no '3'"),
     (["dead", "shop", "bury", "3"], 5, "dead knows no bury"),
     (["stop", "shop"], 4, "does not run"),
     (["run", "nowhere.py"], 3, "There is no file nowhere.py."),
@@ -106,11 +124,18 @@ def test_what_is_not_there_is_told_with_its_exit_code_and_changes_nothing(shop: 
         ran = shop.pipeline(*words)
         assert (ran.code, says in ran.err) == (code, True), f"{words} ended with {ran.code}: {ran.err}"
         assert "Traceback" not in ran.err
+        assert len(ran.err.splitlines()) > 1, f"{words} says no next step"
     assert kept(shop) == before
 
 
-def test_looking_where_nothing_is_makes_nothing(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_what_is_empty_is_said(shop: Home) -> None:
+    for words, says in (["audit"], "Nobody has changed anything of shop."), (["dead", "list"], "Nothing is put aside."):
+        ran = shop.pipeline(words[0], "shop", *words[1:])
+        assert (ran.code, ran.out, ran.err) == (0, "", f"{says}\n")
+
+
+def test_looking_where_nothing_is_makes_nothing(tmp_path: Path, nursery: Nursery) -> None:
+    home = Home(tmp_path, nursery)
     for words in (["list"], ["status", "shop"], ["xlog", "shop", "current"], ["offset", "shop", "list"], ["audit", "shop"]):
         assert home.pipeline(*words).code == 3
     assert list(tmp_path.iterdir()) == []
@@ -122,8 +147,8 @@ def test_looking_where_nothing_is_makes_nothing(tmp_path: Path) -> None:
     assert set(home.everything()) == set(before)
 
 
-def test_a_line_that_is_no_json_is_a_poison_record_with_its_number(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_a_line_that_is_no_json_is_a_poison_record_with_its_number(tmp_path: Path, nursery: Nursery) -> None:
+    home = Home(tmp_path, nursery)
     home.write("shop.py", SHOP)
     home.documents(5)
     lines = (tmp_path / "orders.jsonl").read_text().splitlines()
@@ -132,6 +157,7 @@ def test_a_line_that_is_no_json_is_a_poison_record_with_its_number(tmp_path: Pat
     ran = home.pipeline("run", "shop.py")
     assert ran.code == 9
     assert "Line 4 is no JSON object" in ran.err
+    assert "headwater pipeline edit shop 2 --doc FILE --why ..." in ran.err
     assert home.positions() == {"archive": 1, "report": 1}
     [shown] = home.pipeline("xlog", "shop", "show", "2", "--json").lines
     assert "Line 4" in shown["unreadable"]
@@ -142,8 +168,8 @@ def test_a_line_that_is_no_json_is_a_poison_record_with_its_number(tmp_path: Pat
     assert home.ids("archive") == [0, 1, 9, 2, 3, 4]
 
 
-def test_a_row_of_csv_with_too_many_cells_is_a_poison_record_with_its_number(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_a_row_of_csv_with_too_many_cells_is_a_poison_record_with_its_number(tmp_path: Path, nursery: Nursery) -> None:
+    home = Home(tmp_path, nursery)
     home.write("shop.py", SHOP.replace("orders.jsonl", "orders.csv"))
     home.write("orders.csv", '_id,item,price,qty\n1,"a\nb",2,3\n2,pen,1.10,4,5\n3,ink,2,1\n')
     ran = home.pipeline("run", "shop.py")
@@ -155,8 +181,8 @@ def test_a_row_of_csv_with_too_many_cells_is_a_poison_record_with_its_number(tmp
     assert home.rows("select _id, item, total from orders") == [(1, "a\nb", 6), (3, "ink", 2)]
 
 
-def test_an_adaptor_of_another_package_is_found_by_its_entry_point(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_an_adaptor_of_another_package_is_found_by_its_entry_point(tmp_path: Path, nursery: Nursery) -> None:
+    home = Home(tmp_path, nursery)
     package = tmp_path / "site"
     (package / "pond-1.0.dist-info").mkdir(parents=True)
     (package / "pond-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: pond\nVersion: 1.0\n")

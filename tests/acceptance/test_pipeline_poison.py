@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from nursery import Nursery
 from pipeline_home import SHOP, Home
 
 POISON = 14
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def home(tmp_path: Path, nursery: Nursery) -> Home:
     """A pipeline that stands at message 14 of sixteen: the report cannot take it, the archive has everything."""
-    made = Home(tmp_path)
+    made = Home(tmp_path, nursery)
     made.write("shop.py", SHOP)
     made.documents(16, at14={"price": None})
     ran = made.pipeline("run", "shop.py")
@@ -26,6 +27,7 @@ def test_the_run_names_sink_offset_error_and_the_next_commands(home: Home) -> No
     said = home.first  # type: ignore[attr-defined]
     assert "Sink report of shop stands at message 14: Transform python(with_total) raised TypeError" in said
     assert "archive: 16 written, at 16 of 16" in said
+    assert 'Message 14, insert of orders.jsonl: {"_id":14,"item":"pen","price":null,"qty":0}' in said
     for command in (
         "headwater pipeline xlog shop show 14",
         "headwater pipeline edit shop 14 --set FIELD=JSON --why ...",
@@ -44,9 +46,41 @@ def test_status_and_list_show_where_it_stands(home: Home) -> None:
     assert report["error"]["offset"] == POISON
     assert report["error"]["error"] == "TypeError"
     assert "with_total" in report["error"]["trace"]
-    assert "14: Transform python(with_total) raised TypeError" in home.pipeline("status", "shop").out
+    told = home.pipeline("status", "shop").out
+    assert "14: Transform python(with_total) raised TypeError" in told
+    assert "See message 14, and what to do: headwater pipeline xlog shop show 14" in told
+    shown = home.pipeline("xlog", "shop", "show", "14")
+    assert 'shop.py", line 7, in with_total' in shown.out
+    assert "Correct it: headwater pipeline edit shop 14 --set FIELD=JSON --why ..." in shown.err
+    assert "Skip it:    headwater pipeline ack shop report 14 --why ..." in shown.err
     assert home.pipeline("offset", "shop", "show", "report", "--json").json["namespaces"] == {"orders.jsonl": 13}
     assert "stopped at report" in home.pipeline("list").out
+
+
+def test_the_next_commands_are_for_the_same_data_directory(tmp_path: Path, nursery: Nursery) -> None:
+    home = Home(tmp_path, nursery)
+    home.write("shop.py", SHOP)
+    home.documents(3, at1={"price": None})
+    ran = home.pipeline("run", "shop.py", "--data", "the data")
+    assert ran.code == 9
+    for words in ("xlog shop show 1", "edit shop 1 --set FIELD=JSON --why ...", "ack shop report 1 --why ..."):
+        assert f"    headwater pipeline {words} --data 'the data'\n" in ran.err
+    told = home.pipeline("status", "shop", "--data", "the data").out
+    assert told.splitlines()[-1] == "See message 1, and what to do: headwater pipeline xlog shop show 1 --data 'the data'"
+    ran = home.pipeline("status", "shpo", "--data", "the data")
+    assert "`headwater pipeline list --data 'the data'`" in ran.err
+
+
+def test_every_sink_that_stands_is_named(tmp_path: Path, nursery: Nursery) -> None:
+    home = Home(tmp_path, nursery)
+    more = 'rows.transform(python(with_total)).save("other", sqlite("other.db"), on_error=Retry(1, "1ms"))\n'
+    home.write("shop.py", SHOP.replace("Pipeline, python", "Pipeline, Retry, python") + more)
+    home.documents(9, at4={"price": None})
+    ran = home.pipeline("run", "shop.py")
+    assert ran.code == 9
+    assert "Sink report of shop stands at message 4" in ran.err
+    assert "  other stands at message 4: Transform python(with_total) raised TypeError" in ran.err
+    assert "    headwater pipeline ack shop other 4 --why ...\n" in ran.err
 
 
 def test_a_second_run_tries_again_and_stops_at_the_same_message(home: Home) -> None:
@@ -64,7 +98,12 @@ def test_edited_and_run_again(home: Home) -> None:
     tried = home.pipeline("edit", "shop", "14", "--set", "price=1.10", "--why", "left out", "--dry-run")
     assert tried.out == 'Message 14 would be delivered as {"_id":14,"item":"pen","price":1.10,"qty":0}\n'
     assert home.end_of_offsets() == before
-    assert home.pipeline("edit", "shop", "14", "--set", "price=1.10", "--set", "qty=2", "--why", "left out").code == 0
+    edited = home.pipeline("edit", "shop", "14", "--set", "price=1.10", "--set", "qty=2", "--why", "left out")
+    assert edited.err.splitlines() == [
+        "Send it to report: headwater pipeline step shop report",
+        "archive has taken it as it was: headwater pipeline replay shop archive 14",
+    ]
+    assert "delivered to every sink as" in home.pipeline("xlog", "shop", "show", "14").out
     ran = home.pipeline("run", "shop.py")
     assert ran.code == 0, ran.err
     assert home.rows("select price, total from orders where _id = 14") == [("1.10", "2.20")]
@@ -109,13 +148,14 @@ def test_skipped_with_ack(home: Home) -> None:
     assert [row[0] for row in home.rows("select _id from orders order by 1")] == [n for n in range(16) if n != POISON]
     assert home.pipeline("verify", "shop", "report").code == 0
     twice = home.pipeline("ack", "shop", "report", "14", "--why", "again")
-    assert (twice.code, "use replay" in twice.err) == (4, True)
+    assert (twice.code, "headwater pipeline replay shop report 14" in twice.err) == (4, True)
 
 
 def test_steps_stop_at_the_message_and_go_on_once_it_is_mended(home: Home) -> None:
     ran = home.pipeline("step", "shop", "report")
     assert (ran.code, ran.out) == (9, "")
-    assert "Sink report refuses message 14" in ran.err
+    assert "Sink report of shop refuses message 14" in ran.err
+    assert 'Message 14, insert of orders.jsonl: {"_id":14,"item":"pen","price":null,"qty":0}' in ran.err
     assert home.pipeline("step", "shop", "report", "--dry-run").out == "Message 14 would be delivered to report.\n"
     assert home.pipeline("edit", "shop", "14", "--set", "price=1", "--why", "left out").code == 0
     assert home.pipeline("step", "shop", "report").out == "report has taken message 14.\n"
@@ -123,6 +163,7 @@ def test_steps_stop_at_the_message_and_go_on_once_it_is_mended(home: Home) -> No
     stepped = home.pipeline("step", "shop", "report", "--count", "5", "--json").json
     assert (stepped["taken"], stepped["position"]) == (2, 16)
     assert home.pipeline("step", "shop", "report").out == "report has everything.\n"
+    assert home.pipeline("step", "shop", "report", "--dry-run").out == "report has everything.\n"
     assert home.rows("select count(*) from orders") == [(16,)]
 
 
@@ -170,8 +211,8 @@ def test_offset_delete_forgets_a_sink(home: Home) -> None:
     assert home.pipeline("offset", "shop", "show", "archive").code == 3
 
 
-def test_put_aside_listed_shown_mended_sent_and_dropped(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_put_aside_listed_shown_mended_sent_and_dropped(tmp_path: Path, nursery: Nursery) -> None:
+    home = Home(tmp_path, nursery)
     home.documents(16, at5={"price": None}, at9={"price": "much"}, at14={"price": None})
     policy = 'table="orders"), on_error=DeadLetter())'
     home.write("shop.py", SHOP.replace('table="orders"))', policy).replace("Pipeline, python", "DeadLetter, Pipeline, python"))
@@ -195,11 +236,14 @@ def test_put_aside_listed_shown_mended_sent_and_dropped(tmp_path: Path) -> None:
     assert home.pipeline("dead", "shop", "list", "--json").json == []
     assert home.rows("select total from orders where _id = 5") == [(5,)]
     assert home.rows("select count(*) from orders") == [(15,)]
-    assert [one["what"] for one in home.pipeline("audit", "shop", "--json").json] == ["edit", "dead retry", "drop"]
+    assert [one["what"] for one in home.pipeline("audit", "shop", "--json").json] == [
+        "dead retry", "edit", "dead retry", "drop",
+    ]  # fmt: skip
+    assert home.pipeline("verify", "shop", "report").code == 0  # what was let go is not expected
 
 
-def test_retry_then_put_aside(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_retry_then_put_aside(tmp_path: Path, nursery: Nursery) -> None:
+    home = Home(tmp_path, nursery)
     home.documents(16, at14={"price": None})
     policy = 'table="orders"), on_error=Retry(2, "1ms", DeadLetter()))'
     home.write("shop.py", SHOP.replace('table="orders"))', policy).replace("Pipeline, python", "DeadLetter, Pipeline, Retry, python"))
@@ -208,8 +252,8 @@ def test_retry_then_put_aside(tmp_path: Path) -> None:
     assert (one["offset"], one["tries"]) == (14, 3)
 
 
-def test_compacting_keeps_the_last_message_of_each_namespace_and_what_is_gone_is_said(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_compacting_keeps_the_last_message_of_each_namespace_and_what_is_gone_is_said(tmp_path: Path, nursery: Nursery) -> None:
+    home = Home(tmp_path, nursery)
     (tmp_path / "in").mkdir()
     for name in ("in/a.jsonl", "in/b.jsonl"):
         home.documents(60, name=name)
