@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headwater.core.errors import Conflict, Rejected
+from headwater.core.errors import Conflict, Rejected, Unavailable
 from headwater.pipeline.adaptor import Batch, Part
 from headwater.pipeline.adaptors import file
 from headwater.pipeline.message import Message
@@ -93,3 +93,51 @@ def test_a_folder_of_csv_can_be_read_back(tmp_path: Path, compression: Any) -> N
     publish(adaptor, 0, [{"a": 1}])
     publish(adaptor, 1, [{"a": 2}])
     assert list(adaptor.rows("")) == [{"a": 1}, {"a": 2}]
+
+
+PLACES = ["out/", "out.jsonl"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_part_that_is_gone_before_it_is_published_is_no_success(tmp_path: Path, place: str) -> None:
+    adaptor = file(f"{tmp_path}/{place}")
+    adaptor.begin("p", "s", 1)
+    [(part, receipt)] = written(adaptor, [(0, [{"_id": 1}])])
+    Path(receipt["files"][0]).unlink()
+    with pytest.raises(Unavailable, match="was removed before its messages were published"):
+        adaptor.publish(part, receipt)
+    assert adaptor.begin("p", "s", 2) == []
+
+
+def test_a_part_for_standard_output_that_is_gone_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    adaptor = file("-")
+    assert adaptor.begin("p", "s", 1) is None  # it holds nothing: only the offset log knows
+    [(part, receipt)] = written(adaptor, [(0, [{"_id": 1}])])
+    Path(receipt["files"][0]).unlink()
+    with pytest.raises(Unavailable, match="was removed"):
+        adaptor.publish(part, receipt)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_publishing_again_is_no_error(tmp_path: Path, place: str) -> None:
+    adaptor = file(f"{tmp_path}/{place}")
+    adaptor.begin("p", "s", 1)
+    [(part, receipt)] = written(adaptor, [(0, [{"_id": 1}])])
+    adaptor.publish(part, receipt)
+    adaptor.publish(part, receipt)
+    assert list(adaptor.rows("")) == [{"_id": 1}]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_second_hand_of_the_same_run_sweeps_nothing_of_the_first(tmp_path: Path, place: str) -> None:
+    adaptor = file(f"{tmp_path}/{place}")
+    adaptor.begin("p", "s", 1)
+    [(part, receipt)] = written(adaptor, [(0, [{"_id": 1}])])
+    adaptor.begin("p", "s", 1)
+    adaptor.publish(part, receipt)
+    assert list(adaptor.rows("")) == [{"_id": 1}]
+    written(adaptor, [(1, [{"_id": 2}])])
+    assert list(tmp_path.rglob("tmp-*"))
+    adaptor.begin("p", "s", 2)  # a newer run: nobody may publish it any more
+    assert not list(tmp_path.rglob("tmp-*"))

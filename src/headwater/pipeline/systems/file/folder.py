@@ -11,7 +11,7 @@ import msgspec
 
 from headwater.core.files import Files, replace
 from headwater.pipeline.adaptor import Part
-from headwater.pipeline.systems.file.target import Target
+from headwater.pipeline.systems.file.target import Target, gone
 from headwater.pipeline.systems.file.writers import ending
 
 if TYPE_CHECKING:
@@ -95,11 +95,14 @@ class Folder(Target):
             name += f"-{part.attempt}"
         with self.held(part.epoch):
             for number, temporary in reversed(list(enumerate(map(Path, receipt["files"])))):
+                published = folder / f"{name}{f'.{number}' if number else ''}{ending(self._adaptor)}"
                 if not temporary.exists():
+                    if not published.exists():
+                        raise gone(temporary)
                     continue  # this is a second try, and the first one came so far
                 if number == 0 and len(receipt["files"]) > 1:
                     self._files.sync_dir(folder)  # the first file says that the part is there: the others must be before it
-                self._files.rename(temporary, folder / f"{name}{f'.{number}' if number else ''}{ending(self._adaptor)}")
+                self._files.rename(temporary, published)
             self._files.sync_dir(folder)
             if not receipt["files"] and part.buckets > 1:  # a share without messages: an empty file in the folder would be no table
                 replace(self._files, self.work / f"{name}.empty", b"")

@@ -15,7 +15,7 @@ from headwater.core.errors import Conflict
 from headwater.core.files import Files, replace, write_all
 from headwater.pipeline.adaptor import Part
 from headwater.pipeline.systems.file.formats import compression_of, open_plain
-from headwater.pipeline.systems.file.target import Target
+from headwater.pipeline.systems.file.target import Target, gone
 
 if TYPE_CHECKING:
     from headwater.pipeline.systems.file.adaptor import File
@@ -69,12 +69,16 @@ class Single(Target):
         with self.held(part.epoch):
             noted = self._notes()
             if not part.again and noted and noted[-1].start <= part.start and noted[-1].end >= receipt["end"]:
+                self._sweep(receipt)
                 return
             length = noted[-1].length if noted else self._first_length()
             head = receipt.get("head", 0) if length else 0
             if head and (have := columns(self._adaptor)) != receipt["names"]:
                 # Parts that were written side by side, before the file had a header: the next try sees it, and finds the message.
                 raise Conflict(f"{path} has the columns {', '.join(have)}, not {', '.join(receipt['names'])}.", hint="Run again.")
+            for temporary in receipt["files"]:
+                if not Path(temporary).exists():
+                    raise gone(Path(temporary))
             with self._opened() as fd:
                 self._files.truncate(fd, length)
                 for temporary in receipt["files"]:
@@ -88,7 +92,11 @@ class Single(Target):
             kept = noted[-1] if noted else Noted(part.start, part.start, length)
             begin = kept.start if kept.end == part.start else part.start  # what came before may not be acknowledged yet
             self._note(Noted(kept.start, kept.end, length) if part.again else Noted(begin, int(receipt["end"]), length))
-            for temporary in receipt["files"]:
+            self._sweep(receipt)
+
+    def _sweep(self, receipt: dict[str, Any]) -> None:
+        for temporary in receipt["files"]:
+            if Path(temporary).exists():
                 self._files.unlink(Path(temporary))
 
     @contextmanager

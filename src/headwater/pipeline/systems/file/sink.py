@@ -15,7 +15,7 @@ from headwater.pipeline.systems.file.folder import Folder
 from headwater.pipeline.systems.file.formats import compression_of, open_plain
 from headwater.pipeline.systems.file.single import Single, columns
 from headwater.pipeline.systems.file.standard import Standard
-from headwater.pipeline.systems.file.target import Target
+from headwater.pipeline.systems.file.target import Target, temporary
 from headwater.pipeline.systems.file.writers import LineWriter, TableWriter, TextWriter
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ def writer(adaptor: File, part: Part) -> SinkWriter:
     where = target(adaptor, part.pipeline, part.sink)
     kind, compression = adaptor.written_format, compression_of(adaptor.path, adaptor.compression)
     where.work.mkdir(parents=True, exist_ok=True)
-    temporary = where.work / f"tmp-{part.start}-{part.end}-{part.bucket}of{part.buckets}.{part.attempt}"
+    path = where.work / temporary(part)
     if kind == "parquet":
-        return TableWriter(temporary, compression="zstd" if compression == "zstd" else "snappy")
+        return TableWriter(path, compression="zstd" if compression == "zstd" else "snappy")
     if kind == "jsonl" and not adaptor.envelope:
-        return TextWriter(temporary, csv=False, envelope=False, compression=compression)
+        return TextWriter(path, csv=False, envelope=False, compression=compression)
     names = columns(adaptor) if kind == "csv" and not adaptor.envelope and isinstance(where, Single) else []
-    return LineWriter(temporary, csv=kind == "csv", envelope=adaptor.envelope, compression=compression, names=names)
+    return LineWriter(path, csv=kind == "csv", envelope=adaptor.envelope, compression=compression, names=names)
 
 
 def target(adaptor: File, pipeline: str, sink: str) -> Target:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.pipeline.adaptor import Part
-from headwater.pipeline.systems.file.target import Target
+from headwater.pipeline.systems.file.target import Target, gone
 
 if TYPE_CHECKING:
     from headwater.pipeline.systems.file.adaptor import File
@@ -33,20 +33,22 @@ class Standard(Target):
     def forget(self, position: int, epoch: int) -> None:
         """Nothing is held: what was printed may be printed again."""
 
-    def begin(self, epoch: int) -> list[tuple[int, int]]:
+    def begin(self, epoch: int) -> None:
+        """Nothing is held, so only the offset log can tell what was printed."""
         super().begin(epoch)
         (self.work / "headed").unlink(missing_ok=True)
-        return []
 
     def recovered(self, new: bool) -> list[tuple[int, int]]:
         return []
 
     def publish(self, part: Part, receipt: dict[str, Any]) -> None:
         headed = self.work / "headed"
-        for temporary in receipt["files"]:
-            with open(temporary, "rb") as source:
+        for temporary in map(Path, receipt["files"]):
+            if not temporary.exists():
+                raise gone(temporary)
+            with temporary.open("rb") as source:
                 source.seek(receipt.get("head", 0) if headed.exists() else 0)
                 shutil.copyfileobj(source, sys.stdout.buffer)
-            Path(temporary).unlink()
+            sys.stdout.buffer.flush()
+            temporary.unlink()
             headed.touch()
-        sys.stdout.buffer.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headwater.core.errors import AlreadyExists, Conflict, Fenced
+from headwater.core.errors import AlreadyExists, Conflict, Fenced, Unavailable
 from headwater.core.files import FileLock, Files, explained, replace
 from headwater.pipeline.adaptor import Part
 
@@ -27,6 +28,24 @@ class Owner(msgspec.Struct, frozen=True):
     epoch: int = 0
 
 
+_TEMPORARY = re.compile(r"tmp-e(\d+)-")
+
+
+def temporary(part: Part) -> str:
+    """The name that a part is written under. It says of which run it is: while that is the newest, somebody may want to publish it."""
+    return f"tmp-e{part.epoch}-{part.start}-{part.end}-{part.bucket}of{part.buckets}.{part.attempt}"
+
+
+def _epoch(path: Path) -> int:
+    match = _TEMPORARY.match(path.name)
+    return int(match[1]) if match else -1
+
+
+def gone(path: Path) -> Unavailable:
+    """A part's temporary that is neither there nor published: it must not count as taken."""
+    return Unavailable(f"{path} was removed before its messages were published.", hint="They are delivered again; leave the folder alone.")
+
+
 class Target(ABC):
     """A place that parts are published to, by one sink of one pipeline."""
 
@@ -36,8 +55,8 @@ class Target(ABC):
         self._adaptor, self._pipeline, self._sink = adaptor, pipeline, sink
         self._files = files or Files()
 
-    def begin(self, epoch: int) -> list[tuple[int, int]]:
-        """Take the target over; sweep temporaries of earlier runs. Returns the offsets that it holds."""
+    def begin(self, epoch: int) -> list[tuple[int, int]] | None:
+        """Take the target over; sweep temporaries of earlier runs. Returns the offsets that it holds, None where it cannot know."""
         new = not (self.work / "owner.json").exists()
         if not new and self._other_log():
             self.leave()
@@ -53,7 +72,8 @@ class Target(ABC):
         with self.held(None):
             self._own(epoch)
             for leftover in self.work.glob("tmp-*"):
-                self._files.unlink(leftover)
+                if _epoch(leftover) < epoch:  # of this run's own, another hand (a step beside a step) may be about to publish it
+                    self._files.unlink(leftover)
             self._files.sync_dir(self.work)
             return self.recovered(new)
 
