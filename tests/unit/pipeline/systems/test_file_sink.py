@@ -141,3 +141,28 @@ def test_a_second_hand_of_the_same_run_sweeps_nothing_of_the_first(tmp_path: Pat
     assert list(tmp_path.rglob("tmp-*"))
     adaptor.begin("p", "s", 2)  # a newer run: nobody may publish it any more
     assert not list(tmp_path.rglob("tmp-*"))
+
+
+def test_a_range_whose_shares_were_empty_is_forgotten_too(tmp_path: Path) -> None:
+    adaptor = file(f"{tmp_path}/out/")
+    adaptor.begin("p", "s", 1)
+    for bucket in range(2):
+        part = Part(pipeline="p", sink="s", start=0, end=9, bucket=bucket, buckets=2, epoch=1, attempt=f"a{bucket}")
+        writer = adaptor.writer(part)
+        writer.write(Batch(start=0, end=9))
+        adaptor.publish(part, writer.finish())
+        writer.close()
+    assert adaptor.begin("p", "s", 1) == [(0, 9)]
+    adaptor.forget("p", "s", 3, 1)
+    assert adaptor.begin("p", "s", 1) == []
+
+
+def test_a_part_that_comes_in_place_of_a_forgotten_one_counts(tmp_path: Path) -> None:
+    adaptor = file(f"{tmp_path}/out/")
+    adaptor.begin("p", "s", 1)
+    publish(adaptor, 0, [{"_id": 1}, {"_id": 2}])
+    adaptor.forget("p", "s", 0, 1)  # in its middle: it stays, and does not count
+    assert adaptor.begin("p", "s", 1) == []
+    adaptor.forget("p", "s", -1, 1)
+    publish(adaptor, 0, [{"_id": 1}, {"_id": 2}])
+    assert adaptor.begin("p", "s", 1) == [(0, 2)]

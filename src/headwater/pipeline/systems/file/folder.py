@@ -77,8 +77,13 @@ class Folder(Target):
                 match = _PART.match(one.name)
                 if match and int(match[1]) > position:
                     self._files.rename(one, aside / one.name)
+                    forgotten.discard(one.name)  # the one that comes in its place counts
                 elif match and int(match[2]) > position + 1:
                     forgotten.add(one.name)
+            for one in self.work.glob("part-*.empty"):
+                match = _PART.match(one.name)
+                if match and int(match[2]) > position + 1:  # nothing is in it that could come twice
+                    self._files.unlink(one)
             replace(self._files, self.work / "forgotten.json", msgspec.json.encode(sorted(forgotten)))
             self._files.sync_dir(self._adaptor.path)
 
