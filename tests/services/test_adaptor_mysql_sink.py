@@ -18,16 +18,36 @@ def ground(mariadb: str) -> Iterator[MySQLGround]:
 
 
 def test_a_second_unique_index_never_replaces_another_document(ground: MySQLGround) -> None:
-    ground.run("CREATE TABLE t (id int PRIMARY KEY, mail varchar(20) UNIQUE, n int DEFAULT 7)")
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, mail varchar(20) UNIQUE, n int DEFAULT 7, data blob)")
     sink = ground.sink()
-    write(sink, [insert(0, id=1, mail="a", n=1), insert(1, id=2, mail="b"), insert(2, id=1, mail="c")])
+    data = {"$binary": {"base64": "/wCA", "subType": "00"}}
+    write(sink, [insert(0, id=1, mail="a", n=1), insert(1, id=2, mail="b"), insert(2, id=1, mail="c", data=data)])
     with pytest.raises(Rejected, match="Duplicate") as refused:
         write(sink, [insert(3, id=3, mail="d"), insert(4, id=4, mail="b")], 3)
     assert refused.value.offset == 4
-    assert ground.all("SELECT * FROM t ORDER BY id") == [(1, "c", 7), (2, "b", 7), (3, "d", 7)]
+    assert ground.all("SELECT * FROM t ORDER BY id") == [(1, "c", 7, b"\xff\x00\x80"), (2, "b", 7, None), (3, "d", 7, None)]
 
 
 def test_an_engine_without_transactions_is_refused(ground: MySQLGround) -> None:
     ground.run("CREATE TABLE t (id int PRIMARY KEY) ENGINE=MyISAM")
     with pytest.raises(BadConfig, match="transactions"):
         write(ground.sink(), [insert(0, id=1)])
+
+
+def test_rows_together_larger_than_the_server_takes_are_sent_apart(ground: MySQLGround) -> None:
+    """Characters of four bytes: sixteen megabytes that are four million characters."""
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, v longtext)")
+    write(ground.sink(), [insert(n, id=n, v="🦆" * (1 << 20)) for n in range(5)])
+    assert ground.all("SELECT count(*), sum(length(v)) FROM t") == [(5, 5 << 22)]
+
+
+@pytest.mark.parametrize("more", ["", ", w int UNIQUE"])
+def test_a_row_larger_than_the_server_takes_is_refused_with_the_setting_to_raise(ground: MySQLGround, more: str) -> None:
+    """The server would hang up, which looks like a server that is not there: the sink would wait for it for ever."""
+    ground.run(f"CREATE TABLE t (id int PRIMARY KEY, v longtext{more})")
+    rows = [insert(0, id=1, v="a"), insert(1, id=2, v="x" * (17 << 20)), insert(2, id=3, v="b")]
+    with pytest.raises(Rejected, match="max_allowed_packet") as refused:
+        write(ground.sink(), rows)
+    assert (refused.value.offset, refused.value.before_taken) == (1, True)
+    assert "max_allowed_packet" in refused.value.hint
+    assert ground.all("SELECT id FROM t") == [(1,)]

@@ -27,8 +27,8 @@ from headwater.core.errors import (
 
 # Errors about the values in a statement that the library does not call data errors: too long, no such value, a check, a trigger's own.
 _DATA = frozenset(
-    {1048, 1062, 1118, 1153, 1216, 1217, 1264, 1265, 1292, 1364, 1366, 1367, 1406, 1411, 1416, 1451, 1452, 1526, 1644, 1690, 1697}
-    | {1048, 3140, 3141, 3819, 3903, 4025, 4038}
+    {1048, 1062, 1118, 1216, 1217, 1264, 1265, 1292, 1364, 1366, 1367, 1406, 1411, 1416, 1451, 1452, 1526, 1644, 1690, 1697}
+    | {3140, 3141, 3819, 3903, 4025, 4038}
 )
 _MEANINGS: dict[int, tuple[type[HeadwaterError], str]] = {
     1021: (DiskFull, "Make room there, then start again."),
@@ -175,7 +175,7 @@ def about_data(error: BaseException) -> bool:
 def meaning(error: Any, where: Where) -> HeadwaterError:
     """The error of ours that an error of PyMySQL's is."""
     code = code_of(error)
-    said = str(error.args[1]) if len(error.args) > 1 else str(error) or type(error).__name__
+    said = (str(error.args[1]) if len(error.args) > 1 else str(error)) or type(error).__name__
     if code in _MEANINGS:
         kind, hint = _MEANINGS[code]
         return kind(f"MySQL at {where}: {said}.", hint=hint)
@@ -194,7 +194,7 @@ def ask(link: Any, question: str, given: Any = None) -> list[tuple[Any, ...]]:
         return list(cursor.fetchall())
 
 
-def do(link: Any, statement: str, given: Any = None) -> int:
+def do(link: Any, statement: str | bytes, given: Any = None) -> int:
     """A statement's count of rows."""
     with link.cursor() as cursor:
         return int(cursor.execute(statement, given))

@@ -24,7 +24,7 @@ class MySQLSession(Session):
     def ask(self, statement: str, given: Any = None) -> list[tuple[Any, ...]]:
         return ask(self.link, statement, given)
 
-    def do(self, statement: str, given: Any = None) -> int:
+    def do(self, statement: str | bytes, given: Any = None) -> int:
         return do(self.link, statement, given)
 
     @contextmanager

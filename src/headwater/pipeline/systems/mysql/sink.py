@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from headwater.core.errors import BadConfig
+from headwater.core.errors import BadConfig, Rejected
 from headwater.pipeline.adaptor import Part
 from headwater.pipeline.systems.mysql import sql as sql
 from headwater.pipeline.systems.mysql.link import Where
@@ -18,8 +18,9 @@ from headwater.pipeline.systems.sql.ranges import Taken
 from headwater.pipeline.systems.sql.run import Run
 from headwater.pipeline.systems.sql.writer import SqlWriter
 
-STATEMENT = 4 << 20  # bytes of one statement, about: servers refuse very long ones
+STATEMENT = 4 << 20  # bytes of one statement with more than one row, about
 DELETES = 500  # keys of one statement
+BYTES = "surrogateescape"  # how PyMySQL keeps bytes inside of a statement's text
 
 
 class MySQLWriter(SqlWriter[MySQLShape]):
@@ -35,6 +36,8 @@ class MySQLWriter(SqlWriter[MySQLShape]):
         ]
         super().__init__(session, sql.STATEMENTS, part, settings=settings, schema=where.database, create=create)
         self._link = session.link
+        self._packet = int(session.ask("SELECT @@max_allowed_packet")[0][0])
+        self._most = min(STATEMENT, self._packet // 2)
 
     def opened(self, span: Taken) -> list[Taken] | None:
         self._state.shared(self._part.epoch)
@@ -72,27 +75,37 @@ class MySQLWriter(SqlWriter[MySQLShape]):
     def _upsert(self, run: Run[MySQLShape]) -> None:
         """Many rows with one statement. Where the key is the only unique index, a row that is there is replaced."""
         names = run.shape.names(run.absent)
-        first = sql.insert(run.shape.table, names).replace("%%", "%")
-        last = sql.on_conflict(run.shape.table, names, run.key, run.absent).replace("%%", "%") if run.key else ""
+        first = sql.insert(run.shape.table, names).replace("%%", "%").encode()
+        last = sql.on_conflict(run.shape.table, names, run.key, run.absent).replace("%%", "%").encode() if run.key else b""
         escape = self._link.escape
-        page: list[str] = []
+        page: list[bytes] = []
         size = 0
         for row in run.rows:
-            text = f"({','.join([escape(row.get(name)) for name in names])})"
+            text = f"({','.join([escape(row.get(name)) for name in names])})".encode(errors=BYTES)
+            if page and size + len(text) > self._most:
+                self._say(first + b",".join(page) + last)
+                page, size = [], 0
             page.append(text)
             size += len(text)
-            if size >= STATEMENT:
-                self._session.do(first + ",".join(page) + last)
-                page, size = [], 0
         if page:
-            self._session.do(first + ",".join(page) + last)
+            self._say(first + b",".join(page) + last)
 
     def _replace_each(self, run: Run[MySQLShape]) -> None:
         """Row by row: with a second unique index, ON DUPLICATE KEY could replace another document's row."""
         names = run.shape.names(run.absent)
         update = sql.update(run.shape.table, names, run.key, run.absent)
         insert = sql.insert(run.shape.table, names) + f"({', '.join(['%s'] * len(names))})"
-        for row in run.rows:
-            given = [row.get(name) for name in names if name not in run.key] + [row[name] for name in run.key]
-            if not self._session.do(update, given):
-                self._session.do(insert, [row.get(name) for name in names])
+        with self._link.cursor() as cursor:
+            for row in run.rows:
+                given = [row.get(name) for name in names if name not in run.key] + [row[name] for name in run.key]
+                if not self._say(cursor.mogrify(update, given).encode(errors=BYTES)):
+                    self._say(cursor.mogrify(insert, [row.get(name) for name in names]).encode(errors=BYTES))
+
+    def _say(self, statement: bytes) -> int:
+        """Run a statement of any size. Errors: `Rejected`; the server would hang up, as one does that is not well."""
+        if len(statement) + 1 > self._packet:
+            raise Rejected(
+                f"{len(statement)} bytes are more than the server's max_allowed_packet of {self._packet} lets in.",
+                hint="Raise max_allowed_packet there, or leave large fields out with `omit`.",
+            )
+        return self._session.do(statement)

@@ -24,7 +24,7 @@ class PostgresSession(Session):
     def ask(self, statement: str, given: Any = None) -> list[tuple[Any, ...]]:
         return self.link.execute(statement, given).fetchall()
 
-    def do(self, statement: str, given: Any = None) -> int:
+    def do(self, statement: str | bytes, given: Any = None) -> int:
         return self.link.execute(statement, given).rowcount
 
     def transaction(self) -> AbstractContextManager[Any]:

@@ -24,7 +24,7 @@ class Session(ABC):
         """A statement's rows."""
 
     @abstractmethod
-    def do(self, statement: str, given: Any = None) -> int:
+    def do(self, statement: str | bytes, given: Any = None) -> int:
         """A statement's count of rows."""
 
     @abstractmethod
