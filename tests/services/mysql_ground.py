@@ -117,6 +117,9 @@ class MySQLGround(Ground):
     def rotate(self) -> None:
         self.run("FLUSH BINARY LOGS")
 
+    def to_bytes(self, table: str, column: str) -> list[str]:
+        return [f"ALTER TABLE {table} MODIFY {column} varbinary(20)"]
+
     def small_pieces(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("headwater.pipeline.systems.mysql.copy.PAGE_ROWS", 70)
 

@@ -118,6 +118,9 @@ class PostgresGround(Ground):
     def rotate(self) -> None:
         self.run("SELECT pg_switch_wal()")
 
+    def to_bytes(self, table: str, column: str) -> list[str]:
+        return [f"ALTER TABLE {table} ALTER {column} TYPE bytea USING {column}::bytea"]
+
     def small_pieces(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("headwater.pipeline.systems.postgres.copy.PIECE", 1000)
 

@@ -88,6 +88,10 @@ class Ground(ABC):
         """The server goes on with another file of its log."""
 
     @abstractmethod
+    def to_bytes(self, table: str, column: str) -> list[str]:
+        """Statements that make a column of text one of bytes."""
+
+    @abstractmethod
     def small_pieces(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Copies come in pieces of less than a hundred rows."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -152,6 +153,24 @@ def test_following_again_from_any_position_loses_and_repeats_nothing(ground: Gro
     assert [one.data["id"] for one in seen] == list(range(1, 46))
     assert seen[19].data == {"id": 20, "v": "b"}
     assert seen[20].data == {"id": 21, "v": "x" * 3000, "w": 21}
+
+
+def test_a_table_that_is_changed_while_it_is_followed_comes_as_it_is_from_then_on(ground: Ground) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, v varchar(20), w int)")
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    pieces = source.follow(cursor, ground.chosen(), lambda: False)
+
+    def after(*statements: str) -> dict[str, Any]:
+        ground.run(*statements)
+        return next(piece for piece in pieces if piece.messages).messages[0].data
+
+    assert after("INSERT INTO t VALUES (1, 'a', 1)") == {"id": 1, "v": "a", "w": 1}
+    assert after("ALTER TABLE t ADD COLUMN x int", "INSERT INTO t VALUES (2, 'b', 2, 3)") == {"id": 2, "v": "b", "w": 2, "x": 3}
+    assert after(*ground.to_bytes("t", "v"), "DELETE FROM t WHERE id = 1") == {"id": 1}
+    assert after("INSERT INTO t VALUES (3, 'c', 2, 3)") == {"id": 3, "v": {"$binary": {"base64": "Yw==", "subType": "00"}}, "w": 2, "x": 3}
+    assert after("ALTER TABLE t DROP COLUMN w", "INSERT INTO t (id) VALUES (4)") == {"id": 4, "v": None, "x": None}
+    pieces.close()  # type: ignore[attr-defined]
 
 
 def test_an_idle_server_gives_empty_pieces_and_the_stop_is_seen(ground: Ground) -> None:

@@ -138,6 +138,8 @@ class _Reading:
             name = f"{schema}.{found[2]}"
             if name in self._chosen and (not self._where.database or schema == self._where.database):
                 out = [Message(name, {"command": "truncate"}, Op.COMMAND, event.timestamp * 1000, Mode.SYNC)]
+        if not word.startswith("COMMIT"):
+            self._tables.clear()  # a column may be of another type now, though its name is the same
         self._committed()
         return out
 
