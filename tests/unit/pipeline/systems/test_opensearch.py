@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
-from headwater.core.errors import BadConfig, BadInput
+from headwater.core.errors import BadConfig, BadInput, Unavailable, Unreachable
 from headwater.pipeline.env import env
 from headwater.pipeline.systems.opensearch.adaptor import OpenSearch, elasticsearch, index_name, opensearch
 from headwater.pipeline.systems.opensearch.client import Client, explained
@@ -163,3 +165,29 @@ def test_an_option_without_sense_is_told_with_one_that_has(options: dict[str, An
 def test_an_address_that_is_none(uri: str) -> None:
     with pytest.raises(BadConfig):
         Client(uri)
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_a_server_that_is_too_busy_is_waited_for_like_one_that_is_away(status: int) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            with Client(f"http://127.0.0.1:{server.server_address[1]}") as client:
+                with pytest.raises(Unreachable, match=rf"cannot take this now \({status}\)"):
+                    client.get("/")
+                with pytest.raises(Unavailable) as told:
+                    client.ask("GET", "/", patient=True)
+                assert type(told.value) is Unavailable
+        finally:
+            server.shutdown()
+            thread.join()

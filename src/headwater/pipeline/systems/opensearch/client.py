@@ -57,11 +57,20 @@ class Client(Closing):
     def get(self, path: str, **params: Any) -> Any:
         return self.ask("GET", path, params=params)
 
-    def ask(self, method: str, path: str, *, params: dict[str, Any] | None = None, body: Any = None, seconds: float = SECONDS) -> Any:
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: dict[str, Any] | None = None,
+        body: Any = None,
+        seconds: float = SECONDS,
+        patient: bool = False,
+    ) -> Any:
         """The answer, decoded.
 
-        Errors: `BadInput`, `TooLarge`, `NotFound` for a request that is refused; `Unreachable`, `Timeout`, `Denied`; `Unavailable` itself
-        when the server is there and too busy.
+        Errors: `BadInput`, `TooLarge`, `NotFound` for a request that is refused; `Timeout`, `Denied`; `Unreachable`, but for who is
+        `patient` `Unavailable` itself when the server is there and too busy.
         """
         from opensearchpy import exceptions
 
@@ -74,7 +83,7 @@ class Client(Closing):
         except exceptions.ConnectionError as error:
             raise Unreachable(f"OpenSearch at {self.where} cannot be reached: {error_text(error)}.", hint=_reach(error)) from None
         except exceptions.TransportError as error:
-            raise self._refused(error, f"{method} {path}") from None
+            raise self._refused(error, f"{method} {path}", Unavailable if patient else Unreachable) from None
         except exceptions.SerializationError as error:
             raise Unreachable(f"{self.where} answers, but not as OpenSearch does.", hint="See whether the address is right.") from error
 
@@ -82,7 +91,7 @@ class Client(Closing):
         for name in names:
             yield name, self.get(f"/{name}/_count")["count"]
 
-    def _refused(self, error: Any, asked: str) -> HeadwaterError:
+    def _refused(self, error: Any, asked: str, busy: type[Unavailable]) -> HeadwaterError:
         status = error.status_code if isinstance(error.status_code, int) else 0
         reason = str(error.error)
         if isinstance(error.info, dict) and isinstance(found := error.info.get("error"), dict):
@@ -95,7 +104,7 @@ class Client(Closing):
             case 413:
                 return TooLarge(f"OpenSearch at {self.where} finds {asked} too large.", hint="Give the adaptor a smaller body.")
             case 429 | 502 | 503 | 504:
-                return Unavailable(f"OpenSearch at {self.where} cannot take this now ({status}): {reason}.", hint="Try again later.")
+                return busy(f"OpenSearch at {self.where} cannot take this now ({status}): {reason}.", hint="Try again later.")
         text = f"OpenSearch at {self.where} refuses {asked} ({status}): {reason}."
         return Unreachable(text, hint="See its log.") if status >= 500 else BadInput(text)
 

@@ -125,7 +125,7 @@ class OpenSearchWriter(SinkWriter):
             if left <= 0:
                 raise self._late(why)
             try:
-                answer = self._client.ask("POST", "/_bulk", body=b"".join(item.lines for item in items), seconds=left)
+                answer = self._client.ask("POST", "/_bulk", body=b"".join(item.lines for item in items), seconds=left, patient=True)
             except Timeout as error:
                 raise self._late("no answer") from error
             except Unreachable:
