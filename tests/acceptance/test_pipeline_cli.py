@@ -113,6 +113,8 @@ def test_a_mistake_in_the_file_is_exit_2_with_what_was_meant(home: Home, text: s
     [
         ("x = 1", 2, "defines no Pipeline"),
         ("x = ", 2, "SyntaxError"),
+        ('\nraise RuntimeError("no")', 2, "shop.py cannot be run: RuntimeError: no (line 2)."),
+        ("raise SystemExit(4)", 2, "shop.py cannot be run: SystemExit: 4 (line 1)."),
         ("import nothing_of_this_name", 2, "ModuleNotFoundError"),
         (SHOP + '\nq = Pipeline("other")', 2, "defines several pipelines: shop, other"),
         (SHOP.split("rows.save")[0], 2, "has no sink"),

@@ -109,14 +109,18 @@ def test_the_poison_drill_over_http(shop: Shop, http: httpx2.Client) -> None:
     # Sent again as it is, it is refused again.
     problem = got(http.post(f"{AT}/sinks/report/step", json={"why": "perhaps now"}), 422)
     assert (problem["code"], "message 14" in problem["detail"]) == ("stopped", True)
+    assert 'Message 14, insert of orders.jsonl: {"_id":14,"price":2.10,"qty":null}' in problem["hint"]
+    assert "headwater pipeline edit shop 14" in problem["hint"]
     assert place(http, "report")["position"] == 13
     # Corrected, it is taken, and so is the rest.
     correction = {"set": {"qty": 3}, "why": "the customer said three"}
     assert got(http.put(f"{AT}/edits/14?dry_run=true", json=correction))["dry_run"] is True
-    assert got(http.put(f"{AT}/edits/14", json=correction))["data"] == {"_id": 14, "price": 2.1, "qty": 3}
+    made = got(http.put(f"{AT}/edits/14", json=correction))
+    assert made["data"] == {"_id": 14, "price": 2.1, "qty": 3}
+    assert (made["standing"], made["dead"], made["taken"]) == (["report"], ["careful"], ["archive"])
     assert got(http.post(f"{AT}/sinks/report/step?dry_run=true", json={}))["position"] == 13
     assert got(http.post(f"{AT}/sinks/report/step", json={"count": 2, "why": "go on"})) == {
-        "sink": "report", "taken": 2, "position": 15, "dry_run": False,
+        "sink": "report", "taken": 2, "position": 15, "next": 16, "dry_run": False,
     }  # fmt: skip
     assert shop.run() == 0
     assert place(http, "report")["lag"] == 0
@@ -221,7 +225,7 @@ def test_the_door_over_a_directory_sends_from_another_folder(shop: Shop, monkeyp
         pipeline.edit(14, set={"qty": 1}, why="typo")
         assert pipeline.step("report", 100).taken == RECORDS - 13
         assert pipeline.verify("report").equal
-        (shop.home / "shop.py").write_text("raise SystemExit(3)\n")
+        (shop.home / "shop.py").write_text("import os\n\nos._exit(3)\n")
         with pytest.raises(headwater.HeadwaterError) as caught:
             pipeline.replay("report", 0, 1)
         assert "headwater pipeline replay shop" in caught.value.hint

@@ -49,9 +49,10 @@ def _module(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except HeadwaterError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a file that ends the program would leave nothing said
         last = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"line {last.lineno}" if last.filename == str(path) else f"{last.filename}, line {last.lineno}"
+        own = Path(last.filename).absolute() == path.absolute()
+        where = f"line {last.lineno}" if own else f"{last.filename}, line {last.lineno}"
         raise BadConfig(f"{path} cannot be run: {type(error).__name__}: {error} ({where}).", hint="Mend the file.") from error
     travels(module)
     return module
