@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headwater.core.errors import Conflict, Rejected, Unavailable
+from headwater.core.errors import AlreadyExists, Rejected, Unavailable
 from headwater.pipeline.adaptor import Batch, Part
 from headwater.pipeline.adaptors import file
 from headwater.pipeline.message import Message
@@ -69,7 +69,7 @@ def test_parts_with_other_columns_are_not_put_under_a_header_that_is_not_theirs(
     adaptor.begin("p", "s", 1)
     first, second = written(adaptor, [(0, [{"a": 1}]), (1, [{"b": 2}])])
     adaptor.publish(*first)
-    with pytest.raises(Conflict, match="has the columns a, not b"):
+    with pytest.raises(Unavailable, match="has the columns a, not b"):
         adaptor.publish(*second)
     with pytest.raises(Rejected, match="The field b is not among the columns a") as no:  # tried again, the message is found
         written(adaptor, [(1, [{"b": 2}])])
@@ -166,3 +166,37 @@ def test_a_part_that_comes_in_place_of_a_forgotten_one_counts(tmp_path: Path) ->
     adaptor.forget("p", "s", -1, 1)
     publish(adaptor, 0, [{"_id": 1}, {"_id": 2}])
     assert adaptor.begin("p", "s", 1) == [(0, 2)]
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.jsonl.zst"])
+def test_a_last_line_without_an_end_is_ended_before_anything_is_appended(tmp_path: Path, name: str) -> None:
+    from headwater.pipeline.systems.file.writers import compressed
+
+    adaptor = file(str(tmp_path / name))
+    kind = {".gz": "gzip", ".zst": "zstd"}.get(Path(name).suffix, "none")
+    (tmp_path / name).write_bytes(compressed(b'{"old":0}', kind))
+    adaptor.begin("p", "s", 1)
+    publish(adaptor, 0, [{"_id": 1}])
+    publish(adaptor, 1, [{"_id": 2}])
+    assert plain(tmp_path / name) == '{"old":0}\n{"_id":1}\n{"_id":2}\n'
+
+
+def test_what_a_begin_that_died_has_left_in_a_folder_is_not_somebody_elses(tmp_path: Path) -> None:
+    (tmp_path / "out" / ".headwater").mkdir(parents=True)
+    adaptor = file(f"{tmp_path}/out/", existing="fail")
+    assert adaptor.begin("p", "s", 1) == []
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "theirs.jsonl").touch()
+    with pytest.raises(AlreadyExists):
+        file(f"{tmp_path}/other/", existing="fail").begin("p", "s", 1)
+
+
+def test_a_single_file_forgets_what_comes_again(tmp_path: Path) -> None:
+    adaptor = file(str(tmp_path / "out.jsonl"))
+    adaptor.begin("p", "s", 1)
+    publish(adaptor, 0, [{"_id": 1}, {"_id": 2}])
+    assert adaptor.begin("p", "s", 1) == [(0, 2)]
+    adaptor.forget("p", "s", 0, 1)
+    assert adaptor.begin("p", "s", 1) == []
+    publish(adaptor, 1, [{"_id": 2}])
+    assert list(adaptor.rows("")) == [{"_id": 1}, {"_id": 2}, {"_id": 2}]

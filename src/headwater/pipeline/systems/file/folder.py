@@ -29,7 +29,8 @@ class Folder(Target):
         self.work = adaptor.path / ".headwater"
 
     def occupied(self) -> bool:
-        return self._adaptor.path.is_dir() and any(self._adaptor.path.iterdir())
+        folder = self._adaptor.path  # what a begin that died has left there of its own is nobody else's
+        return folder.is_dir() and any(one != self.work for one in folder.iterdir())
 
     def clear(self) -> None:
         shutil.rmtree(self._adaptor.path)

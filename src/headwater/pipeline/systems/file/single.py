@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headwater.core.errors import Conflict
+from headwater.core.errors import Unavailable
 from headwater.core.files import Files, replace, write_all
 from headwater.pipeline.adaptor import Part
 from headwater.pipeline.systems.file.formats import compression_of, open_plain
 from headwater.pipeline.systems.file.target import Target, gone
+from headwater.pipeline.systems.file.writers import compressed
 
 if TYPE_CHECKING:
     from headwater.pipeline.systems.file.adaptor import File
@@ -54,44 +55,46 @@ class Single(Target):
 
     def recovered(self, new: bool) -> list[tuple[int, int]]:
         path = self._adaptor.path
-        noted = self._notes()
         if new:
             return []
-        length = noted[-1].length if noted else self._first_length()
-        if path.exists() and path.stat().st_size > length:
+        noted = self._noted()
+        if path.exists() and path.stat().st_size > noted.length:
             with self._opened() as fd:
-                self._files.truncate(fd, length)
+                self._files.truncate(fd, noted.length)
                 self._files.sync(fd)
-        return [(one.start, one.end) for one in noted]
+        return [(noted.start, noted.end)] if noted.start < noted.end else []
 
     def publish(self, part: Part, receipt: dict[str, Any]) -> None:
         path = self._adaptor.path
         with self.held(part.epoch):
-            noted = self._notes()
-            if not part.again and noted and noted[-1].start <= part.start and noted[-1].end >= receipt["end"]:
+            noted = self._noted()
+            if not part.again and noted.start <= part.start and noted.end >= receipt["end"]:
                 self._sweep(receipt)
                 return
-            length = noted[-1].length if noted else self._first_length()
+            length = noted.length
             head = receipt.get("head", 0) if length else 0
             if head and (have := columns(self._adaptor)) != receipt["names"]:
                 # Parts that were written side by side, before the file had a header: the next try sees it, and finds the message.
-                raise Conflict(f"{path} has the columns {', '.join(have)}, not {', '.join(receipt['names'])}.", hint="Run again.")
+                raise Unavailable(
+                    f"{path} has the columns {', '.join(have)}, not {', '.join(receipt['names'])}.", hint="The part is delivered again."
+                )
             for temporary in receipt["files"]:
                 if not Path(temporary).exists():
                     raise gone(Path(temporary))
             with self._opened() as fd:
                 self._files.truncate(fd, length)
+                if receipt["files"] and length == self._first_length() and self._lacks_line_end():
+                    length += write_all(self._files, fd, [compressed(b"\n", self._compression)], length)
                 for temporary in receipt["files"]:
                     with open(temporary, "rb") as source:
                         source.seek(head)
                         while piece := source.read(1 << 20):
                             length += write_all(self._files, fd, [piece], length)
                 self._files.sync(fd)
-            if not noted:
+            if not noted.length:
                 self._files.sync_dir(path.parent)
-            kept = noted[-1] if noted else Noted(part.start, part.start, length)
-            begin = kept.start if kept.end == part.start else part.start  # what came before may not be acknowledged yet
-            self._note(Noted(kept.start, kept.end, length) if part.again else Noted(begin, int(receipt["end"]), length))
+            begin = noted.start if noted.end == part.start else part.start  # what came before may not be acknowledged yet
+            self._note(Noted(noted.start, noted.end, length) if part.again else Noted(begin, int(receipt["end"]), length))
             self._sweep(receipt)
 
     def _sweep(self, receipt: dict[str, Any]) -> None:
@@ -110,9 +113,11 @@ class Single(Target):
     def forget(self, position: int, epoch: int) -> None:
         """Offsets above `position` come again behind what is there: a file cannot take them back."""
         with self.held(epoch):
-            noted = self._notes()
-            length = noted[-1].length if noted else self._first_length()
-            self._note(Noted(position + 1, position + 1, length))
+            self._note(Noted(position + 1, position + 1, self._noted().length))
+
+    @property
+    def _compression(self) -> str:
+        return compression_of(self._adaptor.path, self._adaptor.compression)
 
     def _first_length(self) -> int:
         """How long the file was before the first part: appending leaves what was there. Noted once, before anything is appended."""
@@ -122,13 +127,22 @@ class Single(Target):
             replace(self._files, note, str(size).encode())
         return int(note.read_text())
 
-    def _notes(self) -> list[Noted]:
-        """The notes; one that a death left half written does not count."""
+    def _lacks_line_end(self) -> bool:
+        """Whether the last line of what was there before is not ended: the first document would be glued to it."""
+        last = b"\n"
+        with open_plain(self._adaptor.path, self._compression) as opened:
+            if self._compression == "none":
+                opened.seek(max(0, self._first_length() - 1))
+            while data := opened.read(1 << 20):
+                last = data
+        return not last.endswith(b"\n")
+
+    def _noted(self) -> Noted:
+        """What the file holds; nothing yet where nothing is noted."""
         try:
-            lines = (self.work / "notes.jsonl").read_bytes().split(b"\n")[:-1]
+            return msgspec.json.decode((self.work / "notes.jsonl").read_bytes(), type=Noted)
         except FileNotFoundError:
-            return []
-        return [msgspec.json.decode(line, type=Noted) for line in lines[-1:]]
+            return Noted(0, 0, self._first_length())
 
     def _note(self, one: Noted) -> None:
         replace(self._files, self.work / "notes.jsonl", msgspec.json.encode(one) + b"\n")
