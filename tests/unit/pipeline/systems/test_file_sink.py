@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from headwater.core.errors import AlreadyExists, Rejected, Unavailable
@@ -200,3 +201,57 @@ def test_a_single_file_forgets_what_comes_again(tmp_path: Path) -> None:
     assert adaptor.begin("p", "s", 1) == []
     publish(adaptor, 1, [{"_id": 2}])
     assert list(adaptor.rows("")) == [{"_id": 1}, {"_id": 2}, {"_id": 2}]
+
+
+def tables(folder: Path) -> list[dict[str, Any]]:
+    return [row for one in sorted(folder.glob("part-*")) for row in pq.ParquetFile(one).read().to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("documents", "rows"),
+    [
+        ([{}, {}], [{"_id": None}] * 2),
+        ([{"a": None}, {"a": None}], [{"a": None}] * 2),
+        ([{"_id": 1, "meta": {}}], [{"_id": 1}]),
+        ([{"_id": 1, "meta": {"deep": {}}}], [{"_id": 1, "meta": {"deep": None}}]),
+        ([{"_id": 1, "meta": [{}]}], [{"_id": 1, "meta": [None]}]),
+        ([{"_id": 1, "meta": {}}, {"_id": 2, "meta": {"x": 1}}], [{"_id": 1, "meta": {"x": None}}, {"_id": 2, "meta": {"x": 1}}]),
+        ([{"n": 2**70}, {"n": -1}], [{"n": 2**70}, {"n": -1}]),
+    ],
+    ids=["no fields", "only nulls", "an object without fields", "one within another", "one in a list", "beside one with fields", "long"],
+)
+def test_every_document_is_a_row_of_a_table(tmp_path: Path, documents: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
+    adaptor = file(f"{tmp_path}/out/", format="parquet")
+    adaptor.begin("p", "s", 1)
+    publish(adaptor, 0, documents)
+    assert tables(tmp_path / "out") == rows
+
+
+def test_documents_without_a_value_join_the_table_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.pipeline.systems.file.writers._ROWS", 1)  # each batch a table of its own
+    adaptor = file(f"{tmp_path}/out/", format="parquet")
+    adaptor.begin("p", "s", 1)
+    part = Part(pipeline="p", sink="s", start=0, end=3, epoch=1, attempt="a")
+    writer = adaptor.writer(part)
+    for at, one in enumerate([{"a": 1, "b": "x"}, {}, {"b": "y"}]):
+        writer.write(Batch(start=at, end=at + 1, messages=[Message("in", one, offset=at)]))
+    adaptor.publish(part, writer.finish())
+    assert len(list((tmp_path / "out").glob("part-*"))) == 1
+    assert tables(tmp_path / "out") == [{"a": 1, "b": "x"}, {"a": None, "b": None}, {"a": None, "b": "y"}]
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ([2**70], "The field v holds an integer beyond 64 bits inside"),
+        ([1, "a"], "The field v cannot be in a table: a list in it holds values of several types"),
+        ({"$numberDecimal": "NaN"}, "The field v cannot be in a table: Decimal precision"),
+    ],
+)
+def test_what_a_table_cannot_hold_is_said_of_its_message(tmp_path: Path, value: Any, why: str) -> None:
+    adaptor = file(f"{tmp_path}/out/", format="parquet")
+    adaptor.begin("p", "s", 1)
+    with pytest.raises(Rejected, match=why) as no:
+        written(adaptor, [(7, [{"v": None}, {"v": value}])])
+    assert no.value.offset == 8
+    assert "omit(...)" in no.value.hint

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _ROWS = 65_536
 _DIGITS = 38  # of a decimal128
+_NO_COLUMN = (ValueError, TypeError, NotImplementedError, OverflowError)  # Arrow's own errors are kinds of the first three
 
 
 def ending(adaptor: File) -> str:
@@ -188,12 +189,10 @@ class TableWriter(_Temporary):
     def write(self, batch: Batch) -> None:
         rows = [values.natives(one) for one in documents(batch.messages)]
         written = [message for message in batch.messages if message.op != Op.COMMAND]
-        for message, row in zip(written, rows, strict=True) if _table(rows) is None else ():
-            if _table([row]) is None:  # later nobody could tell which one it was
+        for message, row in zip(written, rows, strict=True) if _columns(rows) is None else ():
+            if _columns([row]) is None:  # later nobody could tell which one it was
                 raise Rejected(
-                    "The document cannot be a row of a table: a list in it holds values of several types.",
-                    offset=message.offset,
-                    hint="Give the list one type, or leave it out with omit(...).",
+                    _wrong(row), offset=message.offset, hint="Change the field with python(...), or leave it out with omit(...)."
                 )
         self._rows += rows
         if len(self._rows) >= _ROWS:
@@ -205,19 +204,25 @@ class TableWriter(_Temporary):
         """Write rows as a table; those that do not fit into one become several, in their order."""
         if not rows:
             return
-        table = _table(rows)
-        if table is None:
+        columns = _columns(rows)
+        if columns is None:
             half = len(rows) // 2
             self._flush(rows[:half])
             self._flush(rows[half:])
             return
-        self._put(table)
+        self._put(columns, rows)
 
-    def _put(self, table: pa.Table) -> None:
+    def _put(self, columns: dict[str, pa.Array], rows: list[dict[str, Any]]) -> None:
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        if self._schema is not None and table.schema != self._schema and _widens(table.schema, self._schema):
-            table = table.select(self._schema.names).cast(self._schema)
+        if self._schema is not None and _fits(columns, self._schema):
+            arrays = [columns[one.name].cast(one.type) if one.name in columns else pa.nulls(len(rows), one.type) for one in self._schema]
+            table = pa.Table.from_arrays(arrays, schema=self._schema)
+        else:
+            if not columns:  # a table has at least one column, or it has no rows; a text is what every reader of Parquet knows
+                columns = {name: pa.nulls(len(rows), pa.string()) for name in dict.fromkeys(n for row in rows for n in row) or ("_id",)}
+            table = pa.table(columns)
         try:
             if self._open is None or table.schema != self._schema:
                 self._end_file()
@@ -251,8 +256,8 @@ class TableWriter(_Temporary):
         super().close()
 
 
-def _table(rows: list[dict[str, Any]]) -> pa.Table | None:
-    """Rows as a table, without columns in which all is null; None where a column would have several types.
+def _columns(rows: list[dict[str, Any]]) -> dict[str, pa.Array] | None:
+    """Rows as columns, without those that hold no value; None where a column would have several types.
 
     Arrow casts an integer among texts to nothing: it refuses, and so does this. `from_pylist` looks at the first row's names only.
     """
@@ -261,33 +266,68 @@ def _table(rows: list[dict[str, Any]]) -> pa.Table | None:
     names = dict.fromkeys(name for row in rows for name in row)
     try:
         columns = {name: _column([row.get(name) for row in rows]) for name in names}
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError):
+    except _NO_COLUMN:
         return None
-    return pa.table({name: column for name, column in columns.items() if not pa.types.is_null(column.type)})
+    return {name: column for name, column in columns.items() if not pa.types.is_null(column.type)}
 
 
 def _column(cells: list[Any]) -> pa.Array:
-    """One column. Decimals have all of Arrow's digits, so that a longer number does not change the type; floats among them join them."""
+    """One column. Decimals have all of Arrow's digits, so that a longer number does not change the type; other numbers among them, and
+    integers beyond 64 bits, join them."""
     import pyarrow as pa
 
     try:
         column = pa.array(cells)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         if not all(one is None or (isinstance(one, int | float | Decimal) and not isinstance(one, bool)) for one in cells):
             raise
         column = pa.array([one if one is None or isinstance(one, Decimal) else Decimal(repr(one)) for one in cells])
+    if pa.types.is_binary(column.type) and any(isinstance(one, str) for one in cells):
+        raise TypeError("texts among bytes would become bytes")
     if pa.types.is_decimal(column.type) and column.type.precision < _DIGITS:
         column = column.cast(pa.decimal128(_DIGITS, column.type.scale))
+    if _holds_nothing(column.type):
+        column = pa.array([_something(one) for one in cells])
     return column
 
 
-def _widens(given: pa.Schema, kept: pa.Schema) -> bool:
-    """Whether a table can be written under a schema without changing a value: the same fields, decimals perhaps with fewer places."""
+def _holds_nothing(kind: pa.DataType) -> bool:
+    """Whether there is an object without fields in a type: Parquet has none."""
     import pyarrow as pa
 
-    if set(given.names) != set(kept.names):
+    if pa.types.is_struct(kind):
+        return not kind.num_fields or any(_holds_nothing(one.type) for one in kind)
+    return pa.types.is_nested(kind) and _holds_nothing(kind.value_type)
+
+
+def _something(value: Any) -> Any:
+    """A value without objects that have no fields: they become null."""
+    if isinstance(value, dict):
+        return {name: _something(one) for name, one in value.items()} or None
+    return [_something(one) for one in value] if isinstance(value, list) else value
+
+
+def _wrong(row: dict[str, Any]) -> str:
+    """Why a document cannot be a row of a table."""
+    for name, value in row.items():
+        try:
+            _column([value])
+        except OverflowError:
+            return f"The field {name} holds an integer beyond 64 bits inside an object or a list, which Parquet cannot hold."
+        except _NO_COLUMN as error:
+            if isinstance(value, list | dict):
+                return f"The field {name} cannot be in a table: a list in it holds values of several types ({str(error).rstrip('.')})."
+            return f"The field {name} cannot be in a table: {str(error).rstrip('.')}."
+    return "The document cannot be a row of a table."
+
+
+def _fits(given: dict[str, pa.Array], kept: pa.Schema) -> bool:
+    """Whether columns can be written under a schema without changing a value: decimals perhaps with fewer places, and none may be new."""
+    import pyarrow as pa
+
+    if not given.keys() <= set(kept.names):
         return False
-    pairs = [(given.field(name).type, kept.field(name).type) for name in kept.names]
+    pairs = [(column.type, kept.field(name).type) for name, column in given.items()]
     return all(a == b or (pa.types.is_decimal(a) and pa.types.is_decimal(b) and a.scale <= b.scale) for a, b in pairs)
 
 
