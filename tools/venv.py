@@ -68,7 +68,8 @@ def make(want: str) -> None:
     start = time.monotonic()
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
-        subprocess.run([*pip(python), "-c", "constraints.txt", "pip"], check=True, cwd=ROOT)
+        if want != PEERS:  # their wheels do with whatever pip comes with Python
+            subprocess.run([*pip(python), "-c", "constraints.txt", "pip"], check=True, cwd=ROOT)
     print(f"headwater: installing into {venv.name}: {said}. The first time this takes one to three minutes.", flush=True)
     # The pins of peers are a whole list already; ours would only contradict it.
     own = {} if want == PEERS else {"TMPDIR": str(temporary(venv)), "PIP_CONSTRAINT": str(ROOT / "constraints.txt")}

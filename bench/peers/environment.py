@@ -25,6 +25,6 @@ def python() -> Path:
     if done.returncode:
         said = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
         raise Unavailable(
-            f"the peers cannot be installed: {said[-1] if said else 'pip said nothing'}", hint="Run `python tools/venv.py peers`."
+            f"the peers cannot be installed: {said[0] if said else 'pip said nothing'}", hint="Run `python tools/venv.py peers`."
         )
     return ROOT / ".venv-peers" / "bin" / "python"
