@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Literal, cast
 
-from headwater.core.errors import BadConfig
+from headwater.core.errors import BadConfig, Damaged, Denied
 
 _FORMATS: dict[str, Literal["jsonl", "csv", "parquet"]] = {
     ".jsonl": "jsonl",
@@ -57,6 +60,21 @@ def open_plain(path: Path, compression: str) -> IO[bytes]:
         # Arrow's own stream can be read, but not line by line.
         return cast("IO[bytes]", io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"), 1 << 16))
     return path.open("rb")
+
+
+@contextmanager
+def legible(path: Path, kind: str) -> Iterator[None]:
+    """Errors: `Damaged` for a file whose bytes are not what its name or the options say; `Denied` for one that may not be read."""
+    from pyarrow import ArrowException
+
+    try:
+        yield
+    except PermissionError as error:
+        raise Denied(f"{path} cannot be read by this process.", hint="Change its permissions.") from error
+    except (ArrowException, EOFError, OSError, zlib.error) as error:
+        what = "cannot be read" if kind in ("none", "jsonl", "csv") else f"is no whole {kind}"
+        hint = "Put a whole one there and begin anew with `run --again`, leave it out with namespace=, or say its format."
+        raise Damaged(f"{path} {what}: {str(error).rstrip('.')}.", hint=hint) from error
 
 
 def plain(source: IO[bytes], compression: str) -> IO[bytes]:

@@ -13,7 +13,6 @@ from typing import IO, Any
 
 import msgspec
 
-from headwater.core.errors import Differs
 from headwater.pipeline.adaptor import Piece
 
 _BLOCK = 2 << 20
@@ -36,7 +35,7 @@ def line_pieces(path: Path, begin: int, end: int, position: Any) -> Iterator[Pie
         while at < end:
             data = os.pread(fd, block, at)
             if not data:
-                raise Differs(f"{path} has become shorter since its copy began.", hint="Put it back, or begin anew with `run --again`.")
+                raise EOFError("it has become shorter")
             if at + len(data) < size:
                 cut = data.rfind(b"\n") + 1
                 if not cut:

@@ -8,12 +8,12 @@ from itertools import takewhile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from headwater.core.errors import Differs, NotFound
+from headwater.core.errors import BadInput, Damaged, Differs, NotFound
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.file.cells import csv_pieces
-from headwater.pipeline.systems.file.formats import compression_of, format_of, known, open_plain
+from headwater.pipeline.systems.file.formats import compression_of, format_of, known, legible, open_plain
 from headwater.pipeline.systems.file.groups import parquet_pieces
 from headwater.pipeline.systems.file.lines import line_documents, line_pieces, stream_pieces
 
@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 __all__ = ["csv_pieces", "found", "identity", "line_documents", "parquet_pieces", "plan", "read", "read_back", "stream_pieces"]
 
 _LEAST_SLICE = 8 << 20
+_CHANGED = "Put it back as it was, or read it anew from its beginning with `headwater pipeline run --again`."
 
 
 # -- planning -----------------------------------------------------------------------------------------------
 
 
 def found(adaptor: File, chosen: Namespaces) -> dict[str, Path]:
-    """The files by namespace. Errors: `NotFound` where there are none."""
+    """The files by namespace. Errors: `NotFound` where there are none; `BadInput` for a name that cannot be a namespace."""
     path = adaptor.path
-    if any(c in str(path) for c in "*?["):
+    if any(c in str(path) for c in "*?[") and not path.exists():
         plain = list(takewhile(lambda name: not any(c in name for c in "*?["), path.parts))
         base = Path(*plain)
         files = {str(one.relative_to(base)): one for one in sorted(base.glob(str(Path(*path.parts[len(plain) :]))))}
@@ -50,24 +51,38 @@ def found(adaptor: File, chosen: Namespaces) -> dict[str, Path]:
     files = {name: one for name, one in files.items() if one.is_file() and name in chosen}
     if not files:
         raise NotFound(f"There is no file {path} to read.", hint="Look at the path; a relative one begins where the pipeline is run.")
+    for one in files.values():
+        try:
+            str(one.absolute()).encode()
+        except UnicodeEncodeError as error:
+            shown = str(one).encode("utf-8", "backslashreplace").decode()
+            raise BadInput(f"The name of the file {shown} is not in UTF-8.", hint="Rename it, or leave it out with namespace=.") from error
     return files
 
 
 def identity(adaptor: File, chosen: Namespaces) -> dict[str, Any]:
-    """What tells whether the files are still the same: inode, size and time of change."""
+    """What tells whether the files are still the same."""
     if adaptor.standard:
         return {"standard": "input"}
-    return {name: [s.st_ino, s.st_size, s.st_mtime_ns] for name, one in found(adaptor, chosen).items() if (s := one.stat())}
+    return {name: _stamp(one) for name, one in found(adaptor, chosen).items()}
+
+
+def _stamp(path: Path) -> list[int]:
+    """Inode, size and time of change."""
+    now = path.stat()
+    return [now.st_ino, now.st_size, now.st_mtime_ns]
 
 
 def plan(adaptor: File, chosen: Namespaces, slices: int) -> CopyPlan:
     if adaptor.standard:
         return CopyPlan(identity={"standard": "input"}, slices=(Slice("stdin", {}),), ids={"stdin": adaptor.id})
     files = found(adaptor, chosen)
+    stamps = {name: _stamp(path) for name, path in files.items()}
     parts: list[Slice] = []
     for name, path in files.items():
-        parts += [Slice(name, {"path": str(path.absolute()), **spec}) for spec in _cut(adaptor, path, slices)]
-    return CopyPlan(identity=identity(adaptor, chosen), slices=tuple(parts), ids=dict.fromkeys(files, adaptor.id))
+        known_as = {"path": str(path.absolute()), "stamp": stamps[name]}
+        parts += [Slice(name, {**known_as, **spec}) for spec in _cut(adaptor, path, slices)]
+    return CopyPlan(identity=stamps, slices=tuple(parts), ids=dict.fromkeys(files, adaptor.id))
 
 
 def _cut(adaptor: File, path: Path, slices: int) -> list[dict[str, Any]]:
@@ -75,7 +90,7 @@ def _cut(adaptor: File, path: Path, slices: int) -> list[dict[str, Any]]:
     if kind == "parquet":
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(path) as opened:
+        with legible(path, kind), pq.ParquetFile(path) as opened:
             groups = opened.num_row_groups
         count = max(1, min(slices, groups))
         return [{"groups": [groups * i // count, groups * (i + 1) // count]} for i in range(count)]
@@ -89,28 +104,45 @@ def _cut(adaptor: File, path: Path, slices: int) -> list[dict[str, Any]]:
 
 
 def read(adaptor: File, part: Slice, position: Any) -> Iterator[Piece]:
-    """The documents of a slice from a position on."""
+    """The documents of a slice from a position on. Errors: `Differs` for a file that is no longer the one that was planned; `Damaged`."""
     if "path" not in part.spec:
         kind = "jsonl" if adaptor.format == "auto" else adaptor.format
         source: IO[bytes] = sys.stdin.buffer
         yield from csv_pieces(adaptor.infer, source, position) if kind == "csv" else stream_pieces(source, position)
         return
-    path = Path(part.spec["path"])
+    path, stamp = Path(part.spec["path"]), part.spec.get("stamp")
+    kind, compression = format_of(path, adaptor.format), compression_of(path, adaptor.compression)
     try:
-        kind, compression = format_of(path, adaptor.format), compression_of(path, adaptor.compression)
-        if kind == "parquet":
-            yield from parquet_pieces(path, part.spec["groups"], position)
-        elif kind == "csv":
-            with open_plain(path, compression) as opened:
-                yield from csv_pieces(adaptor.infer, opened, position)
-        elif compression == "none":
-            begin, end = part.spec["bytes"]
-            yield from line_pieces(path, begin, end, position)
-        else:
-            with open_plain(path, compression) as opened:
-                yield from stream_pieces(opened, position)
+        with legible(path, kind if kind == "parquet" else compression):
+            for piece in _pieces(adaptor, part, position):
+                _unchanged(path, stamp)  # looked at behind each piece: what was read of another file is not given
+                yield piece
+    except Damaged:
+        _unchanged(path, stamp)
+        raise
+    _unchanged(path, stamp)
+
+
+def _unchanged(path: Path, stamp: list[int] | None) -> None:
+    try:
+        changed = _stamp(path) != (stamp or _stamp(path))
     except FileNotFoundError as error:
-        raise Differs(f"{path} is gone since its copy began.", hint="Put it back, or begin anew with `run --again`.") from error
+        raise Differs(f"{path} is gone since its copy began.", hint=_CHANGED) from error
+    if changed:
+        raise Differs(f"{path} has changed since its copy began.", hint=_CHANGED)
+
+
+def _pieces(adaptor: File, part: Slice, position: Any) -> Iterator[Piece]:
+    path = Path(part.spec["path"])
+    kind, compression = format_of(path, adaptor.format), compression_of(path, adaptor.compression)
+    if kind == "parquet":
+        yield from parquet_pieces(path, part.spec["groups"], position)
+    elif kind == "jsonl" and compression == "none":
+        begin, end = part.spec["bytes"]
+        yield from line_pieces(path, begin, end, position)
+    else:
+        with open_plain(path, compression) as opened:
+            yield from csv_pieces(adaptor.infer, opened, position) if kind == "csv" else stream_pieces(opened, position)
 
 
 def read_back(adaptor: File, source: IO[bytes]) -> Iterator[dict[str, Any]]:
