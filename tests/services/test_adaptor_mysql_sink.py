@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
 
 import pytest
 from mysql_ground import MySQLGround, a_mysql_ground
@@ -32,6 +34,27 @@ def test_an_engine_without_transactions_is_refused(ground: MySQLGround) -> None:
     ground.run("CREATE TABLE t (id int PRIMARY KEY) ENGINE=MyISAM")
     with pytest.raises(BadConfig, match="transactions"):
         write(ground.sink(), [insert(0, id=1)])
+
+
+@pytest.mark.parametrize("value", [2.5, Decimal("0.10"), {"$numberDecimal": "1E-3"}])
+def test_a_fraction_is_not_rounded_into_a_column_of_whole_numbers(ground: MySQLGround, value: Any) -> None:
+    """The server would round it, and say nothing, however strict it is."""
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, v int)")
+    rows = [insert(0, id=1, v=3.0), insert(1, id=2, v=Decimal("4.00")), insert(2, id=3, v=value)]
+    with pytest.raises(Rejected, match="whole numbers") as refused:
+        write(ground.sink(), rows)
+    assert refused.value.offset == 2
+    assert ground.all("SELECT * FROM t ORDER BY id") == [(1, 3), (2, 4)]
+
+
+def test_a_number_with_more_digits_than_the_server_counts_is_not_cut(ground: MySQLGround) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, v varchar(100), d double)")
+    large = Decimal("1E+90")
+    write(ground.sink(), [insert(0, id=1, v=large, d=large)])
+    assert ground.all("SELECT v, d FROM t") == [("1E+90", 1e90)]
+    with pytest.raises(Rejected) as refused:
+        write(ground.sink(), [insert(1, id=2, d=Decimal("1E+400"))], 1)
+    assert refused.value.offset == 1
 
 
 def test_rows_together_larger_than_the_server_takes_are_sent_apart(ground: MySQLGround) -> None:

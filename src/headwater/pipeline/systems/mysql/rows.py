@@ -12,6 +12,8 @@ from headwater.pipeline import values
 from headwater.pipeline.systems.mysql.tables import Table
 from headwater.pipeline.systems.sql.shape import Shape
 
+DIGITS = 65  # of a number that is written out in a statement
+
 
 class MySQLShape(Shape[Table]):
     """Rows for INSERT, UPDATE and DELETE."""
@@ -31,7 +33,7 @@ class MySQLShape(Shape[Table]):
     def json(self, value: Any) -> Any:
         return None if value is None else values.encode(value).decode()
 
-    def plain(self, value: Any) -> Any:
+    def plain(self, value: Any, kind: str) -> Any:
         match values.native(value):
             case datetime() as stamp:
                 return stamp.astimezone(UTC).replace(tzinfo=None) if stamp.tzinfo else stamp
@@ -40,7 +42,10 @@ class MySQLShape(Shape[Table]):
             case float() | Decimal() as number:
                 if not (number.is_finite() if isinstance(number, Decimal) else isfinite(number)):
                     raise ValueError(f"{number}, which MySQL cannot hold")
-                return number
+                if kind in ("int", "bits") and number != int(number):  # the server would round it without a word
+                    raise ValueError(f"{number}, and its column holds whole numbers only")
+                # Of a number with more digits than it counts, the server would make the largest that it has. As text it is read whole.
+                return str(number) if isinstance(number, Decimal) and number.adjusted() >= DIGITS else number
             case dict() | list() as nested:
                 return self.json(nested)
             case other:

@@ -19,9 +19,9 @@ class PostgresShape(Shape[Table]):
     def json(self, value: Any) -> Any:
         return value
 
-    def plain(self, value: Any) -> Any:
+    def plain(self, value: Any, kind: str) -> Any:
         if isinstance(value, list):
-            return [one if type(one) in AS_IT_IS else self.plain(one) for one in value]
+            return [one if type(one) in AS_IT_IS else self.plain(one, kind) for one in value]
         if isinstance(value, dict) and len(value) == 1 and isinstance(text := value.get("$date"), str):
             return text  # PostgreSQL reads it itself, whatever its year is
         match values.native(value):

@@ -20,7 +20,7 @@ class Shape(ABC, Generic[AnyTable]):
 
     def __init__(self, table: AnyTable) -> None:
         self.table = table
-        self._json = {column.name: column.kind == "json" for column in table.columns}
+        self._kinds = {column.name: column.kind for column in table.columns}
         self._defaults = frozenset(column.name for column in table.columns if column.default and not column.generated)
 
     @abstractmethod
@@ -28,7 +28,7 @@ class Shape(ABC, Generic[AnyTable]):
         """A value as it is sent for a column of JSON."""
 
     @abstractmethod
-    def plain(self, value: Any) -> Any:
+    def plain(self, value: Any, kind: str) -> Any:
         """A value that is neither text nor a whole number as it is sent for any other column. Errors: `ValueError` with the reason."""
 
     def key(self, message: Message) -> tuple[str, ...]:
@@ -66,23 +66,23 @@ class Shape(ABC, Generic[AnyTable]):
         return (), row, absent
 
     def _row(self, data: Row, message: Message) -> Row:
-        known = self._json
+        known = self._kinds
         row: Row = {}
         for name, value in data.items():
-            as_json = known.get(name)
-            if as_json is None:
+            kind = known.get(name)
+            if kind is None:
                 raise Rejected(
                     f"The table {self.table.namespace} has no column {name}.",
                     offset=message.offset,
                     hint=f'Add the column, or leave the field out: omit("{name}").',
                 )
-            if as_json:
+            if kind == "json":
                 row[name] = self.json(value)
             elif type(value) in AS_IT_IS:
                 row[name] = value
             else:
                 try:
-                    row[name] = self.plain(value)
+                    row[name] = self.plain(value, kind)
                 except ValueError as error:
                     raise Rejected(f"The field {name} is {error}.", offset=message.offset) from None
         return row
