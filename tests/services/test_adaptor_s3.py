@@ -282,6 +282,20 @@ def test_a_position_that_an_operator_moves_back(store: Store) -> None:
     assert store.keys("out/_headwater/replaced/") == [f"out/_headwater/replaced/part-{20:020d}-{30:020d}.jsonl"]
 
 
+def test_shares_without_messages_are_forgotten_too_and_what_comes_in_place_of_a_part_counts(store: Store) -> None:
+    adaptor = store.adaptor("out/")
+    adaptor.begin("p#1", "s", 1)
+    deliver(adaptor, part(0, 10, buckets=2, bucket=0))
+    deliver(adaptor, part(0, 10, buckets=2, bucket=1), [])
+    adaptor.forget("p#1", "s", 4, 1)  # the part stays, and is forgotten: it comes again
+    adaptor.forget("p#1", "s", -1, 1)  # now it is put aside
+    deliver(adaptor, part(0, 10, buckets=2, bucket=0))  # and the run dies before the other share, which may have messages now
+    assert adaptor.begin("p#1", "s", 2) == []
+    for bucket in (0, 1):
+        deliver(adaptor, part(0, 10, buckets=2, bucket=bucket, epoch=2))
+    assert adaptor.begin("p#1", "s", 3) == [(0, 10)]
+
+
 def test_a_replay_is_an_object_of_its_own(store: Store) -> None:
     adaptor = store.adaptor("out/")
     adaptor.begin("p#1", "s", 1)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from headwater.core.errors import BadConfig, NotFound, Rejected
+from headwater.core.errors import BadConfig, Conflict, Fenced, NotFound, Rejected, Unavailable, Unreachable
 from headwater.core.settings import Spark as Settings
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, CanWrite, CopyPlan, Part
+from headwater.pipeline.env import Env
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.spark.adaptor import Spark, spark
@@ -38,7 +39,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def part(start: int = 0, end: int = 5, **changes: Any) -> Part:
-    return msgspec.structs.replace(Part(pipeline="p", sink="s", start=start, end=end, attempt="a"), **changes)
+    return msgspec.structs.replace(Part(pipeline="p", sink="s", start=start, end=end, epoch=1, attempt="a"), **changes)
 
 
 def messages(start: int, end: int) -> list[Message]:
@@ -69,6 +70,10 @@ def ids(adaptor: Spark) -> list[int]:
 
 def folders(path: Path) -> list[str]:
     return sorted(one.name for one in path.iterdir() if not one.name.startswith("."))
+
+
+def ranges(path: Path) -> list[str]:
+    return [name for name in folders(path) if name != "_headwater"]
 
 
 def test_orc_is_read_with_its_types(running: SparkSession, tmp_path: Path) -> None:
@@ -111,52 +116,92 @@ def test_ranges_are_folders_and_writing_one_twice_leaves_it_once(running: SparkS
     deliver(adaptor, part(0, 5))
     deliver(adaptor, part(5, 9))
     deliver(adaptor, part(5, 9, attempt="b"))  # its acknowledgement was lost
-    assert folders(tmp_path / "out") == [f"range-{0:020d}-{5:020d}", f"range-{5:020d}-{9:020d}"]
+    assert ranges(tmp_path / "out") == [f"range-{0:020d}-{5:020d}", f"range-{5:020d}-{9:020d}"]
     assert ids(adaptor) == list(range(9))
     assert adaptor.begin("p", "s", 2) == [(0, 5), (5, 9)]
     assert running.read.orc(f"{tmp_path}/out/range-*").count() == 9
-    assert list(staging(adaptor).glob("tmp-*")) == []
+    assert not list(staging(adaptor, "p", "s").glob("run-*"))
 
 
 def test_shares_count_together_even_when_one_is_empty(running: SparkSession, tmp_path: Path) -> None:
     adaptor = spark("orc", path=f"{tmp_path}/out", staging=str(tmp_path / "staging"))
+    adaptor.begin("p", "s", 1)
     deliver(adaptor, part(0, 5, buckets=2, bucket=0))
     deliver(adaptor, part(0, 5, buckets=2, bucket=1), [])
-    assert adaptor.begin("p", "s", 1) == [(0, 5)]
+    assert adaptor.begin("p", "s", 2) == [(0, 5)]
     assert ids(adaptor) == list(range(5))
 
 
 def test_what_a_dead_run_left_is_swept(running: SparkSession, tmp_path: Path) -> None:
     adaptor = spark("orc", path=f"{tmp_path}/out", staging=str(tmp_path / "staging"))
+    adaptor.begin("p", "s", 1)
     written(adaptor, part(0, 5))  # staged, never published
     deliver(adaptor, part(5, 9, buckets=2, bucket=0))  # one share of two
     (tmp_path / "out" / f"range-{20:020d}-{30:020d}").mkdir()  # a folder that Spark had not finished
-    assert adaptor.begin("p", "s", 1) == []
-    assert folders(tmp_path / "out") == []
-    assert list(staging(adaptor).glob("tmp-*")) == []
+    assert adaptor.begin("p", "s", 2) == []
+    assert ranges(tmp_path / "out") == []
+    assert not list(staging(adaptor, "p", "s").glob("run-*"))
+
+
+def test_what_was_staged_and_is_gone_does_not_count_as_published(running: SparkSession, tmp_path: Path) -> None:
+    adaptor = spark("orc", path=f"{tmp_path}/out", staging=str(tmp_path / "staging"))
+    adaptor.begin("p", "s", 1)
+    receipt = written(adaptor, part(0, 5))
+    adaptor.publish(part(0, 5), receipt)
+    adaptor.publish(part(0, 5), receipt)  # its acknowledgement was lost: it may be called again
+    receipt = written(adaptor, part(5, 9))
+    Path(receipt["files"][0]).unlink()
+    with pytest.raises(Unavailable, match="was removed before its messages were published"):
+        adaptor.publish(part(5, 9), receipt)
+    assert ids(adaptor) == list(range(5))
+
+
+def test_a_folder_belongs_to_one_sink_of_one_log_and_its_newest_run(running: SparkSession, tmp_path: Path) -> None:
+    """Another's ranges must not pass for this one's: its messages would count as taken, and never be written."""
+    adaptor = spark("orc", path=f"{tmp_path}/out", staging=str(tmp_path / "staging"))
+    assert adaptor.begin("p#1", "s", 5) == []
+    deliver(adaptor, part(0, 5, pipeline="p#1", epoch=5))
+    with pytest.raises(Fenced):
+        adaptor.begin("p#1", "s", 4)
+    with pytest.raises(Conflict, match="belongs to sink s of pipeline p#1"):
+        adaptor.begin("q#1", "s", 6)
+    assert adaptor.begin("p#2", "s", 1) == []  # its log was deleted: the offsets mean other messages now
+    assert folders(tmp_path / "out") == ["_headwater", f"earlier-1-range-{0:020d}-{5:020d}"]
+    with pytest.raises(Fenced):
+        deliver(adaptor, part(5, 9, pipeline="p#1", epoch=5))
+    assert ids(adaptor) == []
 
 
 def test_tables_of_other_types_are_folders_of_their_own(running: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.pipeline.systems.file.writers._ROWS", 1)  # each batch a table of its own
     adaptor = spark("json", path=f"{tmp_path}/out", staging=str(tmp_path / "staging"))
+    adaptor.begin("p", "s", 1)
     writer = adaptor.writer(part(0, 2))
     writer.write(Batch(start=0, end=1, messages=[Message("x", {"_id": 1, "v": "text"}, offset=0)]))
     writer.write(Batch(start=1, end=2, messages=[Message("x", {"_id": 2, "v": [1]}, offset=1)]))
     adaptor.publish(part(0, 2), writer.finish())
     writer.close()
-    assert folders(tmp_path / "out") == [f"range-{0:020d}-{2:020d}", f"range-{0:020d}-{2:020d}.1"]
+    assert ranges(tmp_path / "out") == [f"range-{0:020d}-{2:020d}", f"range-{0:020d}-{2:020d}.1"]
     assert ids(adaptor) == [1, 2]
-    assert adaptor.begin("p", "s", 1) == [(0, 2)]
+    assert adaptor.begin("p", "s", 2) == [(0, 2)]
     assert ids(adaptor) == [1, 2]
 
 
 def test_a_position_that_an_operator_moves_back(running: SparkSession, tmp_path: Path) -> None:
     adaptor = spark("orc", path=f"{tmp_path}/out", staging=str(tmp_path / "staging"))
+    adaptor.begin("p", "s", 1)
     for start in (0, 5, 10):
         deliver(adaptor, part(start, start + 5))
     adaptor.forget("p", "s", 7, 1)
     assert adaptor.begin("p", "s", 2) == [(0, 5)]
     assert ids(adaptor) == list(range(10))
+
+
+def test_the_namespace_is_the_last_name_that_is_no_pattern() -> None:
+    assert spark("orc", path="archive/orders/range-*").name == "orders"
+    assert spark("orc", path="archive/orders/").name == "orders"
+    assert spark("jdbc", options={"dbtable": "t"}).name == "t"
+    assert spark("rate").name == "rate"
 
 
 def test_deletes_are_refused(running: SparkSession, tmp_path: Path) -> None:
@@ -191,6 +236,15 @@ def test_errors_say_what_is_wrong_and_no_secret(running: SparkSession, tmp_path:
     with pytest.raises(Exception) as problem:
         wrong.check("source", Namespaces())
     assert "hidden" not in str(problem.value)
+    nobody: dict[str, str | Env] = {"url": "jdbc:nobody:x", "dbtable": "t"}
+    with pytest.raises(BadConfig, match="No suitable driver") as driver:  # which would be waited for in vain
+        spark("jdbc", options=nobody).check("source", Namespaces())
+    assert "spark.jars.packages" in driver.value.hint
+    with pytest.raises(BadConfig, match="nowhere"):
+        spark("orc", path="nowhere://x/y").check("sink", Namespaces())
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Unreachable, match="use the folder"):
+        spark("orc", path=f"{tmp_path}/file/below").begin("p", "s", 1)
     with pytest.raises(NotFound, match="only namespace here is orders"):
         spark("orc", path="x/orders").plan(Namespaces("^other$"), 1)
     for bad in ({"options": {"a": 1}}, {"mode": "append"}):

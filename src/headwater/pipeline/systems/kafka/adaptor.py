@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -118,7 +118,7 @@ def kafka(
     topic: str = "{namespace}",
     tail: bool = False,
     id: str | tuple[str, ...] | list[str] = "_id",
-    client: dict[str, str | Env] | None = None,
+    client: Mapping[str, str | Env] | None = None,
 ) -> Kafka:
     """The brokers, such as `broker-1:9092,broker-2:9092`. `tail`: go on with what comes after the copy. `id`: the fields that tell
     documents apart. `client`: further settings of the client, such as `{"security.protocol": "SASL_SSL", "sasl.password": "${SECRET}"}`.

@@ -17,6 +17,7 @@ import msgspec
 from headwater.core.errors import Conflict, Denied, Fenced, NotFound, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part
+from headwater.pipeline.systems.file.target import Owner
 from headwater.pipeline.systems.s3.link import Bucket, Object
 from headwater.pipeline.systems.s3.source import read
 
@@ -25,14 +26,6 @@ if TYPE_CHECKING:
 
 _PART = re.compile(r"part-(\d{20})-(\d{20})(?:-(\d+)of(\d+))?(?:\.(\d+))?\.")
 WORK = "_headwater/"
-
-
-class Owner(msgspec.Struct, frozen=True):
-    """Whose prefix this is, and the newest run that has written below it."""
-
-    pipeline: str
-    sink: str
-    epoch: int = 0
 
 
 def named(adaptor: S3, part: Part, end: int, number: int = 0) -> str:
@@ -80,13 +73,18 @@ class Parts:
         """Parts that begin behind the position are put aside, and come again. One that begins before it stays: its end comes twice."""
         self._check(epoch)
         forgotten = set(self._forgotten())
-        for one in self._parts():
+        for one in list(self._parts()):
             name = one.key.rpartition("/")[2]
             match = _PART.match(name)
             if match and int(match[1]) > position:
                 self._bucket.move(one.key, f"{self._work}replaced/{name}")
+                forgotten.discard(name)  # the one that comes in its place counts
             elif match and int(match[2]) > position + 1:
                 forgotten.add(name)
+        for one in list(self._empty()):  # shares without messages: nothing is in them that could come twice
+            match = _PART.match(one.key.rpartition("/")[2])
+            if match and int(match[2]) > position + 1:
+                self._bucket.delete(one.key)
         self._bucket.put(f"{self._work}forgotten.json", msgspec.json.encode(sorted(forgotten)))
 
     # -- whose ----------------------------------------------------------------------------------------------
@@ -116,7 +114,7 @@ class Parts:
         """The same sink wrote here from another log, whose offsets mean other messages: its parts keep their content under other names."""
         for one in list(self._parts()):
             self._bucket.move(one.key, f"{self._base}earlier-{former}-{one.key.rpartition('/')[2]}")
-        for one in list(self._bucket.objects(f"{self._work}part-")):
+        for one in list(self._empty()):
             self._bucket.delete(one.key)
         self._bucket.delete(f"{self._work}forgotten.json")
 
@@ -135,12 +133,15 @@ class Parts:
     def _parts(self) -> Iterator[Object]:
         return self._bucket.objects(f"{self._base}part-")
 
+    def _empty(self) -> Iterator[Object]:
+        return self._bucket.objects(f"{self._work}part-")
+
     def _recovered(self) -> list[tuple[int, int]]:
         """Ranges whose parts are all there; what a dead run left of others is removed: the range comes again, perhaps cut otherwise."""
         shares: dict[tuple[int, int, int], dict[int, str]] = {}
         further: list[str] = []
         forgotten, keys = self._forgotten(), set()
-        for one in [*self._parts(), *self._bucket.objects(f"{self._work}part-")]:
+        for one in [*self._parts(), *self._empty()]:
             keys.add(one.key)
             name = one.key.rpartition("/")[2]
             match = _PART.match(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -26,13 +26,14 @@ class Spark(CanCopy, CanWrite, frozen=True, kw_only=True):
     least_batch: ClassVar[int] = 8192
     about: ClassVar[About] = About(
         summary="Any format that Spark reads or writes: ORC, Avro, JDBC, ...",
-        namespace="one: the option namespace, else the path's last part, the table's name or the format",
+        namespace="one: the option namespace, else the path's last part that is no pattern, the table's name or the format",
         source="Copies. The run loads it once into a staging folder of Parquet (in headwater's data directory, or staging=), and reads "
         "that: so a copy goes on after a restart with the same rows. On a cluster the staging folder has to be one that all workers see. "
         "It is removed when the source is copied anew.",
         sink="With a path, each range of offsets is a folder range-<start>-<end>, written by the run from what its tasks have staged, and "
-        "overwritten when it comes again: a message is there once, unless two runs write at once. Without a path (JDBC) rows are "
-        "appended, at least once. Inserts and updates are rows; deletes are refused.",
+        "overwritten when it comes again: a message is there once, unless two runs write at once. Read them as path/{range,kept}-*; "
+        "_headwater/ says whose they are. Without a path (JDBC) rows are appended, at least once. Inserts and updates are rows; deletes "
+        "are refused.",
         sample='spark("orc", path="archive/orders")',
     )
 
@@ -48,7 +49,8 @@ class Spark(CanCopy, CanWrite, frozen=True, kw_only=True):
         """The one namespace of it as a source."""
         if self.namespace:
             return self.namespace
-        path = str(self.path).rstrip("/").rpartition("/")[2] if self.path is not None else ""
+        names = str(self.path or "").split("/")
+        path = next((name for name in reversed(names) if name and not any(c in name for c in "*?[{")), "")
         return path or str(self.options.get("dbtable", "")) or self.format
 
     def given(self) -> dict[str, str]:
@@ -65,11 +67,15 @@ class Spark(CanCopy, CanWrite, frozen=True, kw_only=True):
 
     def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
         from headwater.pipeline.systems.spark.link import loaded, started
+        from headwater.pipeline.systems.spark.ranges import Ranges
 
         if role == "source":
             return [f"{self.name}: {', '.join(loaded(self).columns)}"]
         started()
-        return ["Spark has started"]
+        if self.path is None:
+            return ["Spark has started"]  # whether a table can be written shows when it is
+        Ranges(self, "", "").try_to_write()
+        return [f"{self.path} can be written"]
 
     # -- reading --------------------------------------------------------------------------------------------
 
@@ -98,7 +104,7 @@ class Spark(CanCopy, CanWrite, frozen=True, kw_only=True):
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
         from headwater.pipeline.systems.spark.sink import begin
 
-        return begin(self, pipeline, sink)
+        return begin(self, pipeline, sink, epoch)
 
     def publish(self, part: Part, receipt: dict[str, Any]) -> None:
         from headwater.pipeline.systems.spark.sink import publish
@@ -106,9 +112,10 @@ class Spark(CanCopy, CanWrite, frozen=True, kw_only=True):
         publish(self, part, receipt)
 
     def forget(self, pipeline: str, sink: str, position: int, epoch: int) -> None:
-        from headwater.pipeline.systems.spark.sink import forget
+        from headwater.pipeline.systems.spark.ranges import Ranges
 
-        forget(self, position)
+        if self.path is not None:
+            Ranges(self, pipeline, sink).forget(position, epoch)
 
     def place(self, namespace: str) -> str:
         return self.kind  # the path or table holds all of them together
@@ -124,7 +131,7 @@ def spark(
     format: str,
     *,
     path: str | Env | None = None,
-    options: dict[str, str | Env] | None = None,
+    options: Mapping[str, str | Env] | None = None,
     namespace: str = "",
     staging: str | None = None,
     id: str | tuple[str, ...] | list[str] = "_id",

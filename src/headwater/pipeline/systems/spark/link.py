@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from headwater.pipeline.systems.spark.adaptor import Spark
 
 
+_PACKAGES = 'What Spark lacks (a driver, a format) is named in the settings: [spark.conf] "spark.jars.packages" = "group:name:version".'
+
+
 def started() -> SparkSession:
     """This process's session. Never called inside a task."""
     from headwater.spark import session
@@ -36,8 +39,8 @@ def spoken(adaptor: Spark, what: str) -> Iterator[None]:
         raise BadConfig(f"Spark cannot {what}: {_said(adaptor, error)}.", hint="Look at the format, the path and the options.") from None
     except (PySparkException, Py4JError) as error:
         said = _said(adaptor, error)
-        if "ClassNotFound" in said:  # a format or a driver that no jar here has: later it will be the same
-            raise BadConfig(f"Spark cannot {what}: {said}.", hint="Look at the format; a package for it goes into spark.jars.") from None
+        if any(word in said for word in ("ClassNotFound", "No suitable driver", "No FileSystem for scheme")):  # nor will it be there later
+            raise BadConfig(f"Spark cannot {what}: {said}.", hint=f"Look at the format and the path. {_PACKAGES}") from None
         raise Unreachable(f"Spark could not {what}: {said}.", hint="See Spark's log.") from None
 
 
@@ -48,9 +51,9 @@ def loaded(adaptor: Spark) -> DataFrame:
         return reader.load() if adaptor.path is None else reader.load(resolve(adaptor.path))
 
 
-def staging(adaptor: Spark) -> Path:
-    """The folder for what is on its way in or out of this data set: not the same for two of them."""
-    known = [adaptor.format, str(adaptor.path), *sorted(f"{name}={value}" for name, value in adaptor.options.items())]
+def staging(adaptor: Spark, *whose: str) -> Path:
+    """The folder for what is on its way in or out of this data set: not the same for two of them, nor for two who write to one."""
+    known = [adaptor.format, str(adaptor.path), *sorted(f"{name}={value}" for name, value in adaptor.options.items()), *whose]
     return (Path(adaptor.staging) / f"spark-{sha256(chr(0).join(known).encode()).hexdigest()[:16]}").absolute()
 
 
@@ -59,20 +62,34 @@ class Folder:
 
     def __init__(self, path: str) -> None:
         self.path = path.rstrip("/")
-        session = started()
-        self._hadoop: Any = session.sparkContext._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
-        self._files = self._at("").getFileSystem(session.sparkContext._jsc.hadoopConfiguration())
+        context = started().sparkContext
+        self._jvm: Any = context._jvm
+        self._files = self._at("").getFileSystem(context._jsc.hadoopConfiguration())
 
     def _at(self, name: str) -> Any:
-        return self._hadoop.Path(f"{self.path}/{name}" if name else self.path)
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self.path}/{name}" if name else self.path)
 
     def names(self, name: str = "") -> list[str]:
         if not self._files.exists(self._at(name)):
             return []
         return sorted(str(one.getPath().getName()) for one in self._files.listStatus(self._at(name)))
 
-    def touch(self, name: str) -> None:
-        self._files.create(self._at(name), True).close()
+    def read(self, name: str) -> str | None:
+        """What a small file holds; None where there is none."""
+        if not self.has(name):
+            return None
+        file = self._files.open(self._at(name))
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(file, "UTF-8"))
+        finally:
+            file.close()
+
+    def write(self, name: str, text: str = "") -> None:
+        file = self._files.create(self._at(name), True)
+        try:
+            file.write(bytearray(text.encode()))
+        finally:
+            file.close()
 
     def has(self, name: str) -> bool:
         return bool(self._files.exists(self._at(name)))
@@ -81,8 +98,10 @@ class Folder:
         self._files.delete(self._at(name), True)
 
     def rename(self, name: str, new: str) -> None:
+        """Errors: `Unreachable` where the file system says no, which it does without an error of its own."""
         self.remove(new)
-        self._files.rename(self._at(name), self._at(new))
+        if not self._files.rename(self._at(name), self._at(new)):
+            raise Unreachable(f"{self.path}/{name} cannot be renamed to {new}.", hint="See whether Spark's user may write there.")
 
 
 def _said(adaptor: Spark, error: Any) -> str:
