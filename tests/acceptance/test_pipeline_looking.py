@@ -128,6 +128,13 @@ def test_what_is_not_there_is_told_with_its_exit_code_and_changes_nothing(shop: 
     assert kept(shop) == before
 
 
+def test_more_than_is_shown_is_told(shop: Home) -> None:
+    ran = shop.pipeline("xlog", "shop", "show", "3..12", "--limit", "2")
+    assert [line.split()[0] for line in ran.out.splitlines()] == ["3", "4"]
+    assert ran.err == "There is more: headwater pipeline xlog shop show 5..12\n"
+    assert shop.pipeline("xlog", "shop", "show", "15..99", "--limit", "2").err == ""
+
+
 def test_what_is_empty_is_said(shop: Home) -> None:
     for words, says in (["audit"], "Nobody has changed anything of shop."), (["dead", "list"], "Nothing is put aside."):
         ran = shop.pipeline(words[0], "shop", *words[1:])

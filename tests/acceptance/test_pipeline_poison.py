@@ -268,6 +268,8 @@ def test_compacting_keeps_the_last_message_of_each_namespace_and_what_is_gone_is
     assert home.pipeline("xlog", "shop", "current").out == "121\n"
     left = home.pipeline("xlog", "shop", "show", "0..121", "--json").lines
     assert [one["namespace"] for one in left if one["op"] == "insert"] == ["a.jsonl", "b.jsonl"]
+    gone = home.pipeline("xlog", "shop", "show", "3")
+    assert (gone.code, gone.out, "compaction has taken it" in gone.err) == (0, "", True)
     for words in (
         ["replay", "shop", "report", "3..4"],
         ["offset", "shop", "mark", "report", "3", "--why", "again"],

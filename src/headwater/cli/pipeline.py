@@ -15,6 +15,16 @@ NOTE = (
     "A run that stops at a message says which commands come next. All of them work beside a live run, and every change is audited: "
     "who, when, what and why."
 )
+EXAMPLES = {
+    "run": "headwater pipeline run orders.py --follow",
+    "xlog": "headwater pipeline xlog shop show 10..18",
+    "offset": 'headwater pipeline offset shop mark report 12 --why "the table was restored"',
+    "step": "headwater pipeline step shop report --count 5",
+    "ack": 'headwater pipeline ack shop report 14 --why "a test order"',
+    "edit": 'headwater pipeline edit shop 14 --set price=0.85 --set \'name="Ann"\' --why "left out"',
+    "replay": 'headwater pipeline replay shop report 3..14 --why "lost"',
+    "dead": 'headwater pipeline dead shop retry 14 --why "mended"',
+}
 
 
 class Numbers(TyperCommand):
@@ -47,5 +57,5 @@ def group() -> typer.Typer:
         "audit": pipeline_looking.audit,
     }
     for name, command in commands.items():
-        tree.command(name, cls=Numbers)(command)
+        tree.command(name, cls=Numbers, epilog=f"For example: {EXAMPLES[name]}" if name in EXAMPLES else None)(command)
     return tree

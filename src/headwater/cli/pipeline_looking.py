@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 @command()
 def list_pipelines(at: At) -> None:
     """List the pipelines that have run here."""
-    from headwater.pipeline.operating.desk import everything
+    from headwater.pipeline.operating.desk import Desk, everything
 
     with at.told(), opened(at.data, at.config) as (log, _):
-        found = everything(log)
+        found = everything(log, lambda name: Desk(log, name).status())
     if at.json:
         print_json(found)
         return
@@ -40,6 +40,8 @@ def list_pipelines(at: At) -> None:
     for one in found:
         if one.state == "lost":
             at.note(f"The log of {one.pipeline} was in {one.log_dir}, where it cannot be read now.")
+        elif one.state == "damaged":
+            at.note(f"What is known of {one.pipeline} cannot be read: {at.command(f'status {one.pipeline}')}")
 
 
 def when(moment: str | None) -> str:
@@ -105,8 +107,14 @@ def xlog(
                 if messages is None:
                     raise BadInput("Which messages?", hint=f"As in `headwater pipeline xlog {name} show 0..9`.")
                 first, last = span(messages)
+                shown = 0
                 for one in desk.every(first, last, namespace=namespace, limit=limit):
                     print_json_line(one) if at.json else _print_message(name, one, at, whole=first == last)
+                    shown, reached = shown + 1, one.offset
+                if not shown:
+                    at.note(f"Nothing of {messages} is shown: compaction has taken it, or its namespace is another.")
+                elif shown == limit and reached < min(last, desk.operator.bounds().end - 1):
+                    at.note(f"There is more: {at.command(f'xlog {name} show {reached + 1}..{last}')}")
             case _:
                 raise BadInput(f"xlog knows no {visible(verb)}.", hint="Use oldest, current or show.")
 

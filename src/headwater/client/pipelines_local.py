@@ -17,16 +17,15 @@ from headwater.client.local import LocalLog
 from headwater.client.pipelines import Asked, check
 from headwater.client.problems import error_named
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import Conflict, HeadwaterError, NotFound, Timeout, UnknownTopic
+from headwater.core.errors import Conflict, HeadwaterError, Timeout, UnknownTopic
 from headwater.core.metrics import SinkReading
 from headwater.log import Log
 from headwater.log.opening import LogAddress, open_log
 from headwater.pipeline.offsets.control import Control, offsets_topic
 from headwater.pipeline.operating import answers
-from headwater.pipeline.operating.desk import Desk, status_of
+from headwater.pipeline.operating.desk import Desk, everything
 from headwater.pipeline.operating.elsewhere import address, elsewhere
 from headwater.pipeline.operating.errand import Errand, Outcome, Verb
-from headwater.pipeline.operating.operator import pipelines
 from headwater.pipeline.values import exact
 
 T = TypeVar("T")
@@ -85,17 +84,11 @@ class LocalPipelines(Asked):
     # -- in a thread ----------------------------------------------------------------------------------------
 
     def _every(self, log: Log) -> list[answers.Status]:
-        apart = elsewhere(log.address.path)
-        found = [status_of(name, folder, self._clock) for name, folder in apart.items()]
-        for name in pipelines(log):
-            if name in apart:
-                continue
-            try:
-                with self._desk(log, name, "") as desk:
-                    found.append(desk.status())
-            except NotFound:
-                continue  # a run that has only just begun has not made its log yet; or it was deleted since
-        return sorted(found, key=lambda one: one.pipeline)
+        def asked(name: str) -> answers.Status:
+            with self._desk(log, name, "") as desk:
+                return desk.status()
+
+        return everything(log, asked)
 
     def _asked(self, log: Log, pipeline: str, verb: str, arguments: Mapping[str, Any], who: str) -> Any:
         own = elsewhere(log.address.path).get(pipeline)

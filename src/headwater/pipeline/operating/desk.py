@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headwater.core.clock import Clock
-from headwater.core.errors import BadBounds, BadInput, HeadwaterError, NotFound
+from headwater.core.errors import BadBounds, BadInput, Damaged, HeadwaterError, NotFound
 from headwater.core.settings import Settings, Spark
 from headwater.log import Log
 from headwater.log.opening import open_log
@@ -35,20 +35,30 @@ _PAGE = 8 << 20  # bytes of messages, about, in a page
 _NO_SPARK = Settings(spark=Spark(start="never"))  # sending by hand needs none, and inside a server must never start one
 
 
-def everything(log: Log, *, clock: Clock | None = None) -> list[answers.Status]:
-    """The status of every pipeline that has run on this log, or that is noted beside it because its log is in a directory of its own."""
+def everything(log: Log, asked: Callable[[str], answers.Status]) -> list[answers.Status]:
+    """The status of every pipeline that has run on this log, as `asked` gives it, and of those that are noted beside it because their log
+    is in a directory of its own. One that cannot be read is `damaged` or `lost`, and does not hide the others."""
     apart = elsewhere(log.address.path)
-    found = [Desk(log, name, clock=clock).status() for name in pipelines(log) if name not in apart]
-    return sorted([*found, *(status_of(name, folder, clock) for name, folder in apart.items())], key=lambda one: one.pipeline)
+    found = [_apart(name, folder) for name, folder in apart.items()]
+    for name in pipelines(log):
+        if name in apart:
+            continue
+        try:
+            found.append(asked(name))
+        except NotFound:
+            continue  # a run that has only just begun has not made its log yet; or it was deleted since
+        except Damaged:
+            found.append(answers.Status(pipeline=name, state="damaged", end=0, lag=0, sinks=[]))
+    return sorted(found, key=lambda one: one.pipeline)
 
 
-def status_of(pipeline: str, log_dir: Path, clock: Clock | None = None) -> answers.Status:
-    """The status of a pipeline whose log is in a directory of its own; `lost` where that cannot be read."""
+def _apart(pipeline: str, log_dir: Path) -> answers.Status:
     try:
         with open_log(address(pipeline, log_dir), read_only=True) as log:
-            return msgspec.structs.replace(Desk(log, pipeline, clock=clock).status(), log_dir=str(log_dir))
-    except HeadwaterError:
-        return answers.Status(pipeline=pipeline, state="lost", end=0, lag=0, sinks=[], log_dir=str(log_dir))
+            return msgspec.structs.replace(Desk(log, pipeline).status(), log_dir=str(log_dir))
+    except HeadwaterError as error:
+        state = "damaged" if isinstance(error, Damaged) else "lost"
+        return answers.Status(pipeline=pipeline, state=state, end=0, lag=0, sinks=[], log_dir=str(log_dir))
 
 
 def because(why: str | None) -> str:

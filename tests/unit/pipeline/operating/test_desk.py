@@ -56,7 +56,18 @@ def test_a_log_without_messages_has_an_empty_page(log: EmbeddedLog) -> None:
     log.create_topic("pipeline-new-offsets")
     log.create_topic("pipeline-new")
     assert Desk(log, "new").messages() == answers.Messages(items=[], next=None, oldest=0, current=-1)
-    assert [(one.pipeline, one.state) for one in everything(log)] == [("new", "new"), ("shop", "stopped at report")]
+    assert [(one.pipeline, one.state) for one in everything(log, lambda name: Desk(log, name).status())] == [
+        ("new", "new"),
+        ("shop", "stopped at report"),
+    ]
+
+
+def test_a_pipeline_that_cannot_be_read_does_not_hide_the_others(log: EmbeddedLog) -> None:
+    for topic in ("pipeline-bad", "pipeline-bad-offsets"):
+        log.create_topic(topic)
+    log.claim("pipeline-bad-offsets", 0).append([Record(b"run", b"{")])
+    found = everything(log, lambda name: Desk(log, name).status())
+    assert [(one.pipeline, one.state) for one in found] == [("bad", "damaged"), ("shop", "stopped at report")]
 
 
 def test_a_message_that_is_unreadable_is_shown_as_text(log: EmbeddedLog) -> None:

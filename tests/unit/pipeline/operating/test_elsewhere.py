@@ -13,7 +13,7 @@ from headwater.core.clock import SystemClock
 from headwater.core.errors import HeadwaterError, NotFound
 from headwater.core.settings import Settings
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.pipeline.operating.desk import everything
+from headwater.pipeline.operating.desk import Desk, everything
 from headwater.pipeline.operating.elsewhere import FOLDER, address, elsewhere, remember
 
 pytestmark = pytest.mark.anyio
@@ -46,7 +46,7 @@ def test_the_list_has_them_and_says_which_are_lost(stopped_shop: Path, tmp_path:
         log.create_topic("orders")
         remember(main, "shop", stopped_shop)
         remember(main, "mill", tmp_path / "gone")
-        mill, shop = everything(log)
+        mill, shop = everything(log, lambda name: Desk(log, name).status())
     assert (shop.pipeline, shop.state, shop.log_dir) == ("shop", "stopped at report", str(stopped_shop))
     assert (mill.pipeline, mill.state, mill.sinks, mill.log_dir) == ("mill", "lost", [], str(tmp_path / "gone"))
     with pytest.raises(NotFound, match="which is not there"):
