@@ -28,6 +28,7 @@ from headwater.pipeline.operating.operator import Operator
 from headwater.pipeline.operating.verification import verify
 from headwater.pipeline.running.run import Run
 from headwater.pipeline.systems.headwater.adaptor import Headwater, headwater
+from headwater.pipeline.systems.headwater.server import ServerLink
 from headwater.server.spawned import SpawnedServer
 from headwater.testing import CopyContract, SinkContract
 from headwater.testing.log_ground import fresh
@@ -169,6 +170,8 @@ def test_a_server_that_is_gone_or_slow_is_no_fault_of_a_message(tmp_path: Path) 
         try:
             with pytest.raises(Timeout, match=r"has not taken a batch within 2 s"):
                 writer.write(batch)
+            with ServerLink(server.url, OPERATOR, 0.5) as link, pytest.raises(Unreachable, match="ReadTimeout"):
+                link.bounds("orders", 0)  # a source waits for it
         finally:
             server.signal(signal.SIGCONT)
         server.kill()

@@ -131,6 +131,8 @@ class ServerLink(Link):
         except (httpx2.ConnectTimeout, httpx2.ConnectError) as error:
             raise self._unreachable(error) from None
         except httpx2.TimeoutException as error:
+            if method == "GET":  # a source waits for what it cannot reach, and asks again
+                raise self._unreachable(error) from None
             raise Timeout(f"{self.where} did not answer in time ({type(error).__name__}).", hint="Look at its /readyz.") from None
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             raise self._unreachable(error) from None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from headwater.core.errors import BadBounds, Differs, NotFound, OffsetGone, UnknownTopic
+from headwater.core.errors import BadBounds, Differs, NotFound, OffsetGone, Unavailable, UnknownTopic, Unreachable
 from headwater.log.epochs import Epochs, unmarked
 from headwater.log.record import Record, Topic
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
@@ -43,8 +44,19 @@ def checked(adaptor: Headwater, link: Link, chosen: Namespaces) -> Topic:
     return topic
 
 
+@contextmanager
+def _waiting() -> Iterator[None]:
+    """Whatever is wrong only for now, as with a server that starts or stops, is `Unreachable`: for that a reader waits."""
+    try:
+        yield
+    except Unreachable:
+        raise
+    except Unavailable as error:
+        raise Unreachable(error.message, hint=error.hint) from error
+
+
 def plan(adaptor: Headwater, chosen: Namespaces, slices: int) -> CopyPlan:
-    with opened(adaptor, read_only=True) as link:
+    with _waiting(), opened(adaptor, read_only=True) as link:
         topic = checked(adaptor, link, chosen)
         every = link.all_bounds(topic)
         ids = ids_of(adaptor, link)
@@ -63,7 +75,7 @@ def plan(adaptor: Headwater, chosen: Namespaces, slices: int) -> CopyPlan:
 
 
 def same(adaptor: Headwater, plan: CopyPlan) -> bool:
-    with opened(adaptor, read_only=True) as link:
+    with _waiting(), opened(adaptor, read_only=True) as link:
         try:
             topic = link.topic(topic_of(adaptor.format, adaptor.topic))
         except NotFound:
@@ -150,7 +162,8 @@ class _Partition:
     def next(self, end: int | None) -> Iterator[tuple[list[Record], list[int]]]:
         """Records in portions of some BYTES, each with the position behind it; nothing at the end. Errors: `OffsetGone`, `Differs`."""
         try:
-            records = self._link.read(self._topic, self.number, self.at, _ONCE if end is None else min(_ONCE, end - self.at))
+            with _waiting():
+                records = self._link.read(self._topic, self.number, self.at, _ONCE if end is None else min(_ONCE, end - self.at))
         except OffsetGone as error:
             raise OffsetGone(f"{error.message} It was deleted before it was read.", hint=_AGAIN) from error
         except BadBounds as error:
@@ -206,7 +219,8 @@ def _position(generation: str, at: dict[str, list[int]]) -> dict[str, Any]:
 
 
 def _still(link: Link, name: str, generation: str) -> Topic:
-    topic = link.topic(name)
+    with _waiting():
+        topic = link.topic(name)
     if topic.generation != generation:
         raise Differs(f"The topic {name} at {link.where} was deleted and made anew.", hint=_AGAIN)
     return topic
