@@ -290,6 +290,8 @@ class Desk:
     ) -> answers.Stepped:
         """Deliver the next messages, each acknowledged before the one after; `told` hears of each."""
         hands = self._hands(sink)
+        if dry_run:
+            hands.alone()
         taken = 0 if dry_run else hands.step(count, why=why, told=told)
         position = self.operator.sink(sink).position
         return answers.Stepped(sink=sink, taken=taken, position=position, next=hands.following(), dry_run=dry_run)

@@ -16,7 +16,7 @@ from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import identity
 from headwater.pipeline.offsets.liveness import last_sign, life
 from headwater.pipeline.offsets.ranges import missing
-from headwater.pipeline.offsets.state import Dead, Failure, RunInfo, SinkState
+from headwater.pipeline.offsets.state import Dead, Failure
 from headwater.pipeline.operating.answers import moment
 from headwater.pipeline.operating.operator import Operator
 from headwater.pipeline.operating.standing import Stand, refused
@@ -37,11 +37,8 @@ class Hands:
         self._operator, self._sink, self._settings, self._clock = operator, pipeline.sinks[sink], settings, clock or SystemClock()
 
     def following(self) -> int | None:
-        """The message that `step` delivers next; None where the sink has everything. Errors: `Conflict` as `step` has it."""
-        state = self._operator.state()
-        now = state.sink(self._sink.name)
-        if not now.stopped:
-            self._alone(state.run)
+        """The message that `step` delivers next; None where the sink has everything."""
+        now = self._operator.state().sink(self._sink.name)
         gaps = missing(now.position + 1, self._end(), now.taken)
         return gaps[0][0] if gaps else None
 
@@ -52,15 +49,14 @@ class Hands:
         Errors: `Stopped` at a message that the sink refuses; `Conflict` while a live run delivers to the sink.
         """
         operator, name = self._operator, self._sink.name
-        state = operator.state()
-        if not state.sink(name).stopped:
-            self._alone(state.run)
-        loop = self._loop(state.run.epoch if state.run is not None else 0)
+        self.alone()
+        run = operator.state().run
+        loop = self._loop(run.epoch if run is not None else 0)
         loop.begin()  # a sink that still held what an operator has taken back would pass over the message, and it would count as taken
         end = self._end()
         gaps = loop.acks.missing(end)
-        if gaps:
-            operator.move(name, _tried, "step", why, offset=gaps[0][0], count=count)
+        if gaps:  # the failure stays until the message is taken: a live run would send it, too, once the sink no longer stands there
+            operator.note("step", why, sink=name, offset=gaps[0][0], count=count)
         for done in range(count):
             gaps = loop.acks.missing(end)
             if not gaps:
@@ -81,9 +77,12 @@ class Hands:
     def _refused(self, offset: int, message: str) -> Stopped:
         return refused(self._operator, Stand(sink=self._sink.name, offset=offset, message=message))
 
-    def _alone(self, run: RunInfo | None) -> None:
+    def alone(self) -> None:
         """Errors: `Conflict` while a run delivers, or may be delivering: the same message from two sides would be there twice."""
-        name, pipeline = self._sink.name, self._operator.pipeline
+        name, pipeline, state = self._sink.name, self._operator.pipeline, self._operator.state()
+        if state.sink(name).stopped:
+            return  # no run touches it until somebody has seen to the message
+        run = state.run
         how = life(run, self._clock.now_ms())
         if how == "running":
             raise Conflict(f"A run delivers to {name} now.", hint=f"Stop it first: `headwater pipeline stop {pipeline} --why ...`.")
@@ -179,8 +178,3 @@ class Hands:
 
 def _nobody(sink: str, failure: Failure) -> None:
     """An operator sees the error as an exception."""
-
-
-def _tried(sink: SinkState) -> SinkState:
-    """The sink without its failure: the message is about to be tried."""
-    return msgspec.structs.replace(sink, failure=None)

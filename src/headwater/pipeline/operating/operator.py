@@ -314,12 +314,6 @@ class Operator:
         """Put something in the audit that changes no state: a replay, a step."""
         self._made(lambda state: [self._entry(what, why, **details)], False)
 
-    def move(self, name: str, decide: Callable[[SinkState], SinkState], what: str, why: str, **details: Any) -> SinkState:
-        """Change a sink's state by a rule, audited."""
-        return self._made(
-            lambda state: [(f"sink/{name}", decide(state.sink(name))), self._entry(what, why, sink=name, **details)], False
-        ).sink(name)
-
     # -- parts ----------------------------------------------------------------------------------------------
 
     def _record(self, offset: int) -> Record:

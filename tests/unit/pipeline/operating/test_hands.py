@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control, log_topic
-from headwater.pipeline.offsets.state import Dead, RunInfo, SinkState
+from headwater.pipeline.offsets.state import Change, Dead, RunInfo, SinkState, State
 from headwater.pipeline.operating.hands import Hands
 from headwater.pipeline.operating.operator import Operator
 from headwater.pipeline.policy import DeadLetter, OnError, Retry, Stop
@@ -40,9 +40,13 @@ def hands(log: Log, tmp_path: Path) -> Hands:
 
 
 def made(log: Log, folder: Path, on_error: OnError | None = None, clock: Clock | None = None) -> Hands:
+    return Hands(Operator(log, "p", clock=clock), _pipeline(folder, on_error), "s", Settings(spark=Spark(start="never")), clock=clock)
+
+
+def _pipeline(folder: Path, on_error: OnError | None = None) -> Pipeline:
     pipeline = Pipeline("p")
     pipeline.source("in", file("in.jsonl")).save("s", sqlite(str(folder / "s.db"), table="t"), on_error=on_error)
-    return Hands(Operator(log, "p", clock=clock), pipeline, "s", Settings(spark=Spark(start="never")), clock=clock)
+    return pipeline
 
 
 def refuse(folder: Path, number: int) -> None:
@@ -137,12 +141,12 @@ def test_nobody_sends_while_a_run_does_or_may(log: Log, tmp_path: Path) -> None:
     hands = made(log, tmp_path, clock=clock)
     run = RunInfo(epoch=9, id="r", began=clock.now_ms(), process="elsewhere:1", file="/srv/p.py")
     Operator(log, "p").control.change(lambda state: [("run", run)])
-    for call in (hands.step, hands.following):
+    for call in (hands.step, hands.alone):
         with pytest.raises(Conflict, match="A run delivers to s now") as caught:
             call()
         assert "headwater pipeline stop p" in caught.value.hint
     clock.advance(61)
-    for call in (hands.step, hands.following):
+    for call in (hands.step, hands.alone):
         with pytest.raises(Conflict, match="A run on elsewhere:1 may still deliver to s, though it has given no sign of life") as caught:
             call()
         assert "`headwater pipeline run /srv/p.py`" in caught.value.hint
@@ -177,3 +181,32 @@ def test_a_table_that_was_lost_is_filled_again_by_a_replay(log: Log, hands: Hand
     assert outcome.written == 5
     assert rows(tmp_path) == [0, 1, 2, 3, 4]
     assert Operator(log, "p").sink("s").position == 4
+
+
+def test_beside_a_live_run_a_sink_that_stands_is_stepped_and_the_run_does_not_send_the_same(log: Log, tmp_path: Path) -> None:
+    refuse(tmp_path, 1)
+    clock = ManualClock()
+    hands, operator = made(log, tmp_path, clock=clock), Operator(log, "p", clock=clock)
+    assert hands.step() == 1
+    with pytest.raises(Stopped):
+        hands.step()
+    run = RunInfo(epoch=9, id="r", began=clock.now_ms(), process="elsewhere:1")
+    operator.control.change(lambda state: [("run", run)])
+    standing: list[bool] = []
+    changed = operator.control.change
+
+    def seen(decide: Callable[[State], Sequence[Change]]) -> Sequence[Change]:
+        standing.append(operator.state().sink("s").stopped)
+        return changed(decide)
+
+    operator.control.change = seen  # type: ignore[method-assign]
+    with pytest.raises(Stopped):
+        Hands(operator, _pipeline(tmp_path), "s", Settings(spark=Spark(start="never")), clock=clock).step()
+    assert standing
+    assert all(standing)  # at no moment could the live run have taken it for seen to
+    with sqlite3.connect(tmp_path / "s.db") as db:
+        db.execute("drop table t")
+    assert hands.step() == 1
+    assert hands.following() == 2
+    with pytest.raises(Conflict, match="A run delivers to s now"):
+        hands.step()
