@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headwater.core.errors import NotFound
 from headwater.pipeline import values
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from headwater.pipeline.systems.sqlite.adaptor import Sqlite
 
 _ROWS = 5000
+_BYTES = 4 << 20  # of documents in a piece
+_PLAIN = frozenset({type(None), int, str})  # floats may be infinite, bytes are none of JSON's
 _LEAST = 20_000
 
 
@@ -77,41 +80,108 @@ def _cut(db: sqlite3.Connection, name: str, keys: tuple[str, ...], slices: int) 
 def read(adaptor: Sqlite, part: Slice, position: Any) -> Iterator[Piece]:
     db = _opened(adaptor)
     try:
-        if "rowid" in part.spec:
-            low, high = part.spec["rowid"]
-            at = low if position is None else position + 1
-            query = f"select rowid, * from {quoted(part.namespace)} where rowid >= ? and rowid < ? order by rowid limit {_ROWS}"
-            while rows := (found := db.execute(query, (at, high))).fetchall():
-                names = [column[0] for column in found.description]
-                begin = 1 if part.spec["named"] else 0  # without a key of its own, the rowid is what tells rows apart
-                at = rows[-1][0] + 1
-                yield Piece(position=at - 1, values=[_document(names[begin:], row[begin:]) for row in rows])
-            return
-        yield from _by_key(db, part, position)
+        yield from _by_rowid(db, part, position) if "rowid" in part.spec else _by_key(db, part, position)
     except sqlite3.Error as error:
         raise machine_error(error, str(adaptor.path)) from error
     finally:
         db.close()
 
 
+def _by_rowid(db: sqlite3.Connection, part: Slice, position: Any) -> Iterator[Piece]:
+    low, end = part.spec["rowid"]
+    begin = 1 if part.spec["named"] else 0  # without a key of its own, the rowid is what tells rows apart
+    select = f"select rowid, * from {quoted(part.namespace)} where rowid"
+    while True:
+        bounds = (low if position is None else position, end - 1)  # the greatest rowid has none above it that SQLite could be asked for
+        query = f"{select} {'>=' if position is None else '>'} ? and rowid <= ? order by rowid limit {_ROWS}"
+        piece = _piece(db, query, bounds, part.namespace, begin)
+        if piece.last is None:
+            return
+        position = piece.last[0]
+        yield Piece(position=position, values=piece.values, bad=piece.bad)
+
+
 def _by_key(db: sqlite3.Connection, part: Slice, position: Any) -> Iterator[Piece]:
+    """In the order of the key. A position is extended JSON, so that bytes are bytes when they come back from the log, and a list of its
+    bytes in hex for text that is not in UTF-8."""
     keys = part.spec["keys"]
     order = ", ".join(quoted(name) for name in keys)
     while True:
-        where = "" if position is None else f"where ({order}) > ({', '.join('?' * len(keys))})"
-        found = db.execute(f"select * from {quoted(part.namespace)} {where} order by {order} limit {_ROWS}", position or [])
-        rows = found.fetchall()
-        if not rows:
+        given = position or []
+        where = f"where ({order}) > ({', '.join('cast(? as text)' if isinstance(one, list) else '?' for one in given)})" if given else ""
+        bounds = [bytes.fromhex(one[0]) if isinstance(one, list) else values.native(one) for one in given]
+        query = f"select {order}, * from {quoted(part.namespace)} {where} order by {order} limit {_ROWS}"
+        piece = _piece(db, query, bounds, part.namespace, len(keys))
+        if piece.last is None:
             return
-        names = [column[0] for column in found.description]
-        position = [rows[-1][names.index(name)] for name in keys]
-        yield Piece(position=position, values=[_document(names, row) for row in rows])
+        position = [[one.hex()] if isinstance(one, _NoText) else values.extended(one) for one in piece.last[: len(keys)]]
+        yield Piece(position=position, values=piece.values, bad=piece.bad)
 
 
-def _document(names: list[str], row: tuple[Any, ...]) -> bytes:
-    return values.encode(
-        {name: values.extended(value) if isinstance(value, bytes) else value for name, value in zip(names, row, strict=True)}
-    )
+class _Rows(NamedTuple):
+    """Rows as documents, those that could not be read, and the last row as it is."""
+
+    values: list[bytes]
+    bad: dict[int, str]
+    last: tuple[Any, ...] | None
+
+
+class _NoText(bytes):
+    """What a column has as text, and is not in UTF-8."""
+
+
+def _piece(db: sqlite3.Connection, query: str, bounds: Sequence[Any], table: str, begin: int) -> _Rows:
+    """As many rows as a piece may hold. `begin`: the column that documents begin with; what is before it tells rows apart."""
+    try:
+        return _read_rows(db, query, bounds, table, begin)
+    except sqlite3.OperationalError as error:
+        if "decode" not in str(error):
+            raise
+    db.text_factory = _lenient  # a call for each text: only where one of them cannot be read
+    try:
+        return _read_rows(db, query, bounds, table, begin)
+    finally:
+        db.text_factory = str
+
+
+def _read_rows(db: sqlite3.Connection, query: str, bounds: Sequence[Any], table: str, begin: int) -> _Rows:
+    documents: list[bytes] = []
+    bad: dict[int, str] = {}
+    size, row = 0, None
+    found = db.execute(query, bounds)
+    names = [column[0] for column in found.description][begin:]
+    lenient = db.text_factory is not str
+    for row in found:
+        cells = row[begin:] if begin else row
+        if lenient and (wrong := _wrong(names, cells)):
+            bad[len(documents)] = f"Row {', '.join(map(str, row[: begin or 1]))} of table {table} has text that is not in UTF-8: {wrong}."
+        documents.append(_document(names, cells))
+        size += len(documents[-1])
+        if size >= _BYTES:
+            break
+    found.close()
+    return _Rows(documents, bad, row)
+
+
+def _lenient(text: bytes) -> str | _NoText:
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return _NoText(text)
+
+
+def _wrong(names: list[str], row: Sequence[Any]) -> str:
+    return ", ".join(name for name, cell in zip(names, row, strict=True) if isinstance(cell, _NoText))
+
+
+def _document(names: list[str], row: Sequence[Any]) -> bytes:
+    return values.encode({name: cell if type(cell) in _PLAIN else _cell(cell) for name, cell in zip(names, row, strict=True)})
+
+
+def _cell(value: Any) -> Any:
+    if type(value) is float and isfinite(value):
+        return value
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, _NoText) else values.extended(value)
 
 
 def rows(adaptor: Sqlite, table: str) -> Iterator[dict[str, Any]]:

@@ -10,6 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
 from headwater.core.errors import BadConfig, DiskFull, HeadwaterError, ReadOnly, Unavailable
@@ -32,7 +33,7 @@ def connect(path: str, *, timeout: float = 30.0, read_only: bool = False) -> sql
     """A connection whose commits are synced. Errors: `Unavailable`, `ReadOnly`."""
     try:
         if read_only:
-            return sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=timeout, isolation_level=None)
+            return sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=timeout, isolation_level=None)
         db = sqlite3.connect(path, timeout=timeout, isolation_level=None)
         db.execute("pragma journal_mode = wal")
         db.execute("pragma synchronous = full")
