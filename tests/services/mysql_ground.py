@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -27,6 +28,7 @@ class MySQLGround(Ground):
         "mysql://u:sesame-42@h/db?colour=red",
     )
     follows: ClassVar[str] = "binary log"
+    encrypted: ClassVar[str] = "SELECT 1 FROM information_schema.SESSION_STATUS WHERE VARIABLE_NAME = 'SSL_CIPHER' AND VARIABLE_VALUE <> ''"
     typed: ClassVar[str] = """
         id bigint PRIMARY KEY, small tinyint unsigned, big bigint unsigned, num decimal(40, 20), money decimal(12, 2), dbl double,
         flt float, b bit(10), txt text, latin varchar(20) CHARACTER SET latin1, chr char(5),
@@ -72,6 +74,9 @@ class MySQLGround(Ground):
         for right in ("USAGE", *rights):
             self.run(f"GRANT {right} ON {self.name}.* TO {self.name}")
         return self.uri.replace("headwater:headwater@", f"{self.name}:sesame-42@")
+
+    def trusting(self, authority: Path) -> str:
+        return f"{self.uri}?ssl_ca={authority}"
 
     def types(self, table: str) -> dict[str, str]:
         return dict(

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import psycopg
@@ -23,6 +24,7 @@ class PostgresGround(Ground):
     away: ClassVar[str] = "postgresql://u:sesame-42@127.0.0.1:1/db"
     no_uris: ClassVar[tuple[str, ...]] = ("postgres//u:sesame-42@h",)
     follows: ClassVar[str] = "will be made"
+    encrypted: ClassVar[str] = "SELECT 1 FROM pg_stat_ssl WHERE pid = pg_backend_pid() AND ssl"
     typed: ClassVar[str] = """
         id bigint PRIMARY KEY, small smallint, big bigint, num numeric, money numeric(12, 2), dbl double precision, flt real, ok boolean,
         txt text, chr char(5), at timestamptz, plain timestamp, day date, bin bytea, uid uuid, doc json, docb jsonb, ints int[],
@@ -74,6 +76,9 @@ class PostgresGround(Ground):
         for right in rights:
             self.run(f"GRANT {right} ON ALL TABLES IN SCHEMA {self.name} TO {self.name}")
         return self.uri.replace("headwater:headwater@", f"{self.name}:sesame-42@")
+
+    def trusting(self, authority: Path) -> str:
+        return f"{self.uri}?sslmode=verify-full&sslrootcert={authority}"
 
     def types(self, table: str) -> dict[str, str]:
         return dict(

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
@@ -35,6 +36,7 @@ class Ground(ABC):
     follows: ClassVar[str]  # what `check` says of the changes
     typed: ClassVar[str]  # the columns of a table with every type there is
     typed_rows: ClassVar[tuple[str, ...]]
+    encrypted: ClassVar[str]  # a question that has an answer over TLS
     made: ClassVar[dict[str, str]]  # the types of the columns of a table that a sink makes, by field
 
     @abstractmethod
@@ -52,6 +54,10 @@ class Ground(ABC):
     @abstractmethod
     def stranger(self, *rights: str) -> str:
         """The URI of another user, who has these rights on the ground's tables, and no more."""
+
+    @abstractmethod
+    def trusting(self, authority: Path) -> str:
+        """The URI, over TLS and only to a server that the authority vouches for."""
 
     @abstractmethod
     def types(self, table: str) -> dict[str, str]: ...

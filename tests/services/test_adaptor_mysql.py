@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 from mysql_ground import MySQLGround, a_mysql_ground
-from sql_ground import copied, documents
+from sql_ground import copied, documents, followed
 
 from headwater.core.errors import OffsetGone
 
@@ -69,3 +69,12 @@ def test_a_position_that_is_gone_is_an_error(ground: MySQLGround) -> None:
     for change in ({"file": "binlog.999999"}, {"server": "another"}):
         with pytest.raises(OffsetGone):
             list(source.follow(cursor | change, ground.chosen(), lambda: False))
+
+
+def test_a_table_that_is_made_later_is_followed_too(ground: MySQLGround) -> None:
+    ground.run("CREATE TABLE a (id int PRIMARY KEY)")
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run("CREATE TABLE b (id int PRIMARY KEY)", "INSERT INTO b VALUES (2)")
+    found, _ = followed(source, cursor, ground.chosen(), 1)
+    assert [(one.namespace, one.data) for one in found] == [(f"{ground.name}.b", {"id": 2})]

@@ -116,3 +116,13 @@ def test_a_user_who_may_replicate_but_not_publish_is_told_what_to_ask_for(ground
     cursor = source.plan(ground.chosen(), 1).cursor
     ground.run("INSERT INTO t VALUES (1)")
     assert summary(followed(source, cursor, ground.chosen(), 1)[0]) == [("INSERT", {"id": 1})]
+
+
+def test_a_table_that_is_made_later_joins_when_the_copy_is_planned_anew(ground: PostgresGround) -> None:
+    ground.run("CREATE TABLE a (id int PRIMARY KEY)")
+    source = ground.source(tail=True)
+    source.plan(ground.chosen(), 1)
+    ground.run("CREATE TABLE b (id int PRIMARY KEY)")
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run("INSERT INTO a VALUES (1)", "INSERT INTO b VALUES (2)")
+    assert [one.namespace for one in followed(source, cursor, ground.chosen(), 2)[0]] == [f"{ground.name}.a", f"{ground.name}.b"]

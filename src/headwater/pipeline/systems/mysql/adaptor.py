@@ -31,7 +31,7 @@ class MySQL(SqlAdaptor, frozen=True, kw_only=True):
             "rows with names (binlog_format=ROW, binlog_row_image=FULL, binlog_row_metadata=FULL), keep its log for as long as the "
             "pipeline may be down, and every table needs a primary key. The position is that of one server: after a failover the copy "
             "begins anew. Dates and binary values are extended JSON, decimals are exact, JSON columns are nested values; dates such as "
-            "0000-00-00 are null."
+            "0000-00-00 are null. Tables that are made later are followed too."
         ),
         sink=(
             "Replaces or deletes the row of the table's primary key, exactly once: what was taken is kept in the same transaction, in "
@@ -119,7 +119,7 @@ class MySQL(SqlAdaptor, frozen=True, kw_only=True):
 
 @strict
 def mysql(uri: str | Env, *, tail: bool = False, server_id: int = 0, create: bool = False) -> MySQL:
-    """A database of MariaDB or MySQL, `mysql://user:password@host:3306/database`.
+    """A database of MariaDB or MySQL, `mysql://user:password@host:3306/database`; over verified TLS with `?ssl_ca=ca.pem`.
 
     `tail` follows changes after the copy; `server_id` is what the server knows the follower by, another one for each (0: by chance).
     As a sink, `create` makes tables and columns that are missing.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cache
-from ssl import CERT_NONE, PROTOCOL_TLS_CLIENT, SSLContext
+from ssl import CERT_NONE, PROTOCOL_TLS_CLIENT, SSLContext, SSLError
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -48,6 +48,10 @@ _MEANINGS: dict[int, tuple[type[HeadwaterError], str]] = {
     1969: (Timeout, "Give the sink a longer timeout."),
     3024: (Timeout, "Give the sink a longer timeout."),
 }
+
+
+# What PyMySQL says of a server that is there, but not as the URI's ssl_ca wants it. Waiting would not help.
+_NO_TLS = ("CERTIFICATE_VERIFY_FAILED", "SSL is required")
 
 
 class Where(msgspec.Struct, frozen=True):
@@ -155,6 +159,8 @@ def connect(where: Where, **more: Any) -> Any:
         return connection()(**settings(where, autocommit=True, client_flag=flags, init_command=first, **more))
     except pymysql.MySQLError as error:
         raise meaning(error, where) from None
+    except (SSLError, FileNotFoundError) as error:  # of the authority's file
+        raise _untrusted(where, f"{where.ca}: {error}") from None
     except (OSError, ValueError) as error:
         raise Unreachable(
             f"MySQL at {where} cannot be reached: {error}.",
@@ -179,12 +185,21 @@ def meaning(error: Any, where: Where) -> HeadwaterError:
     if code in _MEANINGS:
         kind, hint = _MEANINGS[code]
         return kind(f"MySQL at {where}: {said}.", hint=hint)
+    if any(word in said for word in _NO_TLS):
+        return _untrusted(where, said)
     pymysql = library()
     if 2000 <= code < 2100 or isinstance(error, pymysql.err.OperationalError | pymysql.err.InterfaceError):
         return Unreachable(
             f"MySQL at {where} does not answer: {said}.", hint="Check host and port in the URI and see whether it runs, then start again."
         )
     return Unavailable(f"MySQL at {where} cannot do it: {said}.", hint="See the server's log.")
+
+
+def _untrusted(where: Where, said: str) -> BadConfig:
+    return BadConfig(
+        f"MySQL at {where} cannot be trusted as the URI wants it: {said}.",
+        hint="Give the authority that signed its certificate (ssl_ca=...) and the host that it names, or leave ssl_ca out.",
+    )
 
 
 def ask(link: Any, question: str, given: Any = None) -> list[tuple[Any, ...]]:

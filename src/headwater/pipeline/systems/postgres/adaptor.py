@@ -32,7 +32,8 @@ class Postgres(SqlAdaptor, frozen=True, kw_only=True):
             "resumes behind the last key read. With tail=True it follows changes by logical replication (pgoutput): a publication and a "
             "durable slot, both made before the copy if they are missing; the slot moves on only when the log has the changes. Drop them "
             "when the pipeline is given up, or the server keeps its WAL for ever. wal_level must be logical, tables need a primary key or "
-            "REPLICA IDENTITY USING INDEX. Timestamps, dates, bytea and uuid are extended JSON, numeric is exact, arrays are lists."
+            "REPLICA IDENTITY USING INDEX. A table that is made later joins when the copy is begun anew (`run --again`). "
+            "Timestamps, dates, bytea and uuid are extended JSON, numeric is exact, arrays are lists."
         ),
         sink=(
             "Replaces or deletes the row of the table's primary key, exactly once: what was taken is kept in the same transaction, in "
@@ -120,7 +121,7 @@ def postgres(
     state_schema: str = "public",
     create: bool = False,
 ) -> Postgres:
-    """A database of PostgreSQL, `postgresql://user:password@host:5432/database`.
+    """A database of PostgreSQL, `postgresql://user:password@host:5432/database`; over TLS with `?sslmode=verify-full&sslrootcert=ca.pem`.
 
     `tail` follows changes after the copy, through `slot` and `publication`: give each pipeline a slot of its own. As a sink, `schema` is
     where namespaces without one are, `state_schema` holds what the sink remembers, and `create` makes tables and columns that are missing.

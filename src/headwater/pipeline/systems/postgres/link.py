@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _DATA = ("21", "22", "23", "44", "P0")
 _DATA_STATES = ("42804", "42846", "54000", "54001")  # a type that does not fit; a value too long for its index
 _AGAIN = ("40", "55", "57", "53")  # serialization and deadlock, locks, operator intervention, lack of resources
+# What libpq says of a server that is there, but not as the URI's sslmode wants it. Waiting would not help.
+_NO_TLS = ("certificate", "SSL was required")
 # What makes text the same everywhere, whatever the server's own settings are. Seqscans that join one another would change the order.
 _SESSION = (
     "-c timezone=UTC -c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex -c extra_float_digits=1 -c synchronize_seqscans=off"
@@ -110,6 +112,11 @@ def meaning(error: Any, where: str) -> HeadwaterError:
         return ReadOnly(f"PostgreSQL at {where} is read only: {said}.", hint="Connect to the primary.")
     if state == "3D000" or (not state and "does not exist" in said and "database" in said):
         return NotFound(f"PostgreSQL at {where}: {said}.", hint="Create the database, or correct the URI.")
+    if not state and any(word in said for word in _NO_TLS):
+        return BadConfig(
+            f"PostgreSQL at {where} cannot be trusted as the URI wants it: {said}.",
+            hint="Give the authority that signed its certificate (sslrootcert=...), the host that it names, or another sslmode.",
+        )
     if state[:2] in _AGAIN or state[:2] == "08" or isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return Unreachable(
             f"PostgreSQL at {where} does not answer: {said}.",
