@@ -125,5 +125,6 @@ def try_it(file: PipelineFile, json: Json = False) -> None:
     failed = [one for one in found["checks"] if not one["ok"]]
     if failed:
         for one in failed:
-            typer.echo(f"  {one['hint']}", err=True)
+            if one["hint"]:
+                typer.echo(f"  {one['hint']}", err=True)
         raise typer.Exit(failed[0]["exit_code"])

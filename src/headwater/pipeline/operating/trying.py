@@ -20,7 +20,12 @@ def try_out(pipeline: Pipeline) -> dict[str, Any]:
     assert pipeline.reader is not None
     checks = [_check(pipeline.source_name, pipeline.reader, "source", pipeline.namespaces)]
     checks += [_check(sink.name, sink.adaptor, "sink", sink.namespaces) for sink in pipeline.sinks.values()]
-    message = _first(pipeline) if checks[0]["ok"] else None
+    message = None
+    if checks[0]["ok"]:
+        try:
+            message = _first(pipeline)
+        except HeadwaterError as error:  # it may be reached, and still not be read
+            checks.append(_bad(f"{pipeline.source_name}'s first message", error))
     if message is not None:
         checks += [_transforms(pipeline, name, message) for name, sink in pipeline.sinks.items() if sink.transforms]
     shown = None if message is None else {"namespace": message.namespace, "data": message.data}
