@@ -149,6 +149,15 @@ def test_a_refused_message_is_named_and_those_before_it_are_there(log: EmbeddedL
         assert sum(log.bounds("orders", number).end for number in range(3)) == before + 4
 
 
+def test_a_message_that_is_too_large_by_its_headers_alone_is_found_among_others(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+    adaptor = topic(settings=TopicSettings(max_record=200))
+    messages = [Message("x", {"_id": n, "text": "x" * (170 if n == 13 else 1)}, offset=n) for n in range(30)]
+    with pytest.raises(Rejected, match="larger than the topic's limit") as refused:
+        write(adaptor, *messages)
+    assert (refused.value.offset, refused.value.before_taken) == (13, True)
+    assert [values.decode(one.value or b"")["_id"] for one in log.read("orders", 0, 0)] == list(range(13))
+
+
 def test_names_that_no_topic_can_have_are_refused_at_their_message(tmp_path: Path) -> None:
     adaptor = headwater(str(tmp_path / "data"), topic="{namespace}")
     for name in ("in/orders.jsonl", "pipeline-shop"):

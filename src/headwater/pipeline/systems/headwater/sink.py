@@ -22,7 +22,7 @@ from headwater.core.errors import (
     Unsupported,
 )
 from headwater.log.epochs import Epochs
-from headwater.log.layout import encode_headers, too_large
+from headwater.log.layout import too_large
 from headwater.log.partitioner import partition_for
 from headwater.log.record import Record, Topic
 from headwater.pipeline import values
@@ -91,7 +91,7 @@ class HeadwaterWriter(SinkWriter):
         name = self._adaptor.topic_for(message.namespace)
         topic = self._topics.get(name) or self._found(name)
         record = as_bytes(message) if self._adaptor.format == "bytes" else as_json(message, f"{self._part.pipeline}/{self._part.sink}")
-        size = len(record.key or b"") + len(record.value or b"") + (len(encode_headers(record.headers)) if record.headers else 0)
+        size = len(record.key or b"") + len(record.value or b"")  # with its headers it may still be too large: the append finds that
         if size > topic.settings.max_record:
             raise too_large(size, topic.settings.max_record)
         return topic, record
