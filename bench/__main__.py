@@ -16,7 +16,7 @@ from rich.console import Console
 from bench import machine
 from bench.appends import append, append_arrow
 from bench.callers import callers
-from bench.case import Benchmark, Skipped
+from bench.case import Benchmark, Case, Skipped
 from bench.checks import check
 from bench.compactions import compaction
 from bench.kafka import kafka
@@ -29,6 +29,7 @@ from bench.rounds import Measured, measure
 from bench.scans import scan
 from bench.sizes import FULL, QUICK, Sizes
 from bench.spark import spark
+from headwater.core.errors import HeadwaterError
 
 RESULTS = Path(__file__).with_name("results")
 BENCHMARKS: dict[str, Benchmark] = {
@@ -47,7 +48,10 @@ BENCHMARKS: dict[str, Benchmark] = {
 
 
 def main(words: Sequence[str] | None = None, *, sizes: Sizes | None = None, out: TextIO = sys.stdout, say: TextIO = sys.stderr) -> int:
-    """Run what was asked for. Returns 0 whether marks are met or not: figures are for people to judge, on their own machine."""
+    """Run what was asked for. Returns 0 whether marks are met or not: figures are for people to judge, on their own machine.
+
+    A case that fails, such as one whose outcome is not right, makes it 1: what else was measured is told all the same.
+    """
     asked = parser().parse_args(words)
     sizes = sizes or (QUICK if asked.quick else FULL)
     asked.dir.mkdir(parents=True, exist_ok=True)
@@ -66,7 +70,7 @@ def main(words: Sequence[str] | None = None, *, sizes: Sizes | None = None, out:
     console = Console(file=say if asked.json == "-" else out, width=None if out.isatty() else 160)
     table(found, console)
     console.print(summary(facts), soft_wrap=True)
-    return 0
+    return int(any(isinstance(one, Skipped) and one.failed for one in found))
 
 
 def run(names: Sequence[str], place: Place, sizes: Sizes, say: TextIO) -> list[Measured | Skipped]:
@@ -74,10 +78,17 @@ def run(names: Sequence[str], place: Place, sizes: Sizes, say: TextIO) -> list[M
     found: list[Measured | Skipped] = []
     for name in names:
         for case in BENCHMARKS[name](place, sizes):
-            one = case if isinstance(case, Skipped) else measure(case, sizes.rounds)
+            one = case if isinstance(case, Skipped) else measured(case, sizes.rounds)
             found.append(one)
             print("  ".join(part for part in line(one) if part), file=say, flush=True)
     return found
+
+
+def measured(case: Case, rounds: int) -> Measured | Skipped:
+    try:
+        return measure(case, rounds)
+    except HeadwaterError as problem:
+        return Skipped(case.name, str(problem), failed=True)
 
 
 def summary(facts: dict[str, Any]) -> str:

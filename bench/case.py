@@ -64,10 +64,11 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A case that cannot be measured here, and why."""
+    """A case that cannot be measured here, or that failed, and why."""
 
     name: str
     why: str
+    failed: bool = False
 
 
 Benchmark = Callable[["Place", "Sizes"], Iterator[Case | Skipped]]

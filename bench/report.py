@@ -27,7 +27,7 @@ def table(found: Sequence[Measured | Skipped], console: Console) -> None:
 def line(one: Measured | Skipped) -> tuple[str, str, str, str, str, str]:
     """A case as the table's six columns."""
     if isinstance(one, Skipped):
-        return one.name, "skipped", one.why, "", "", ""
+        return one.name, "FAILED" if one.failed else "skipped", one.why, "", "", ""
     case = one.case
     return (
         case.name,

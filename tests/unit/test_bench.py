@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,12 @@ from bench.__main__ import BENCHMARKS, main
 from bench.case import Case, Peak, Sample, Side
 from bench.floor import BareWrites, bare_read
 from bench.mark import Mark, both, memory, own_time, rate, ratio, ratio_on_slow_disks, time
+from bench.place import Place
 from bench.report import shown
 from bench.rounds import Measured, Spread, measure
-from bench.sizes import TINY
+from bench.sizes import TINY, Sizes
+
+from headwater.core.errors import Differs
 
 SERVERLESS = sorted(set(BENCHMARKS) - {"kafka", "pipelines", "spark"})
 
@@ -54,6 +58,24 @@ def test_without_json_a_file_is_written_and_the_table_printed(tmp_path: Path) ->
     names = [case["name"] for case in json.loads(written.read_text())["cases"]]
     assert names
     assert all(name in out.getvalue() for name in names)
+
+
+def test_a_case_that_fails_is_told_and_the_others_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong() -> Sample:
+        raise Differs("Nothing arrived.", hint="Look.")
+
+    def benchmark(place: Place, sizes: Sizes) -> Iterator[Case]:
+        right = Side("right", lambda: Sample(1, 1))
+        yield Case("broken", "row", Side("wrong", wrong), right)
+        yield Case("whole", "row", right, right)
+
+    monkeypatch.setitem(BENCHMARKS, "check", benchmark)
+    out, said = io.StringIO(), io.StringIO()
+    assert main(["check", "--json", "-", "--dir", str(tmp_path)], sizes=TINY, out=out, say=said) == 1
+    found = json.loads(out.getvalue())
+    assert [case["name"] for case in found["cases"]] == ["whole"]
+    assert [(one["name"], one["failed"]) for one in found["skipped"]] == [("broken", True)]
+    assert "FAILED  Nothing arrived." in said.getvalue()
 
 
 def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
