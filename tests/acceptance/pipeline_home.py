@@ -7,12 +7,15 @@ import signal
 import sqlite3
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from nursery import Nursery
 from program import Program, Ran, environment
+
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.record import Record
 
 SHOP = """
 from headwater.pipeline import Pipeline, python
@@ -92,6 +95,14 @@ class Home(Program):
     def everything(self) -> dict[str, tuple[int, int]]:
         """Every file below the home with its size and time of change."""
         return {str(one): (one.stat().st_size, one.stat().st_mtime_ns) for one in sorted(self.home.rglob("*")) if one.is_file()}
+
+
+def followed(data: Path, text: str, lines: Iterable[str]) -> str:
+    """A pipeline's text whose source is a topic of these documents instead of a file: a run of it goes on until it is stopped."""
+    with EmbeddedLog(data) as log:
+        log.create_topic("orders")
+        log.append("orders", 0, [Record(None, line.encode()) for line in lines])
+    return text.replace('file("orders.jsonl")', 'headwater("data", topic="orders")').replace("import file", "import file, headwater")
 
 
 def wait_until(true: Callable[[], bool], running: subprocess.Popen[str] | None = None, *, seconds: float = 60) -> None:

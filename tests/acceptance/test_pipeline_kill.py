@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from nursery import Nursery
-from pipeline_home import KILLED, SHOP, Home, ended, wait_until
+from pipeline_home import KILLED, SHOP, Home, ended, followed, wait_until
 
 MANY = 3000
 
@@ -246,11 +246,12 @@ def test_a_newer_run_shuts_the_older_one_out(home: Home) -> None:
 def test_beside_a_run_that_follows_a_stopped_sink_is_mended_and_goes_on(tmp_path: Path, nursery: Nursery) -> None:
     home = Home(tmp_path, nursery)
     home.documents(40, at14={"price": None}, at20={"price": None}, at30={"price": None}, at38={"price": None})
-    home.write("shop.py", SHOP)
+    home.write("shop.py", followed(home.data, SHOP, (tmp_path / "orders.jsonl").read_text().splitlines()))
     running = home.start("pipeline", "run", "shop.py", "--follow")
     try:
         wait_until(lambda: "stopped" in home.pipeline("offset", "shop", "list").out, running)
-        assert home.pipeline("edit", "shop", "14", "--set", "price=1", "--why", "left out").code == 0
+        edited = home.pipeline("edit", "shop", "14", "--set", "price=1", "--why", "left out")
+        assert edited.err.splitlines()[0] == "report goes on by itself."
         wait_until(lambda: home.positions()["report"] == 19, running)
         assert home.pipeline("ack", "shop", "report", "20", "--why", "skip it").code == 0
         wait_until(lambda: home.positions()["report"] == 29, running)
@@ -260,10 +261,12 @@ def test_beside_a_run_that_follows_a_stopped_sink_is_mended_and_goes_on(tmp_path
         assert home.pipeline("offset", "shop", "mark", "report", "33", "--why", "and back").code == 0
         wait_until(lambda: home.rows("select max(_id) from orders") == [(37,)], running)
         assert home.pipeline("edit", "shop", "38", "--set", "price=1", "--why", "the last one").code == 0
+        wait_until(lambda: home.positions() == {"archive": 39, "report": 39}, running)
     finally:
-        ran = ended(running)  # a file has no changes to follow: once all is taken, the run is done
+        ran = ended(running, by=[signal.SIGTERM])
     assert ran.code == 0, ran.err
     assert "report stands at message 14: Transform python(with_total) raised TypeError" in ran.err
+    assert "  See it, and what to do: headwater pipeline xlog shop show 14\n" in ran.err
     assert [row[0] for row in home.rows("select _id from orders order by 1")] == [n for n in range(40) if n not in (20, 30)]
 
 

@@ -57,7 +57,7 @@ def run(
     with at.told(), Stop() as stop, open_log(address) as log:
         made = Run(pipeline, log, settings, follow=follow, again=again, file=_where(file), listeners=listeners)
         with _measured(made, metrics_port):
-            result = _watched(made, stop, None if at.json else _Display(made, follow))
+            result = _watched(made, stop, None if at.json else _Display(made, follow, at))
         _told(result, log, at)
 
 
@@ -158,8 +158,8 @@ def _watched(made: Run, stop: Stop, display: _Display | None) -> Result:
 class _Display:
     """A table that renews itself on a terminal; elsewhere a line every ten seconds, and trouble as soon as it is seen."""
 
-    def __init__(self, made: Run, follow: bool) -> None:
-        self._made, self._follow = made, follow
+    def __init__(self, made: Run, follow: bool, at: At) -> None:
+        self._made, self._follow, self._at = made, follow, at
         self._live: Any = None
         self._began = self._said = time.monotonic()
         self._rates: dict[str, tuple[float, int]] = {}
@@ -185,6 +185,9 @@ class _Display:
                 trouble = f"stands at message {one.failure.offset}: {one.failure.message}"
             if trouble and trouble != self._troubles.get(one.sink):
                 typer.echo(f"{one.sink} {trouble}", err=True)
+                if one.failure is not None:
+                    name, offset = self._made.pipeline.name, one.failure.offset
+                    typer.echo(f"  See it, and what to do: {self._at.command(f'xlog {name} show {offset}')}", err=True)
             self._troubles[one.sink] = trouble
         if time.monotonic() - self._said >= 10:
             self._said = time.monotonic()
