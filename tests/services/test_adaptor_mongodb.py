@@ -33,6 +33,12 @@ ALL = Namespaces()
 SECONDS = 30.0
 
 
+@pytest.fixture(autouse=True)
+def _restless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two questions nothing is to be waited for here."""
+    monkeypatch.setattr("headwater.pipeline.systems.mongodb.oplog.REST", 0.01)
+
+
 @pytest.fixture
 def database(mongodb: str) -> Iterator[Database[dict[str, Any]]]:
     """A database of the test's own."""
