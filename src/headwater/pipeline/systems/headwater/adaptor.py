@@ -210,7 +210,7 @@ def headwater(
     for name, value in (client or {}).items():
         if not isinstance(value, str | Env):
             raise BadConfig(f"The client's setting {name} is no text.", hint=f'Write client={{"{name}": "{value}"}}.')
-    return Headwater(
+    made = Headwater(
         address=address,
         topic=topic,
         token=token,
@@ -223,6 +223,11 @@ def headwater(
         client={**client} if client else {},
         home=os.getcwd(),
     )
+    if isinstance(address, str) and "${" not in address:  # one with a password in it must not get as far as being shown
+        from headwater.pipeline.systems.headwater.place import place_of
+
+        place_of(msgspec.structs.replace(made, client={}))
+    return made
 
 
 def _partitions(count: int) -> str:
