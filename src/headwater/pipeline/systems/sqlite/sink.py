@@ -48,12 +48,13 @@ def begin(adaptor: Sqlite, pipeline: str, sink: str, epoch: int) -> list[tuple[i
 
 
 def forget(adaptor: Sqlite, pipeline: str, sink: str, position: int, epoch: int) -> None:
-    """Offsets above `position` count as not taken; rows stay, and are written over."""
+    """Offsets above `position` count as not taken; rows stay, and are written over. Errors: `Fenced` where a newer run writes."""
     path = str(adaptor.path)
     db = connect(path)
     try:
         db.executescript(MAKE)
         db.execute("begin immediate")
+        _own(db, path, pipeline, sink, epoch)
         kept = [(start, min(stop, position + 1)) for start, stop in _whole(db, pipeline, sink) if start <= position]
         db.execute(f"delete from {RANGES} where pipeline = ? and sink = ?", (pipeline, sink))
         db.executemany(f"insert into {RANGES} values (?, ?, ?, ?, 0, 1)", [(pipeline, sink, start, stop) for start, stop in kept])
@@ -109,29 +110,65 @@ class SqliteWriter(SinkWriter):
         try:
             self._db.execute("begin immediate")
             _own(self._db, self._path, part.pipeline, part.sink, part.epoch)
-            mark = (part.pipeline, part.sink, batch.start, batch.end, part.bucket, part.buckets)
-            if (
-                not part.again
-                and self._db.execute(
-                    f"select 1 from {RANGES} where pipeline = ? and sink = ? and start <= ? and stop >= ? and bucket = ? and buckets = ?",
-                    mark,
-                ).fetchone()
-            ):
+            before = self._before(batch)
+            if not part.again and self._taken(batch, before):
                 self._db.execute("rollback")
                 return
             for change in changes:
                 self._apply(change)
             if not part.again:
-                self._db.execute(f"insert into {RANGES} values (?, ?, ?, ?, ?, ?)", mark)
+                self._note(batch, before)
             self._db.execute("commit")
         except sqlite3.Error as error:
             self._undo()
             if is_machine_error(error):
-                raise machine_error(error, self._path) from error
+                raise machine_error(error, self._path, waited=part.timeout) from error
             raise Rejected(f"SQLite refuses it: {error}", offset=-1) from error
         except BaseException:
             self._undo()
             raise
+
+    # -- what was taken -------------------------------------------------------------------------------------
+    # Ranges that are there whole neither overlap nor touch, so they are few, and the last one that begins no later than a batch is the
+    # only one that can hold it: a message costs the same after a million others.
+
+    def _before(self, batch: Batch) -> tuple[int, int] | None:
+        found: tuple[int, int] | None = self._db.execute(
+            f"select start, stop from {RANGES} where pipeline = ? and sink = ? and start <= ? and buckets = 1 order by start desc limit 1",
+            (self._part.pipeline, self._part.sink, batch.start),
+        ).fetchone()
+        return found
+
+    def _taken(self, batch: Batch, before: tuple[int, int] | None) -> bool:
+        if before is not None and before[1] >= batch.end:
+            return True
+        part = self._part
+        return part.buckets > 1 and bool(
+            self._db.execute(
+                f"select 1 from {RANGES} where pipeline = ? and sink = ? and start = ? and stop = ? and bucket = ? and buckets = ?",
+                (part.pipeline, part.sink, batch.start, batch.end, part.bucket, part.buckets),
+            ).fetchone()
+        )
+
+    def _note(self, batch: Batch, before: tuple[int, int] | None) -> None:
+        """A share becomes part of what is whole once the others are there; what is whole joins what it touches."""
+        part, start, stop = self._part, batch.start, batch.end
+        mine = (part.pipeline, part.sink)
+        if part.buckets > 1:
+            self._db.execute(f"insert into {RANGES} values (?, ?, ?, ?, ?, ?)", (*mine, start, stop, part.bucket, part.buckets))
+            shares = f"from {RANGES} where pipeline = ? and sink = ? and start = ? and stop = ? and buckets = ?"
+            of = (*mine, start, stop, part.buckets)
+            if self._db.execute(f"select count(*) {shares}", of).fetchone()[0] < part.buckets:
+                return
+            self._db.execute(f"delete {shares}", of)
+        if before is not None and before[1] >= start:
+            start, stop = before[0], max(stop, before[1])
+        touched = f"from {RANGES} where pipeline = ? and sink = ? and start >= ? and start <= ? and buckets = 1"
+        furthest = self._db.execute(f"select max(stop) {touched}", (*mine, start, stop)).fetchone()[0]
+        self._db.execute(f"delete {touched}", (*mine, start, stop))
+        self._db.execute(f"insert into {RANGES} values (?, ?, ?, ?, 0, 1)", (*mine, start, max(stop, furthest or stop)))
+
+    # -- rows -----------------------------------------------------------------------------------------------
 
     def _groups(self, batch: Batch) -> Iterator[tuple[tuple[str, bool], Iterator[Message]]]:
         """Consecutive messages of one table and kind; commands are not for tables."""

@@ -13,12 +13,13 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
-from headwater.core.errors import BadConfig, DiskFull, HeadwaterError, ReadOnly, Unavailable
+from headwater.core.errors import BadConfig, DiskFull, HeadwaterError, ReadOnly, Timeout, Unavailable
 from headwater.pipeline import values
 
 RANGES = "headwater_ranges"
 RUNS = "headwater_runs"
 OWN = (RANGES, RUNS)
+WAIT = 30.0  # seconds that somebody else's lock is waited for, where nothing else is said
 
 MAKE = f"""
 create table if not exists {RUNS} (pipeline text, sink text, epoch integer not null, primary key (pipeline, sink)) without rowid;
@@ -29,8 +30,8 @@ create table if not exists {RANGES} (
 """
 
 
-def connect(path: str, *, timeout: float = 30.0, read_only: bool = False) -> sqlite3.Connection:
-    """A connection whose commits are synced. Errors: `Unavailable`, `ReadOnly`."""
+def connect(path: str, *, timeout: float = WAIT, read_only: bool = False) -> sqlite3.Connection:
+    """A connection whose commits are synced. Errors: `Unavailable`, `Timeout`, `ReadOnly`."""
     try:
         if read_only:
             return sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=timeout, isolation_level=None)
@@ -39,13 +40,18 @@ def connect(path: str, *, timeout: float = 30.0, read_only: bool = False) -> sql
         db.execute("pragma synchronous = full")
         db.execute("pragma wal_autocheckpoint = 16384")
     except sqlite3.Error as error:
-        raise machine_error(error, path) from error
+        raise machine_error(error, path, waited=timeout) from error
     return db
 
 
-def machine_error(error: sqlite3.Error, path: str) -> HeadwaterError:
-    """What a failure of the database itself means: no message's fault."""
+def machine_error(error: sqlite3.Error, path: str, *, waited: float = WAIT) -> HeadwaterError:
+    """What a failure of the database itself means: no message's fault. `waited`: seconds that a lock was waited for."""
     text = str(error)
+    if "locked" in text or "busy" in text:
+        return Timeout(
+            f"{path} was locked by somebody else for {waited:g} s.",
+            hint="Look at who else writes to the database, or let the sink wait longer: save(..., timeout=).",
+        )
     if "full" in text:
         return DiskFull(f"No space left for {path}.", hint="Free some space; the pipeline goes on by itself.")
     if "readonly" in text or "unable to open" in text:
