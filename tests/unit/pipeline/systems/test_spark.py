@@ -242,6 +242,9 @@ def test_errors_say_what_is_wrong_and_no_secret(running: SparkSession, tmp_path:
     assert "spark.jars.packages" in driver.value.hint
     with pytest.raises(BadConfig, match="nowhere"):
         spark("orc", path="nowhere://x/y").check("sink", Namespaces())
+    absent = {"url": f"jdbc:derby:{tmp_path}/absent", "dbtable": "t", "driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver"}
+    with pytest.raises(Unreachable, match="absent' not found"):  # a database that is down comes back
+        spark("jdbc", options=absent).check("source", Namespaces())
     (tmp_path / "file").write_text("")
     with pytest.raises(Unreachable, match="use the folder"):
         spark("orc", path=f"{tmp_path}/file/below").begin("p", "s", 1)

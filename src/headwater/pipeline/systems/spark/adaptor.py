@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
@@ -15,6 +16,7 @@ from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.strict import strict
 
 _SECRET = ("password", "secret", "token", "key", "url")
+_WITHIN = re.compile(r"(?:password|pwd|secret|token)=([^;&]+)|//[^/:@]*:([^/@]+)@", re.IGNORECASE)  # of an address
 
 
 class Spark(CanCopy, CanWrite, frozen=True, kw_only=True):
@@ -62,7 +64,9 @@ class Spark(CanCopy, CanWrite, frozen=True, kw_only=True):
         for name, value in self.options.items():
             secret = resolve(value)
             if secret and (isinstance(value, Env) or "${" in value or any(word in name.lower() for word in _SECRET)):
-                text = text.replace(secret, "***")
+                within = [one for found in _WITHIN.findall(secret) for one in found if one]  # a driver may name parts of an address
+                for one in (secret, *within):
+                    text = text.replace(one, "***")
         return text
 
     def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
@@ -136,7 +140,11 @@ def spark(
     staging: str | None = None,
     id: str | tuple[str, ...] | list[str] = "_id",
 ) -> Spark:
-    """What `spark.read.format(format).options(**options).load(path)` reads, or `write` saves. Options are text and may hold `${NAME}`."""
+    """What `spark.read.format(format).options(**options).load(path)` reads, or `write` saves. Options are text and may hold `${NAME}`.
+
+    A format or a driver that Spark lacks comes in by the settings: `spark.jars.packages` or `spark.jars` in `[spark.conf]`; a driver of
+    JDBC is named as well, as in `options={"driver": "org.postgresql.Driver", "url": ..., "dbtable": ...}`.
+    """
     for name, value in (options or {}).items():
         if not isinstance(value, str | Env):
             raise BadConfig(f"The option {name} of spark() is no text.", hint=f'Write options={{"{name}": "{value}"}}.')

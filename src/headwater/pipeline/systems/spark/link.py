@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from headwater.pipeline.systems.spark.adaptor import Spark
 
 
-_PACKAGES = 'What Spark lacks (a driver, a format) is named in the settings: [spark.conf] "spark.jars.packages" = "group:name:version".'
+_PACKAGES = (
+    'What Spark lacks is named in the settings: [spark.conf] "spark.jars.packages" = "group:name:version", or "spark.jars" = a file; '
+    'a driver of JDBC by its class as well: options={"driver": "org.postgresql.Driver"}.'
+)
 
 
 def started() -> SparkSession:
@@ -36,7 +39,13 @@ def spoken(adaptor: Spark, what: str) -> Iterator[None]:
     try:
         yield
     except (AnalysisException, IllegalArgumentException) as error:
-        raise BadConfig(f"Spark cannot {what}: {_said(adaptor, error)}.", hint="Look at the format, the path and the options.") from None
+        said = _said(adaptor, error)
+        if "FAILED_JDBC.CONNECTION" in said:  # a database that is down comes back
+            hint = "See whether the database runs; look at url, user and password."
+            raise Unreachable(f"Spark could not {what}: {said}.", hint=hint) from None
+        raise BadConfig(
+            f"Spark cannot {what}: {said}.", hint="Look at the format, the path and the options, and at what a transform could change."
+        ) from None
     except (PySparkException, Py4JError) as error:
         said = _said(adaptor, error)
         if any(word in said for word in ("ClassNotFound", "No suitable driver", "No FileSystem for scheme")):  # nor will it be there later
@@ -105,8 +114,15 @@ class Folder:
 
 
 def _said(adaptor: Spark, error: Any) -> str:
-    first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    cause = getattr(error, "java_exception", None)
-    if cause is not None:
-        first = str(cause.toString()).splitlines()[0]
-    return adaptor.redacted(first)[:500].rstrip(".")
+    """The first line of what Spark says, and the reason that lies deepest: of a connection that failed, only that tells why."""
+    raised = getattr(error, "java_exception", None)
+    first = _line(error if raised is None else raised.toString()) or type(error).__name__
+    deepest = getattr(error, "_origin", None) if raised is None else raised
+    while deepest is not None and deepest.getCause() is not None:
+        deepest = deepest.getCause()
+    reason = "" if deepest is None else _line(deepest.getMessage())
+    return adaptor.redacted(first if not reason or reason in first else f"{first.rstrip('.')}: {reason}")[:500].rstrip(".")
+
+
+def _line(said: Any) -> str:
+    return next(iter(str(said or "").strip().splitlines()), "")
