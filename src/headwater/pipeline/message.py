@@ -10,7 +10,8 @@ import msgspec
 from headwater.core.errors import BadInput
 from headwater.log.record import Mode
 
-__all__ = ["Message", "Mode", "Op", "op_named"]
+DEFAULT_ID = ("_id",)
+__all__ = ["DEFAULT_ID", "Message", "Mode", "Op", "op_named"]
 
 
 class Op(IntEnum):
@@ -37,7 +38,7 @@ class Message(msgspec.Struct, gc=False):
     timestamp: int = 0  # milliseconds since 1970
     mode: Mode = Mode.COPY
     offset: int = -1
-    id_fields: tuple[str, ...] = ("_id",)
+    id_fields: tuple[str, ...] = DEFAULT_ID
 
     @property
     def id(self) -> Any:

@@ -1,11 +1,12 @@
 """What is known of a pipeline: a pure fold of its offset log, in which the last record of each key holds.
 
-Keys: `run`, `reader`, `sink/NAME`, `taken/SINK/NAMESPACE`, `edit/OFFSET[/SINK]`, `dead/SINK/OFFSET`, `audit/ID`. A record without a value
-removes its key. Because every record says all of its key, keeping the last of each key (compaction) changes nothing.
+Keys: `run`, `reader`, `reading`, `sink/NAME`, `taken/SINK/NAMESPACE`, `edit/OFFSET[/SINK]`, `dead/SINK/OFFSET`, `audit/ID`. A record
+without a value removes its key. Because every record says all of its key, keeping the last of each key (compaction) changes nothing.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -62,18 +63,26 @@ class SinkState(msgspec.Struct, frozen=True, kw_only=True):
         return self.failure is not None and self.failure.start < 0
 
 
-class ReaderState(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the source has been read."""
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the source has been read: what changes of `ReaderState` with every round, without the plan, which may be long."""
 
     run: str  # the id of the copy: pieces of another copy do not count
-    plan: dict[str, Any]
-    begun: int  # the log's end when the plan was made: the copy's records lie behind it
     upto: int = 0  # records below this offset are in `positions`
-    positions: dict[str, Any] = {}  # by slice number
-    finished: tuple[str, ...] = ()  # slice numbers that are read to their end
+    positions: dict[str, Any] = {}  # by number, of slices that are begun and not finished
+    finished: tuple[tuple[int, int], ...] = ()  # ranges of the numbers of slices that are read to their end
     copied: bool = False  # every Complete record is written
     cursor: Any = None  # where following goes on
-    cursor_upto: int = 0
+
+
+class ReaderState(Reading, frozen=True, kw_only=True):
+    """What is read, and how far."""
+
+    plan: dict[str, Any]
+    begun: int  # the log's end when the plan was made: the copy's records lie behind it
+
+    @property
+    def reading(self) -> Reading:
+        return Reading(**{name: getattr(self, name) for name in Reading.__struct_fields__})
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,10 +116,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     details: dict[str, Any] = {}
 
 
-Value = RunInfo | ReaderState | SinkState | Edit | Dead | Entry | int
+Value = RunInfo | ReaderState | Reading | SinkState | Edit | Dead | Entry | int
 _KINDS: dict[str, Any] = {
     "run": RunInfo,
     "reader": ReaderState,
+    "reading": Reading,
     "sink": SinkState,
     "taken": int,
     "edit": Edit,
@@ -119,6 +129,8 @@ _KINDS: dict[str, Any] = {
 }
 _decoders = {name: msgspec.json.Decoder(kind, float_hook=exact) for name, kind in _KINDS.items()}
 _encoder = msgspec.json.Encoder(decimal_format="number")
+_PACKED = b"zlib:"  # JSON does not begin so
+_LONG = 64 << 10
 
 Change = tuple[str, "Value | None"]
 
@@ -129,6 +141,7 @@ class State:
     def __init__(self) -> None:
         self.run: RunInfo | None = None
         self.reader: ReaderState | None = None
+        self._plan: ReaderState | None = None  # as it was when the copy began
         self.sinks: dict[str, SinkState] = {}
         self.taken: dict[str, dict[str, int]] = {}  # sink -> namespace -> offset
         self.edits: dict[tuple[int, str], Edit] = {}  # (offset, sink or "")
@@ -141,7 +154,11 @@ class State:
             case "run", RunInfo() | None:
                 self.run = value
             case "reader", ReaderState() | None:
-                self.reader = value
+                self.reader = self._plan = value
+            case "reading", Reading():
+                self.reader = self._plan
+                if self._plan is not None and value.run == self._plan.run:
+                    self.reader = msgspec.structs.replace(self._plan, **msgspec.structs.asdict(value))
             case "sink", _:
                 _put(self.sinks, rest, value)
             case "taken", _:
@@ -157,6 +174,12 @@ class State:
                 _put(self.dead, (sink, int(offset)), value)
             case "audit", _:
                 _put(self.audit, rest, value)
+
+    @property
+    def ids(self) -> dict[str, tuple[str, ...]]:
+        """By namespace, the fields that tell documents apart, as the source's plan has them."""
+        plan = self.reader.plan if self.reader is not None else {}
+        return {namespace: tuple(fields) for namespace, fields in plan.get("ids", {}).items()}
 
     def sink(self, name: str) -> SinkState:
         return self.sinks.get(name, SinkState())
@@ -199,7 +222,10 @@ def _put(into: dict[Any, Any], key: Any, value: Any) -> None:
 
 def to_record(key: str, value: Value | None, *, now: int) -> Record:
     """A change as it is stored."""
-    return Record(key.encode(), None if value is None else _encoder.encode(value), timestamp=now)
+    data = None if value is None else _encoder.encode(value)
+    if data is not None and len(data) > _LONG:  # the plan of a hundred thousand files
+        data = _PACKED + zlib.compress(data)
+    return Record(key.encode(), data, timestamp=now)
 
 
 def from_record(record: Record) -> Change | None:
@@ -209,8 +235,11 @@ def from_record(record: Record) -> Change | None:
     if decoder is None:
         return None
     try:
-        return key, None if record.value is None else decoder.decode(record.value)
-    except msgspec.DecodeError as error:
+        data = record.value
+        if data is not None and data.startswith(_PACKED):
+            data = zlib.decompress(data[len(_PACKED) :])
+        return key, None if data is None else decoder.decode(data)
+    except (msgspec.DecodeError, zlib.error) as error:
         raise Damaged(
             f"Record {record.offset} of the offset log ({key}) cannot be understood: {error}.",
             hint="Look at it with `headwater log show`, and restore it from a copy.",

@@ -1,8 +1,8 @@
-"""Reading one slice of a copy into the log. Runs inside Spark's tasks, where slices are read side by side, or in the run itself."""
+"""Reading slices of a copy into the log. Runs inside Spark's tasks, where slices are read side by side, or in the run itself."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,9 @@ import msgspec
 
 from headwater.core.files import FileLock, Files
 from headwater.log import Log, Writer
-from headwater.pipeline.adaptor import CanCopy, Slice
+from headwater.pipeline.adaptor import CanCopy, Piece, Slice
 from headwater.pipeline.running.progress import append, positions
-from headwater.pipeline.running.work import Progress
-
-_MISSING = object()
+from headwater.pipeline.running.work import Ids, Progress
 
 
 class CopyWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,12 +21,13 @@ class CopyWork(msgspec.Struct, frozen=True, kw_only=True):
     pipeline: str
     topic: str
     adaptor: CanCopy
-    slices: tuple[Slice, ...]
+    slices: dict[int, Slice]  # by number
     copy: str
     epoch: int
+    ids: Ids
     positions: dict[int, Any]  # as known when the round began, at `since`
     since: int
-    most: int  # bytes that one round reads of a slice: sinks want their turn
+    most: int  # bytes that one round reads: sinks want their turn
 
 
 class Copied(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,36 +40,46 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
 
 
-def copy_slice(log: Log, work: CopyWork, number: int, writer: Writer | None = None) -> Copied:
-    """Read on in a slice until it ends or the round's share is read; every piece is one append with its position.
+def copy_slices(log: Log, work: CopyWork, task: int, numbers: Sequence[int]) -> list[Copied]:
+    """Read on in these slices, one after the other, until the round's share is read.
 
-    A task that is tried again goes on where the dead attempt's records end: their positions are in the log.
+    A task that is tried again goes on where the dead attempt's records end: their positions are in the log. The same task of every round
+    has the same slices, so that its lock keeps a second attempt waiting until the first one is dead, and all that it wrote is seen.
     """
-    with ExitStack() as stack:
-        if writer is None:
-            lock = _one_attempt(log, work, number)
-            stack.callback(lock.forget)
-            writer = log.writer(work.topic, 0, work.epoch)
-            position = positions(log, work.topic, work.since, work.copy).get(number, work.positions.get(number))
-        else:
-            position = work.positions.get(number)
-        part = work.slices[number]
-        records = size = 0
-        pieces = work.adaptor.read(part, position)
-        while size < work.most:
-            piece = next(pieces, None)
-            if piece is None:
-                return Copied(slice=number, position=position, finished=True, records=records, bytes=size)
-            position = piece.position
-            count, length = append(writer, piece, part.namespace, Progress(work.copy, number, position))
-            records, size = records + count, size + length
-        return Copied(slice=number, position=position, finished=False, records=records, bytes=size)
+    lock = _one_attempt(log, work, task)
+    try:
+        known = work.positions | positions(log, work.topic, work.since, work.copy)
+        writer = log.writer(work.topic, 0, work.epoch)
+        done: list[Copied] = []
+        left = work.most
+        for number in numbers:
+            pieces = work.adaptor.read(work.slices[number], known.get(number))
+            done.append(copy_slice(work, number, writer, pieces, known.get(number), most=left))
+            left -= done[-1].bytes
+            if left <= 0:
+                break
+        return done
+    finally:
+        lock.forget()
 
 
-def _one_attempt(log: Log, work: CopyWork, number: int) -> FileLock:
-    """Held while a slice is read: a second attempt of the same task waits until the first one is dead, then sees all that it wrote."""
+def copy_slice(work: CopyWork, number: int, writer: Writer, pieces: Iterator[Piece], position: Any, *, most: int) -> Copied:
+    """Read pieces of a slice until it ends or `most` bytes are read; every piece is one append with its position."""
+    namespace = work.slices[number].namespace
+    records = size = 0
+    while size < most:
+        piece = next(pieces, None)
+        if piece is None:
+            return Copied(slice=number, position=position, finished=True, records=records, bytes=size)
+        position = piece.position
+        count, length = append(writer, piece, namespace, Progress(work.copy, number, position), ids=work.ids)
+        records, size = records + count, size + length
+    return Copied(slice=number, position=position, finished=False, records=records, bytes=size)
+
+
+def _one_attempt(log: Log, work: CopyWork, task: int) -> FileLock:
     folder = Path(log.address.path) / "pipelines" / work.pipeline
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(Files(), folder / f"slice-{number}.lock")
+    lock = FileLock(Files(), folder / f"task-{task}.lock")
     lock.exclusive()
     return lock

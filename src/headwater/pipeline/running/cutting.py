@@ -27,15 +27,15 @@ class Cut(NamedTuple):
         return sum(end - start for start, end, _, _ in self.parts) // (len(self.parts) if self.shared else 1)
 
 
-def cut(log: Log, topic: str, gaps: Sequence[Span], *, width: int, shares: int, most: int, copied: int) -> Cut:
+def cut(log: Log, topic: str, gaps: Sequence[Span], *, width: int, shares: int, most: int, begun: int, copying: bool) -> Cut:
     """The next parts of the gaps. Copies go in consecutive slices; changes in one range whose documents are shared out by id.
 
-    `width` parts at most; changes are shared out among `shares`.
-    `copied`: from this offset on all is known to be of the copy; -1 where that is not known, and the log has to be asked.
+    `width` parts at most; changes are shared out among `shares`. `begun`: where the newest copy begins, which has the same documents as
+    an older one: no range goes beyond it. With `copying` all behind it is known to be of that copy; else the log has to be asked.
     """
     start, end = gaps[0]
-    if copied < 0 or start < copied:
-        end = min(end, start + width * most)
+    if not copying or start < begun:
+        end = min(end, start + width * most, begun if start < begun else end)
         end, mode = _same_mode(log, topic, start, end)
         if mode == Mode.SYNC:
             end = min(end, start + most)
@@ -55,13 +55,16 @@ def cut(log: Log, topic: str, gaps: Sequence[Span], *, width: int, shares: int, 
 
 
 def _same_mode(log: Log, topic: str, start: int, end: int) -> tuple[int, Mode]:
-    """Up to where the mode stays what it is at `start`, with commands in a range of their own: nothing passes them, before or behind."""
+    """Up to where the mode stays what it is at `start`, with commands in a range of their own: nothing passes them, before or behind.
+
+    So have the records that end a copy: what comes behind them may be a copy of the same documents.
+    """
     first: int | None = None
     for chunk in log.scan(topic, 0, start, end):
         modes = chunk.column("mode").to_numpy(zero_copy_only=False)
         ops = chunk.column("op").to_numpy(zero_copy_only=False)
         offsets = chunk.column("offset").to_numpy(zero_copy_only=False)
-        kinds = np.where(modes == Mode.SYNC, 1, 0) + np.where(ops == Op.COMMAND, 2, 0)
+        kinds = np.where(modes == Mode.SYNC, 1, 0) + np.where(ops == Op.COMMAND, 2, 0) + np.where(modes == Mode.COMPLETE, 4, 0)
         if first is None:
             first = int(kinds[0])
         other = np.flatnonzero(kinds != first)

@@ -111,7 +111,7 @@ class SinkLoop:
         state = self._control.state.sink(self.sink.name)
         if state.stopped:
             self.state = "stopped"
-            if not self._follow:
+            if not self._follow or not self._reading():
                 return False
             self._clock.wait(self._stopping, 5 * _WAIT)
             return True
@@ -167,7 +167,6 @@ class SinkLoop:
 
     def _work(self) -> Delivery:
         state = self._control.state
-        plan = state.reader.plan if state.reader is not None else {}
         return Delivery(
             pipeline=self._control.pipeline,
             topic=self._topic,
@@ -175,7 +174,7 @@ class SinkLoop:
             epoch=self._epoch,
             claims=state.run.claims if state.run is not None else (),
             edits=state.edits_of(self.sink.name),
-            ids={name: tuple(fields) for name, fields in plan.get("ids", {}).items()},
+            ids=state.ids,
         )
 
     def _part(self, start: int, end: int, bucket: int = 0, buckets: int = 1) -> Part:
@@ -195,7 +194,8 @@ class SinkLoop:
         width = self.sink.options.parallelism or self._engine.cores
         # One file takes a range from one task only: of shares it would keep the first and take the others for the same again.
         shares = width if self._keeps_ids() and not self.sink.adaptor.ordered() else 1
-        planned = cut(self._log, self._topic, gaps, width=width, shares=shares, most=_SLICE, copied=self._copied())
+        begun, copying = self._copying()
+        planned = cut(self._log, self._topic, gaps, width=width, shares=shares, most=_SLICE, begun=begun, copying=copying)
         batch = max(self.sink.options.batch, type(self.sink.adaptor).least_batch)
         parts = [self._part(*one) for one in planned.parts]
         here = needs_session(self.sink)
@@ -218,10 +218,10 @@ class SinkLoop:
         fields = {name for names in self._work().ids.values() for name in names} | {"_id"}
         return all(one.keeps(sorted(fields)) for one in self.sink.transforms)
 
-    def _copied(self) -> int:
-        """Where changes may begin: everything from the copy's begin up to its end is of one mode."""
+    def _copying(self) -> tuple[int, bool]:
+        """Where the newest copy begins in the log, and whether it is still being read, so that all behind that is of it."""
         reader = self._control.state.reader
-        return reader.begun if reader is not None and not reader.copied else -1
+        return (0, False) if reader is None else (reader.begun, not reader.copied)
 
     def _settle(self, planned: Cut, outcomes: Sequence[Outcome]) -> None:
         """Publish and acknowledge what was taken; then see to the first failure."""
@@ -290,6 +290,12 @@ class SinkLoop:
         return self.acks.flush()
 
     # -- failures -------------------------------------------------------------------------------------------
+
+    def give_up(self, error: HeadwaterError) -> None:
+        """Stand still because of something that is no message's fault, and keep it with the position, for people to see."""
+        self.state = f"failed: {error.message}"
+        failure = Failure(offset=self.acks.position + 1, error=error.code, message=error.message, at=self._clock.now_ms())
+        self.acks.failed(failure)
 
     def _fail(self, failure: Failure) -> None:
         """Record a failure: of a batch, to go on one at a time; of a message, by what the sink's policy says."""

@@ -18,7 +18,7 @@ from headwater.core.ids import random_id
 from headwater.core.settings import Spark
 from headwater.log import Log
 from headwater.pipeline.adaptor import Part
-from headwater.pipeline.running.copying import Copied, CopyWork, copy_slice
+from headwater.pipeline.running.copying import Copied, CopyWork, copy_slices
 from headwater.pipeline.running.deliver import deliver
 from headwater.pipeline.running.work import Delivery, Outcome
 
@@ -43,13 +43,13 @@ class Engine:
         self.allowed = settings.start != "never"
         self.spreads = self.allowed and log.engine == "embedded"  # tasks may append only where a claim can be shared
 
-    def copy(self, work: CopyWork, numbers: Sequence[int]) -> list[Copied]:
-        """A share of each of these slices, each in a task of its own."""
+    def copy(self, work: CopyWork, tasks: dict[int, list[int]]) -> list[Copied]:
+        """A share of these slices, which tasks have by their numbers."""
         from headwater.spark.ranges import Range
 
-        ranges = [Range(work.topic, number, work.since, work.since) for number in numbers]  # a range's partition carries the slice's number
-        tables = self._running().run(ranges, partial(_copy_task, work), schema=_schema(), read_only=False, cancel=self._stopping)
-        return [msgspec.json.decode(table.column("result")[0].as_py(), type=Copied) for table in tables]
+        ranges = [Range(work.topic, task, work.since, work.since) for task in tasks]  # a range's partition carries the task's number
+        tables = self._running().run(ranges, partial(_copy_task, work, tasks), schema=_schema(), read_only=False, cancel=self._stopping)
+        return [one for table in tables for one in msgspec.json.decode(table.column("result")[0].as_py(), type=list[Copied])]
 
     def deliver(self, work: Delivery, parts: Sequence[Part], *, batch: int) -> list[Outcome]:
         """Each part in a task of its own; outcomes in the order of the parts."""
@@ -100,7 +100,7 @@ def _schema() -> pa.Schema:
     return pa.schema([("result", pa.binary())])
 
 
-def _table(result: msgspec.Struct) -> pa.RecordBatch:
+def _table(result: object) -> pa.RecordBatch:
     import pyarrow as pa
 
     return pa.RecordBatch.from_pydict({"result": [msgspec.json.encode(result)]}, schema=_schema())
@@ -118,9 +118,9 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _copy_task(work: CopyWork, log: Log, given: Range) -> pa.RecordBatch:
+def _copy_task(work: CopyWork, tasks: dict[int, list[int]], log: Log, given: Range) -> pa.RecordBatch:
     with uncollected():
-        return _table(copy_slice(log, work, given.partition))
+        return _table(copy_slices(log, work, given.partition, tasks[given.partition]))
 
 
 def _deliver_task(work: Delivery, parts: tuple[Part, ...], batch: int, log: Log, given: Range) -> pa.RecordBatch:

@@ -19,8 +19,8 @@ from headwater.log.layout import decode_headers
 from headwater.log.record import Header, Record
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part
-from headwater.pipeline.message import Message, Mode, Op
-from headwater.pipeline.running.work import HASH, UNREADABLE, Delivery
+from headwater.pipeline.message import DEFAULT_ID, Message, Mode, Op
+from headwater.pipeline.running.work import HASH, IDS, UNREADABLE, Delivery
 
 _OPS = list(Op)
 _MODES = list(Mode)
@@ -35,7 +35,7 @@ class Found:
     """The records of [start, end) that belong to a part, before anything is decoded."""
 
     def __init__(self, log: Log, work: Delivery, start: int, end: int, part: Part, *, most: int = MOST) -> None:
-        """Records of up to about `most` bytes: `end` says where they end, a function of the log alone, so that a repeated batch is the same."""
+        """Records of about `most` bytes at most. Where they `end` depends on the log alone: a batch that is repeated is the same one."""
         self._work, self.start, self.end = work, start, end
         self._few: list[Record] = []  # a handful is quicker read as records than as columns
         self._chunks: list[pa.RecordBatch] = []
@@ -131,7 +131,7 @@ class Found:
             if marked and not counts(marked, offset, work.claims):
                 continue
             namespace = key.decode()
-            ids = work.ids.get(namespace, ("_id",))
+            ids = _ids(marked[IDS]) if IDS in marked else work.ids.get(namespace, DEFAULT_ID)
             edit = work.edits.get(offset)
             if part.buckets > 1 and bucket_of(marked, value, ids, part.buckets) != part.bucket:
                 continue
@@ -159,7 +159,7 @@ class Found:
         if modes["min"] != modes["max"] or not self._chosen(names[0]):
             return None if modes["min"] != modes["max"] else []
         namespace = (names[0] or b"").decode()
-        ids, mode, op, decode = self._work.ids.get(namespace, ("_id",)), _MODES[modes["min"]], Op.INSERT, values.decode
+        ids, mode, op, decode = self._work.ids.get(namespace, DEFAULT_ID), _MODES[modes["min"]], Op.INSERT, values.decode
         rows = zip(chunk.column("value").to_pylist(), chunk.column("timestamp").to_pylist(), offsets.to_pylist(), strict=True)
         out: list[Message] = []
         try:
@@ -198,7 +198,7 @@ class Found:
         for offset, block in zip(chunk.column("offset").to_pylist(), headers.to_pylist(), strict=True):
             if block:
                 marked = dict(decode_headers(block))
-                if UNREADABLE in marked or not counts(marked, offset, self._work.claims):
+                if UNREADABLE in marked or IDS in marked or not counts(marked, offset, self._work.claims):
                     return True
         return False
 
@@ -213,6 +213,10 @@ def _rows(chunk: pa.RecordBatch) -> Iterator[Row]:
 
 def _row(record: Record) -> Row:
     return record.offset or 0, record.timestamp or 0, record.key, record.value, record.headers, record.mode, record.op
+
+
+def _ids(header: bytes | None) -> tuple[str, ...]:
+    return msgspec.json.decode(header or b"[]", type=tuple[str, ...])
 
 
 def _distinct(keys: pa.Array) -> list[bytes | None]:

@@ -13,56 +13,69 @@ from headwater.log.layout import decode_headers, encode_headers
 from headwater.log.record import Header, Mode, Record
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
-from headwater.pipeline.message import Op
+from headwater.pipeline.message import DEFAULT_ID, Op
 from headwater.pipeline.running.found import counts, id_hash
-from headwater.pipeline.running.work import HASH, PROGRESS, UNREADABLE, Progress
+from headwater.pipeline.running.work import HASH, IDS, PROGRESS, UNREADABLE, Ids, Progress
 
 FOLLOWING = -1  # the slice number of what is followed
+LONGEST = (16 << 20) - (64 << 10)  # bytes of a document: a record of the log has 16 MiB, and headers need some of them
+_BEGINNING = 64 << 10
 
 
-def append(writer: Writer, piece: Piece, namespace: str, progress: Progress, *, mode: Mode = Mode.COPY) -> tuple[int, int]:
+def append(
+    writer: Writer, piece: Piece, namespace: str, progress: Progress, *, ids: Ids, mode: Mode = Mode.COPY, longest: int = LONGEST
+) -> tuple[int, int]:
     """Append a piece whole, its last record carrying the position; how many records and bytes of documents. None for an empty piece.
 
-    `namespace`: of a piece that has documents and no messages.
+    `namespace`: of a piece that has documents and no messages. `ids`: what the plan says of them. `longest`: bytes of a document; of a
+    longer one its beginning is kept, as a record that could not be read.
     """
     if piece.messages:
-        records = _records(piece, progress, mode)
+        records = _records(piece, progress, mode, ids, longest)
         writer.append(records)
         return len(records), sum(len(one.value or b"") for one in records)
-    if piece.values:
-        writer.append_arrow(_columns(piece, namespace, progress))
-    return len(piece.values), sum(map(len, piece.values))
+    if not piece.values:
+        return 0, 0
+    texts, bad, size = list(piece.values), dict(piece.bad), sum(map(len, piece.values))
+    for index, text in enumerate(texts) if size > longest else ():
+        if len(text) > longest:
+            texts[index], bad[index] = text[:_BEGINNING], _too_long(text, longest)
+    writer.append_arrow(_columns(texts, bad, namespace, progress))
+    return len(texts), size
 
 
-def _columns(piece: Piece, namespace: str, progress: Progress) -> pa.RecordBatch:
+def _too_long(text: bytes, longest: int) -> str:
+    return f"The document has {len(text)} bytes, and a record of the log at most {longest}: only its beginning was kept."
+
+
+def _columns(texts: Sequence[bytes], bad: dict[int, str], namespace: str, progress: Progress) -> pa.RecordBatch:
     """Documents of a copy, all of one namespace: as columns they need no step of ours for each."""
-    count = len(piece.values)
-    marks: dict[int, list[Header]] = {index: [(UNREADABLE, why.encode())] for index, why in piece.bad.items()}
+    count = len(texts)
+    marks: dict[int, list[Header]] = {index: [(UNREADABLE, why.encode())] for index, why in bad.items()}
     marks.setdefault(count - 1, []).append((PROGRESS, msgspec.json.encode(progress)))
     blocks: list[bytes | None] = [None] * count
     for index, headers in marks.items():
         blocks[index] = encode_headers(headers)
     columns = [
         pa.repeat(pa.scalar(namespace.encode(), pa.binary()), count),
-        pa.array(piece.values, pa.binary()),
+        pa.array(texts, pa.binary()),
         pa.array(blocks, pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, names=["key", "value", "headers"])
 
 
-def _records(piece: Piece, progress: Progress, mode: Mode) -> list[Record]:
-    records = [
-        Record(
-            message.namespace.encode(),
-            values.encode(message.data),
-            headers=((HASH, id_hash(message.id).to_bytes(4, "big")),) if mode == Mode.SYNC else (),
-            timestamp=message.timestamp or None,
-            mode=mode,
-            op=int(message.op),
-        )
-        for message in piece.messages
-    ]
-    for index, why in piece.bad.items():
+def _records(piece: Piece, progress: Progress, mode: Mode, ids: Ids, longest: int) -> list[Record]:
+    records, bad = [], dict(piece.bad)
+    for index, message in enumerate(piece.messages):
+        headers: list[Header] = [(HASH, id_hash(message.id).to_bytes(4, "big"))] if mode == Mode.SYNC else []
+        if message.id_fields != tuple(ids.get(message.namespace, DEFAULT_ID)):  # a table that was made after the plan
+            headers.append((IDS, msgspec.json.encode(message.id_fields)))
+        text = values.encode(message.data)
+        if len(text) > longest:
+            text, bad[index] = text[:_BEGINNING], _too_long(text, longest)
+        record = Record(message.namespace.encode(), text, tuple(headers), message.timestamp or None, mode, int(message.op))
+        records.append(record)
+    for index, why in bad.items():
         records[index] = msgspec.structs.replace(records[index], headers=(*records[index].headers, (UNREADABLE, why.encode())))
     last = records[-1]
     records[-1] = msgspec.structs.replace(last, headers=(*last.headers, (PROGRESS, msgspec.json.encode(progress))))

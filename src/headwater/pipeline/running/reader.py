@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from headwater.core.clock import Clock
-from headwater.core.errors import Differs, Unreachable
+from headwater.core.errors import Differs, Timeout, Unreachable
 from headwater.core.ids import random_id
 from headwater.log import Log, Writer
 from headwater.log.record import Mode
-from headwater.pipeline.adaptor import CanCopy, CanTail, CopyPlan
+from headwater.pipeline.adaptor import CanCopy, CanTail, CopyPlan, Piece
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.offsets.ranges import joined, missing
 from headwater.pipeline.offsets.state import Change, ReaderState, State
 from headwater.pipeline.running.copying import Copied, CopyWork, copy_slice
 from headwater.pipeline.running.progress import FOLLOWING, append, complete_records, positions
@@ -24,26 +26,32 @@ from headwater.pipeline.running.work import Progress
 if TYPE_CHECKING:
     from headwater.pipeline.running.engine import Engine
 
-_ROUND = 96 << 20  # bytes of a slice that one round reads
+_ROUND = 96 << 20  # bytes that a task reads in the first round
+_SHARE = 8 << 20  # bytes of a round in the run itself
+_SLICES = 2000  # of a round
 _WAIT = 0.05
 _PATIENCE = 300.0  # seconds
 T = TypeVar("T")
 
 
 class _Patience:
-    """A source that cannot be reached is tried again, later each time; for five minutes, or for ever where it is followed."""
+    """A source that cannot be used is tried again, later each time; for five minutes without a record, or for ever where it is followed."""
 
-    def __init__(self, clock: Clock, stopping: threading.Event, forever: bool) -> None:
-        self._clock, self._stopping, self._forever = clock, stopping, forever
+    def __init__(self, clock: Clock, stopping: threading.Event, forever: bool, records: Callable[[], int]) -> None:
+        self._clock, self._stopping, self._forever, self._records = clock, stopping, forever, records
 
     def with_(self, call: Callable[[], T]) -> T | None:
         """What the call returns; None when stopping before it could."""
-        began, pause = self._clock.monotonic(), 0.5
+        failing: float | None = None
+        records, pause = -1, 0.5
         while not self._stopping.is_set():
             try:
                 return call()
-            except Unreachable:
-                if not self._forever and self._clock.monotonic() - began > _PATIENCE:
+            except (Unreachable, Timeout):
+                now = self._clock.monotonic()
+                if failing is None or self._records() > records:  # it did give something since it failed last
+                    failing, records, pause = now, self._records(), 0.5
+                if not self._forever and now - failing > _PATIENCE:
                     raise
                 self._clock.wait(self._stopping, pause)
                 pause = min(30.0, pause * 2)
@@ -70,6 +78,7 @@ class SourceReader:
         self._pipeline, self._log, self._topic, self._control = pipeline, log, topic, control
         self._writer, self._engine, self._clock, self._stopping, self._lag = writer, engine, clock, stopping, lag
         self._again = again
+        self._open: dict[int, Iterator[Piece]] = {}  # slices that are read half, in this process
         self.records = 0
         self.phase = "starting"
         self._flushed = clock.monotonic()
@@ -84,7 +93,7 @@ class SourceReader:
 
         Errors: what the adaptor raises; `Differs`.
         """
-        patience = _Patience(self._clock, self._stopping, follow)
+        patience = _Patience(self._clock, self._stopping, follow, lambda: self.records)
         state = patience.with_(self._begin)
         while state is not None and not state.copied and not self._stopping.is_set():
             self.phase = "copy"
@@ -113,7 +122,11 @@ class SourceReader:
                     hint="Put it back as it was, or read it anew from its beginning with `headwater pipeline run --again`.",
                 )
             found = positions(self._log, self._topic, known.upto, known.run, self._claims())
-            merged = known.positions | {str(number): position for number, position in found.items() if number != FOLLOWING}
+            merged = known.positions | {
+                str(number): position
+                for number, position in found.items()
+                if number != FOLLOWING and not any(a <= number < b for a, b in known.finished)
+            }
             cursor = found.get(FOLLOWING, known.cursor)
             return self._store(msgspec.structs.replace(known, positions=merged, cursor=cursor, upto=self._log.bounds(self._topic, 0).end))
         if isinstance(adaptor, CanCopy):
@@ -130,15 +143,16 @@ class SourceReader:
             cursor=plan.cursor,
             copied=not isinstance(adaptor, CanCopy),
         )
-        return self._store(state)
+        return self._store(state, whole=True)
 
-    def _store(self, state: ReaderState) -> ReaderState:
+    def _store(self, state: ReaderState, *, whole: bool = False) -> ReaderState:
+        """Write how far reading has come; with `whole` the plan, too, which stays what it is."""
         epoch = self._writer.epoch
 
         def decide(now: State) -> Sequence[Change]:
             if now.run is not None and now.run.epoch > epoch:
                 return []
-            return [("reader", state)]
+            return [("reader", state)] if whole else [("reading", state.reading)]
 
         self._control.change(decide)
         self._flushed = self._clock.monotonic()
@@ -146,31 +160,25 @@ class SourceReader:
 
     def _copy(self, state: ReaderState) -> ReaderState:
         plan = msgspec.convert(state.plan, CopyPlan)
-        finished = set(state.finished)
-        adaptor = self._pipeline.reader
-        assert isinstance(adaptor, CanCopy)
-        while not self._stopping.is_set() and (left := [n for n in range(len(plan.slices)) if str(n) not in finished]):
+        self._open = {}  # after a failure, what was read half is opened anew
+        most = _ROUND
+        while not self._stopping.is_set() and (left := missing(0, len(plan.slices), state.finished)):
             if self._waits():
                 continue
             since = self._log.bounds(self._topic, 0).end
-            work = CopyWork(
-                pipeline=self._pipeline.name,
-                topic=self._topic,
-                adaptor=adaptor,
-                slices=plan.slices,
-                copy=state.run,
-                epoch=self._writer.epoch,
-                positions={int(number): position for number, position in state.positions.items()},
-                since=since,
-                most=min(_ROUND, int(self._pipeline.options.max_log or _ROUND)),
+            numbers = list(islice((number for a, b in left for number in range(a, b)), _SLICES))
+            done = self._round(self._work(state, plan, numbers, since, most), numbers)
+            self.records += sum(one.records for one in done)
+            at = {str(one.slice): one.position for one in done}
+            ended = joined([*state.finished, *((one.slice, one.slice + 1) for one in done if one.finished)])
+            state = msgspec.structs.replace(
+                state,
+                positions={n: position for n, position in (state.positions | at).items() if not any(a <= int(n) < b for a, b in ended)},
+                finished=tuple(ended),
+                upto=since,
             )
-            for one in self._round(work, left):
-                self.records += one.records
-                state = msgspec.structs.replace(state, positions=state.positions | {str(one.slice): one.position})
-                if one.finished:
-                    finished.add(str(one.slice))
-            state = msgspec.structs.replace(state, finished=tuple(sorted(finished, key=int)), upto=since)
             self._store(state)
+            most *= 2  # a compressed file is read from its beginning in every round: with ever longer ones that stays a small part
         if not self._stopping.is_set():
             names = list(dict.fromkeys(part.namespace for part in plan.slices))
             if names:
@@ -178,11 +186,42 @@ class SourceReader:
             state = self._store(msgspec.structs.replace(state, copied=True, upto=self._log.bounds(self._topic, 0).end))
         return state
 
-    def _round(self, work: CopyWork, left: list[int]) -> list[Copied]:
-        """A share of each slice: side by side on Spark where there are several, else here."""
+    def _work(self, state: ReaderState, plan: CopyPlan, numbers: Sequence[int], since: int, most: int) -> CopyWork:
+        adaptor = self._pipeline.reader
+        assert isinstance(adaptor, CanCopy)
+        return CopyWork(
+            pipeline=self._pipeline.name,
+            topic=self._topic,
+            adaptor=adaptor,
+            slices={number: plan.slices[number] for number in numbers},
+            copy=state.run,
+            epoch=self._writer.epoch,
+            ids=plan.ids,
+            positions={int(number): position for number, position in state.positions.items()},
+            since=since,
+            most=min(most, int(self._pipeline.options.max_log or most)),
+        )
+
+    def _round(self, work: CopyWork, numbers: Sequence[int]) -> list[Copied]:
+        """A share of these slices: side by side on Spark where there are several, else here."""
         if len(work.slices) > 1 and self._engine.spreads:
-            return self._engine.copy(work, left[: self._engine.cores])
-        return [copy_slice(self._log, msgspec.structs.replace(work, most=8 << 20), left[0], self._writer)]
+            cores = self._engine.cores
+            tasks: dict[int, list[int]] = {}
+            for number in numbers:
+                tasks.setdefault(number % cores, []).append(number)
+            return self._engine.copy(work, tasks)
+        done: list[Copied] = []
+        left = _SHARE
+        for number in numbers:
+            position = work.positions.get(number)
+            pieces = self._open.pop(number, None) or work.adaptor.read(work.slices[number], position)
+            done.append(copy_slice(work, number, self._writer, pieces, position, most=left))
+            left -= done[-1].bytes
+            if not done[-1].finished:
+                self._open[number] = pieces  # standard input, a compressed file: what goes on costs nothing, what begins anew does
+            if left <= 0:
+                break
+        return done
 
     def _waits(self) -> bool:
         """Back-pressure: the log may not run further ahead of the slowest sink than it is allowed to."""
@@ -200,8 +239,10 @@ class SourceReader:
         adaptor = self._pipeline.reader
         assert isinstance(adaptor, CanTail)
         cursor: Any = state.cursor
+        ids = self._control.state.ids
         for piece in adaptor.follow(cursor, self._pipeline.namespaces, self._stopping.is_set):
-            taken, _ = append(self._writer, piece, "", Progress(state.run, FOLLOWING, piece.position), mode=Mode.SYNC)
+            progress = Progress(state.run, FOLLOWING, piece.position)
+            taken, _ = append(self._writer, piece, "", progress, ids=ids, mode=Mode.SYNC)
             self.records += taken
             cursor = piece.position
             if not taken and not on:

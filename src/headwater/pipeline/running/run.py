@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import threading
@@ -12,13 +13,13 @@ from typing import Any, Literal
 import msgspec
 
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import Fenced, HeadwaterError, TaskFailed
+from headwater.core.errors import Conflict, Fenced, HeadwaterError, TaskFailed
 from headwater.core.ids import random_id
 from headwater.core.settings import Settings
 from headwater.log import Log, Writer
 from headwater.log.record import TopicSettings
 from headwater.pipeline.definition import Pipeline
-from headwater.pipeline.offsets.compaction import compact
+from headwater.pipeline.offsets.compaction import compact, is_compacted
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.liveness import Heartbeat
 from headwater.pipeline.offsets.state import Change, Failure, RunInfo, RunState, SinkState, State
@@ -27,6 +28,7 @@ from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.events import Event, Kind, Listener
 from headwater.pipeline.running.reader import SourceReader
 
+_told = logging.getLogger("headwater.pipeline")
 _POLL = 0.1
 _CANCELLING = 5.0  # seconds for what is cancelled to end
 _METRICS = 5.0
@@ -76,7 +78,7 @@ class Run:
         self._stopping = threading.Event()
         self._cut_short = threading.Event()  # the grace is over: what still runs is cancelled
         self._asked = False
-        self._problems: list[HeadwaterError] = []
+        self._problems: list[HeadwaterError] = []  # what ended the reading or a sink, and is no message's fault
         self._reading = threading.Event()
         self._loops: list[SinkLoop] = []
         self._reader: SourceReader | None = None
@@ -130,6 +132,7 @@ class Run:
             with Heartbeat(self._control, writer.epoch, self._clock):
                 result = self._go(writer, engine)
         except BaseException:
+            self._stopping.set()  # whatever has happened here, no thread goes on behind our back
             self._end(writer.epoch, "failed")
             raise
         finally:
@@ -173,7 +176,7 @@ class Run:
             )
             for sink in self.pipeline.sinks.values()
         ]
-        threads = [self._thread(f"sink {loop.sink.name}", loop.run) for loop in self._loops]
+        threads = [self._thread(f"sink {loop.sink.name}", loop.run, loop) for loop in self._loops]
         threads.append(self._thread("source", self._read))
         for thread in threads:
             thread.start()
@@ -201,23 +204,30 @@ class Run:
         stopped = self._control.state.sink(loop.sink.name).stopped
         return loop.acks.position < end - 1 and not stopped and not loop.state.startswith("unreachable")
 
-    def _thread(self, name: str, call: Callable[[], None]) -> threading.Thread:
+    def _thread(self, name: str, call: Callable[[], None], loop: SinkLoop | None = None) -> threading.Thread:
         def guarded() -> None:
             try:
                 call()
             except HeadwaterError as error:
-                self._problem(error)
+                self._problem(error, loop)
             except Exception as error:
                 import traceback
 
-                self._problem(TaskFailed(f"{name} of {self.pipeline.name} failed: {error}\n\n{traceback.format_exc()}"))
+                self._problem(TaskFailed(f"{name} of {self.pipeline.name} failed: {error}\n\n{traceback.format_exc()}"), loop)
 
         return threading.Thread(target=guarded, name=f"headwater {self.pipeline.name} {name}", daemon=True)
 
-    def _problem(self, error: HeadwaterError) -> None:
+    def _problem(self, error: HeadwaterError, loop: SinkLoop | None) -> None:
+        """What is no message's fault ends the sink, or the reading, that has it. Others take what there is; `go` raises it at the end."""
         self._problems.append(error)
-        self._tell("error", details={"error": error.code, "message": error.message})
-        self._stopping.set()
+        self._tell("error", path=loop.sink.name if loop is not None else "", details={"error": error.code, "message": error.message})
+        if isinstance(error, Fenced) or self.pipeline.options.on_error == "stop_all":
+            self._stopping.set()
+        elif loop is not None:
+            try:
+                loop.give_up(error)
+            except HeadwaterError:  # not even that can be written: of a full disk, or a newer run, all hear
+                self._stopping.set()
 
     def _watch(self, threads: Sequence[threading.Thread]) -> None:
         """Wait for the end, telling how it goes; when stopping, wait no longer than the grace."""
@@ -293,6 +303,12 @@ class Run:
                 claims=claims,
             )
             changes: list[Change] = [("run", run)]
+            new = [name for name in names if name not in state.sinks]
+            if new and not self._again and is_compacted(self._log, self._topic):
+                raise Conflict(
+                    f"Sink {new[0]} is new, and the log of {self.pipeline.name} was compacted: it would not get everything.",
+                    hint="Give all sinks everything anew with `headwater pipeline run --again`, or use another pipeline for the new sink.",
+                )
             deleted = {entry.details.get("sink") for entry in state.audit.values() if entry.what == "delete"}
             for name in names:
                 sink = state.sink(name)
@@ -327,7 +343,10 @@ class Run:
         version = metadata.version("headwater") if kind in ("boot", "exit") else ""
         event = Event(kind=kind, at=self._clock.now_ms(), pipeline=self.pipeline.name, path=above, version=version, details=details or {})
         for listener in self._listeners:
-            listener(event)
+            try:
+                listener(event)
+            except Exception as error:  # a full disk for the events' file, an address that does not answer: no reason to stop moving data
+                _told.warning("A listener of %s failed at %s: %s", self.pipeline.name, kind, error)
 
 
 def _revived(sink: SinkState) -> SinkState:

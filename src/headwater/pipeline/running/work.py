@@ -9,8 +9,11 @@ import msgspec
 from headwater.pipeline.definition import Sink
 from headwater.pipeline.offsets.state import Failure
 
+Ids = dict[str, tuple[str, ...]]  # by namespace, the fields that tell documents apart; `_id` where it is missing
+
 PROGRESS = "progress"  # the header of a piece's last record: (copy, slice, position)
 UNREADABLE = "unreadable"  # the header of a record that the source could not read: why
+IDS = "ids"  # the header of a change: the fields that tell documents apart, where the plan does not know them
 HASH = "hash"  # the header of a change: a hash of the document's id
 
 
@@ -31,7 +34,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     claims: tuple[tuple[int, int], ...] = ()
     edits: dict[int, dict[str, Any]] = {}
-    ids: dict[str, tuple[str, ...]] = {}
+    ids: Ids = {}
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

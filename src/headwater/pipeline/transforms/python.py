@@ -9,13 +9,12 @@ from typing import Any
 from msgspec import to_builtins
 
 from headwater.core.errors import BadConfig, BadInput
-from headwater.pipeline.message import Message, Op
+from headwater.pipeline.message import DEFAULT_ID, Message, Op
 from headwater.pipeline.strict import strict
 from headwater.pipeline.transform import Apply, Transform, one_by_one
 from headwater.pipeline.transforms.changing import changed, check_id
 from headwater.pipeline.values import extended
 
-DEFAULT_ID = Message("", {}).id_fields
 Function = Callable[[Message], "Message | Mapping[str, Any] | None"]
 
 

@@ -1,0 +1,51 @@
+"""What may be written side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.log import Log, Record
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.record import Mode
+from headwater.pipeline.running.cutting import cut
+from headwater.pipeline.running.progress import complete_records
+
+COUNT = 5000
+END = COUNT + 1
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    """Two copies of the same documents, and changes behind them."""
+    with EmbeddedLog(tmp_path / "data") as log:
+        log.create_topic("t")
+        for _ in range(2):
+            log.append("t", 0, [Record(b"a", b"{}") for _ in range(COUNT)])
+            log.append("t", 0, complete_records(["a"]))
+        log.append("t", 0, [Record(b"a", b"{}", mode=Mode.SYNC) for _ in range(COUNT)])
+        yield log
+
+
+def parts(log: Log, start: int, *, begun: int = END, copying: bool = False) -> tuple[list[tuple[int, int, int, int]], bool]:
+    made = cut(log, "t", [(start, log.bounds("t", 0).end)], width=2, shares=2, most=200_000, begun=begun, copying=copying)
+    return made.parts, made.shared
+
+
+@pytest.mark.parametrize("begun", [0, END])
+def test_two_copies_of_the_same_documents_are_not_written_side_by_side(log: Log, begun: int) -> None:
+    assert parts(log, 0, begun=begun) == ([(0, COUNT // 2, 0, 1), (COUNT // 2, COUNT, 0, 1)], False)
+    assert parts(log, COUNT, begun=begun) == ([(COUNT, END, 0, 1)], False)
+    assert parts(log, END, begun=begun)[0][-1][1] == END + COUNT
+
+
+def test_a_copy_that_was_broken_off_ends_where_the_next_one_begins(log: Log) -> None:
+    assert parts(log, 0, begun=3000)[0][-1][1] == 3000
+    assert parts(log, 3000, begun=3000, copying=True)[0][0][0] == 3000
+
+
+def test_changes_are_shared_out(log: Log) -> None:
+    start, end = 2 * END, 2 * END + COUNT
+    assert parts(log, start) == ([(start, end, 0, 2), (start, end, 1, 2)], True)

@@ -1,0 +1,122 @@
+"""Reading a source: rounds, failures, many slices, what is too long."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from ground import gone, piped, rows
+
+from headwater.core.errors import Unreachable
+from headwater.log import Log
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.pipeline.adaptor import About, CanCopy, CopyPlan, Piece, Slice
+from headwater.pipeline.adaptors import file, sqlite
+from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.offsets.control import Control, offsets_topic
+from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.running.progress import append
+from headwater.pipeline.running.reader import _Patience
+from headwater.pipeline.running.work import Progress
+from headwater.testing.clock import ManualClock
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with EmbeddedLog(tmp_path / "data") as log:
+        yield log
+
+
+class Stream(CanCopy, frozen=True, kw_only=True):
+    """A source of one slice that can be read once only, like standard input."""
+
+    kind: ClassVar[str] = "stream"
+    about: ClassVar[About] = About(summary="", namespace="", sample="")
+    opened: ClassVar[list[Any]] = []
+    path: str = "x"
+
+    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
+        return CopyPlan(identity={}, slices=(Slice("in", {}),))
+
+    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
+        self.opened.append(position)
+        for n in range(6):
+            yield Piece(position=n, values=[b'{"_id":%d,"x":"%s"}' % (n, b"x" * (4 << 20))])
+
+
+def test_what_cannot_be_entered_in_its_middle_is_opened_once(log: Log, tmp_path: Path) -> None:
+    Stream.opened.clear()
+    result = gone(log, tmp_path, piped(tmp_path, {"out": file(str(tmp_path / "o.jsonl"))}, source=Stream()))
+    assert result.read == 6
+    assert Stream.opened == [None]
+
+
+def test_a_thousand_files_cost_no_thousand_plans(log: Log, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for n in range(300):
+        (tmp_path / "in" / f"{n:03}.jsonl").write_text(f'{{"_id":{n}}}\n')
+    source, sinks = file(f"{tmp_path}/in/"), {"db": sqlite(str(tmp_path / "o.db"), table="t")}
+    assert gone(log, tmp_path, piped(tmp_path, sinks, source=source)).read == 300
+    assert rows(tmp_path / "o.db", "select count(*) from t") == [(300,)]
+    stored = sum(len(one.value or b"") for one in log.read(offsets_topic("p"), 0, 0, limit=100_000))
+    assert stored < 150_000
+    again = Control(log, "p", ManualClock()).state.reader
+    assert again is not None
+    assert again.finished == ((0, 300),)
+    assert again.positions == {}
+
+
+class Hurried(ManualClock):
+    """Whoever waits finds the time gone by."""
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        self.advance(seconds)
+        return event.is_set()
+
+
+def test_a_source_that_gave_something_since_it_failed_is_waited_for_anew() -> None:
+    clock, records, calls = Hurried(), [0], [0]
+
+    def call() -> str:
+        calls[0] += 1
+        clock.advance(250)
+        records[0] += 1
+        if calls[0] < 10:
+            raise Unreachable("gone")
+        return "read"
+
+    assert _Patience(clock, threading.Event(), False, lambda: records[0]).with_(call) == "read"
+
+
+def test_a_source_that_gives_nothing_for_five_minutes_is_given_up() -> None:
+    clock = Hurried()
+
+    def call() -> None:
+        clock.advance(100)
+        raise Unreachable("gone")
+
+    with pytest.raises(Unreachable):
+        _Patience(clock, threading.Event(), False, lambda: 7).with_(call)
+
+
+@pytest.mark.parametrize("texts", [[b'{"_id":1}', b'{"x":"' + b"y" * 500 + b'"}', b'{"_id":3}'], [b'{"x":"' + b"y" * 500 + b'"}']])
+def test_a_document_that_is_longer_than_a_record_becomes_one_that_could_not_be_read(log: Log, texts: list[bytes]) -> None:
+    log.create_topic("t")
+    writer = log.claim("t", 0)
+    assert append(writer, Piece(position=5, values=texts), "in", Progress("c", 0, 5), ids={}, longest=100)[0] == len(texts)
+    records = log.read("t", 0, 0)
+    bad = [dict(one.headers)["unreadable"] for one in records if "unreadable" in dict(one.headers)]
+    assert len(bad) == 1
+    assert b"508 bytes" in (bad[0] or b"")
+    assert "progress" in dict(records[-1].headers)
+
+
+def test_operators_see_how_far_reading_is(log: Log, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"_id":1}\n')
+    gone(log, tmp_path, piped(tmp_path, {"out": file(str(tmp_path / "o.jsonl"))}, source=file(str(tmp_path / "in.jsonl"))))
+    reader = Operator(log, "p").state().reader
+    assert reader is not None
+    assert reader.copied
