@@ -7,6 +7,7 @@ opens its own and closes it. What it can do is said by the interfaces that it in
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Literal, Self
@@ -18,6 +19,7 @@ from headwater.pipeline.env import Env, resolve
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 
+_USER = re.compile(r"(\w+://)[^/\s]*@")
 Delivery = Literal["exactly once", "at least once"]
 
 
@@ -54,7 +56,8 @@ class Adaptor(msgspec.Struct, frozen=True, kw_only=True):
         return []
 
     def __str__(self) -> str:
-        shown = [f"{getattr(self, name)}" for name in self.__struct_fields__[:1]]
+        """The kind and where it is. User and password of an address are left out: this is printed, logged and sent."""
+        shown = [_USER.sub(r"\1…@", f"{getattr(self, name)}") for name in self.__struct_fields__[:1]]
         return f"{self.kind}({', '.join(shown)})"
 
 

@@ -1,0 +1,165 @@
+"""A run as a whole: what one sink's trouble, an operator's word or a listener's failure mean to the rest of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from ground import gone, piped, prepared, rows
+
+from headwater.core.errors import AlreadyExists, Conflict
+from headwater.log import Log
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.record import Mode
+from headwater.pipeline import Message, Op, python
+from headwater.pipeline.adaptor import About, CanTail, Piece
+from headwater.pipeline.adaptors import file, sqlite
+from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.offsets.state import SinkState
+from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.running.events import Event
+from headwater.testing.clock import ManualClock
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with EmbeddedLog(tmp_path / "data") as log:
+        yield log
+
+
+def test_a_few_large_documents_are_all_delivered(log: Log, tmp_path: Path) -> None:
+    prepared(log, [b'{"_id":%d,"x":"%s"}' % (n, b"x" * (14 * MIB)) for n in range(4)], {})
+    result = gone(log, tmp_path, piped(tmp_path, {"db": sqlite(str(tmp_path / "o.db")), "out": file(str(tmp_path / "o.jsonl"))}))
+    assert [one.position for one in result.sinks] == [3, 3]
+    assert rows(tmp_path / "o.db", "select _id from t order by 1") == [(0,), (1,), (2,), (3,)]
+    assert (tmp_path / "o.jsonl").read_bytes().count(b"\n") == 4
+
+
+def test_documents_that_nothing_touches_keep_their_bytes_however_few_they_are(log: Log, tmp_path: Path) -> None:
+    text = b'{"_id":1,"a":1,"a":2,"n":-0,"f":0.1e1,"g":1E5}'
+    prepared(log, [text], {})
+    gone(log, tmp_path, piped(tmp_path, {"out": file(str(tmp_path / "o.jsonl"))}))
+    assert (tmp_path / "o.jsonl").read_bytes() == text + b"\n"
+
+
+def when_at(number: int, then: Callable[[], None]) -> Callable[[Message], Message]:
+    """A transform during which, at one message, something else happens once."""
+    told = threading.Event()
+
+    def call(message: Message) -> Message:
+        if message.data["v"] == number and not told.is_set():
+            told.set()
+            then()
+        return message
+
+    return call
+
+
+def test_a_position_moved_back_while_messages_go_one_at_a_time_leaves_nothing_stale(log: Log, tmp_path: Path) -> None:
+    changes = [b'{"_id":"X","v":%d}' % n for n in range(40)]
+    prepared(log, changes, {"db": SinkState(position=9, single_until=39)}, mode=Mode.SYNC, op=1)
+    call = when_at(20, lambda: Operator(log, "p").mark("db", 4, why="again") and None)
+    result = gone(log, tmp_path, piped(tmp_path, {"db": sqlite(str(tmp_path / "o.db"))}, transforms=[python(call)], flush="1ms"))
+    assert result.sinks[0].position == 39
+    assert rows(tmp_path / "o.db", "select v from t") == [(39,)]
+
+
+def test_a_failure_of_a_message_that_an_operator_has_passed_meanwhile_does_not_count(log: Log, tmp_path: Path) -> None:
+    prepared(log, [b'{"_id":%d}' % n for n in range(40)], {"db": SinkState(position=9)})
+
+    def fails(message: Message) -> Message:
+        if message.data["_id"] == 20:
+            Operator(log, "p").mark("db", 25, why="skip")
+            raise ValueError("no")
+        return message
+
+    result = gone(log, tmp_path, piped(tmp_path, {"db": sqlite(str(tmp_path / "o.db"))}, transforms=[python(fails)]))
+    assert result.state == "done"
+    assert result.sinks[0].failure is None
+    assert rows(tmp_path / "o.db", "select max(_id) from t") == [(39,)]
+
+
+def test_a_sink_that_cannot_begin_does_not_keep_others_from_taking_all(log: Log, tmp_path: Path) -> None:
+    (tmp_path / "mine.jsonl").write_text("mine\n")
+    prepared(log, [b'{"_id":%d}' % n for n in range(10)], {})
+    sinks = {"db": sqlite(str(tmp_path / "o.db")), "taken": file(str(tmp_path / "mine.jsonl"), existing="fail")}
+    with pytest.raises(AlreadyExists):
+        gone(log, tmp_path, piped(tmp_path, sinks))
+    assert rows(tmp_path / "o.db", "select count(*) from t") == [(10,)]
+    state = Operator(log, "p").state()
+    assert state.sink("db").position == 9
+    failure = state.sink("taken").failure
+    assert failure is not None
+    assert "mine.jsonl" in failure.message
+    (tmp_path / "mine.jsonl").unlink()
+    assert gone(log, tmp_path, piped(tmp_path, sinks)).state == "done"
+    assert (tmp_path / "mine.jsonl").read_bytes().count(b"\n") == 10
+
+
+def test_a_listener_that_fails_is_no_reason_to_stop(log: Log, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    prepared(log, [b'{"_id":1}'], {})
+
+    def full(event: Event) -> None:
+        raise OSError(28, "No space left on device")
+
+    assert gone(log, tmp_path, piped(tmp_path, {"db": sqlite(str(tmp_path / "o.db"))}), listeners=[full]).state == "done"
+    assert "No space left" in caplog.text
+
+
+def test_a_new_sink_of_a_compacted_log_is_refused_and_not_given_a_part(log: Log, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text("".join(f'{{"_id":{n},"x":"{"x" * 50}"}}\n' for n in range(2000)))
+    one, two = {"a": sqlite(str(tmp_path / "a.db"))}, {"a": sqlite(str(tmp_path / "a.db")), "b": sqlite(str(tmp_path / "b.db"))}
+    source = file(str(tmp_path / "in.jsonl"))
+    for again in (False, True):
+        gone(log, tmp_path, piped(tmp_path, one, source=source, segment="64KiB"), again=again)
+    freed = Operator(log, "p").compact()
+    assert freed.records_after < freed.records_before
+    with pytest.raises(Conflict, match="new"):
+        gone(log, tmp_path, piped(tmp_path, two, source=source, segment="64KiB"))
+    assert gone(log, tmp_path, piped(tmp_path, two, source=source, segment="64KiB"), again=True).state == "done"
+    assert rows(tmp_path / "b.db", f"select count(*) from {table(tmp_path)}") == [(2000,)]
+
+
+def table(folder: Path) -> str:
+    [(name,)] = rows(folder / "b.db", "select name from sqlite_master where type = 'table' and name not like 'headwater%'")
+    return f'"{name}"'
+
+
+class Tail(CanTail, frozen=True, kw_only=True):
+    """One change of a table that no plan knows."""
+
+    kind: ClassVar[str] = "tail"
+    about: ClassVar[About] = About(summary="", namespace="", sample="")
+    path: str = "x"
+
+    def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+        if cursor is None:
+            yield Piece(position=1, messages=[Message("new", {"key": 1, "v": 1}, Op.INSERT, 1, id_fields=("key",))])
+        yield Piece(position=1)
+
+
+def test_changes_keep_what_tells_their_documents_apart(log: Log, tmp_path: Path) -> None:
+    assert gone(log, tmp_path, piped(tmp_path, {"db": sqlite(str(tmp_path / "o.db"))}, source=Tail())).state == "done"
+    assert rows(tmp_path / "o.db", 'select "key", v from new') == [(1, 1)]
+
+
+def test_passwords_are_not_shown(tmp_path: Path) -> None:
+    from headwater.pipeline.adaptors import postgres
+
+    assert "SECRET" not in str(postgres("postgresql://u:SECRET@h/db"))
+    assert "h/db" in str(postgres("postgresql://u:SECRET@h/db"))
+
+
+def test_positions_that_are_nowhere_else_are_not_compacted_away(log: Log, tmp_path: Path) -> None:
+    control = Control.create(log, "p", ManualClock())
+    from headwater.pipeline.offsets.compaction import limit
+    from headwater.pipeline.offsets.state import ReaderState
+
+    control.change(lambda state: [("reader", ReaderState(run="r", plan={}, begun=0, upto=7)), ("sink/x", SinkState(position=20))])
+    assert limit(control, ["x"]) == 7
