@@ -36,7 +36,11 @@ class Nursery:
             asked = json.dumps({"words": words, "home": str(home), "env": env}).encode()
             self._socket.settimeout(timeout)
             socket.send_fds(self._socket, [asked], [given.fileno(), out.fileno(), err.fileno()])
-            code = int(self._socket.recv(64))
+            try:
+                code = int(self._socket.recv(64))
+            except TimeoutError:
+                self._process.kill()  # a late answer would be taken for that of the next command
+                raise
             return Ran(code, *(_text(one) for one in (out, err)))
 
     def close(self) -> None:
