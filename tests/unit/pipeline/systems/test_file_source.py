@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.adaptors import file
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.file.adaptor import File
+from headwater.pipeline.systems.file.lines import line_pieces, stream_pieces
 
 
 def read(adaptor: File) -> Iterator[Piece]:
@@ -91,6 +93,80 @@ def test_a_file_that_was_cut_short_differs(tmp_path: Path) -> None:
     os.truncate(tmp_path / "in.jsonl", 0)
     with pytest.raises(Differs):
         list(adaptor.read(part, None))
+
+
+# -- JSON lines ---------------------------------------------------------------------------------------------
+
+LONG = b'{"_id":2,"v":"' + b"x" * 100 + b'"}'
+
+
+def texts(pieces: list[Piece]) -> list[bytes]:
+    """The documents; the long one whole where its beginning is there."""
+    return [LONG if len(one) > 20 and LONG.startswith(one) else one for piece in pieces for one in piece.values]
+
+
+@pytest.mark.parametrize("ended", [b"\n", b""], ids=["ended", "not ended"])
+@pytest.mark.parametrize("where", ["amid", "at the end"])
+def test_a_line_longer_than_a_record_is_poison_with_its_number_and_its_beginning(tmp_path: Path, where: str, ended: bytes) -> None:
+    lines = [b'{"_id":1}', LONG, b'{"_id":3}', b'{"_id":4}'] if where == "amid" else [b'{"_id":1}', b'{"_id":3}', b'{"_id":4}', LONG]
+    at = lines.index(LONG)
+    data = b"\n".join(lines) + ended
+    (tmp_path / "in.jsonl").write_bytes(data)
+    whole = list(line_pieces(tmp_path / "in.jsonl", 0, len(data), None, usual=16, longest=60))
+    streamed = list(stream_pieces(io.BytesIO(data), None, usual=16, longest=60))
+    for pieces in (whole, streamed):
+        assert texts(pieces) == lines
+        [wrong] = [why for piece in pieces for why in piece.bad.values()]
+        assert wrong.startswith(f"Line {at + 1} has more than 60 bytes")
+    for n, piece in enumerate(whole):
+        again = line_pieces(tmp_path / "in.jsonl", 0, len(data), piece.position, usual=16, longest=60)
+        assert list(again) == whole[n + 1 :]
+    for n, piece in enumerate(streamed):
+        assert list(stream_pieces(io.BytesIO(data), piece.position, usual=16, longest=60)) == streamed[n + 1 :]
+
+
+def test_only_the_beginning_of_a_line_that_is_too_long_is_kept(tmp_path: Path) -> None:
+    line = b'{"v":"' + b"x" * (17 << 20) + b'"}\n'
+    (tmp_path / "in.jsonl").write_bytes(b'{"_id":1}\n' + line + b'{"_id":3}\n')
+    found = [one for piece in read(file(str(tmp_path / "in.jsonl"))) for one in piece.values]
+    assert [len(one) for one in found] == [9, 65536, 9]
+    assert line.startswith(found[1])
+
+
+def test_slices_of_lines_fit_together_where_a_line_is_too_long(tmp_path: Path) -> None:
+    data = b'{"_id":1}\n' + LONG + b'\n{"_id":3}\n'
+    (tmp_path / "in.jsonl").write_bytes(data)
+    for cut in range(len(data) + 1):
+        pieces = [
+            *line_pieces(tmp_path / "in.jsonl", 0, cut, None, usual=16, longest=60),
+            *line_pieces(tmp_path / "in.jsonl", cut, len(data), None, usual=16, longest=60),
+        ]
+        assert texts(pieces) == [b'{"_id":1}', LONG, b'{"_id":3}'], cut
+
+
+def test_a_long_line_that_a_record_can_hold_is_read(tmp_path: Path) -> None:
+    data = b'{"_id":1}\n' + LONG + b'\n{"_id":3}\n'
+    (tmp_path / "in.jsonl").write_bytes(data)
+    pieces = list(line_pieces(tmp_path / "in.jsonl", 0, len(data), None, usual=16))
+    assert [one for piece in pieces for one in piece.values] == data.splitlines()
+    assert not any(piece.bad for piece in pieces)
+
+
+@pytest.mark.parametrize("name", ["in.jsonl", "in.jsonl.gz"])
+def test_brackets_without_end_are_poison(tmp_path: Path, name: str) -> None:
+    data = b'{"_id":1}\n{"a":' + b"[" * 100_000 + b"]" * 100_000 + b'}\n{"_id":3}\n'
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    [(_, why)] = bad(file(str(tmp_path / name)))
+    assert why.startswith("Line 2 is no JSON object: maximum recursion depth exceeded")
+
+
+@pytest.mark.parametrize("name", ["in.jsonl", "in.jsonl.gz"])
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path, name: str) -> None:
+    data = b'\xef\xbb\xbf{"_id":1}\n{"_id":2}\n'
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    adaptor = file(str(tmp_path / name))
+    assert documents(adaptor) == [{"_id": 1}, {"_id": 2}]
+    assert bad(adaptor) == []
 
 
 # -- files that are not what they should be ------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+from codecs import BOM_UTF8
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,9 +14,12 @@ from typing import IO, Any
 
 import msgspec
 
+from headwater.log.record import TopicSettings
 from headwater.pipeline.adaptor import Piece
 
 _BLOCK = 2 << 20
+LONGEST = TopicSettings().max_record - (64 << 10)  # bytes of a document: what is told of it needs some of a record, too
+_KEPT = 64 << 10  # bytes of a document that is longer
 
 
 class _Object(msgspec.Struct):
@@ -25,19 +29,24 @@ class _Object(msgspec.Struct):
 _prove = msgspec.json.Decoder(_Object).decode
 
 
-def line_pieces(path: Path, begin: int, end: int, position: Any) -> Iterator[Piece]:
+def line_pieces(path: Path, begin: int, end: int, position: Any, *, usual: int = _BLOCK, longest: int = LONGEST) -> Iterator[Piece]:
     """Lines that begin in [begin, end): blocks cut at line ends, so that slices fit together whatever lines they cut."""
     fd = os.open(path, os.O_RDONLY)
     try:
         size = os.fstat(fd).st_size
         at = position if position is not None else _line_at(fd, begin, size)
-        block = _BLOCK
+        block = usual
         while at < end:
             data = os.pread(fd, block, at)
             if not data:
                 raise EOFError("it has become shorter")
             if at + len(data) < size:
-                cut = data.rfind(b"\n") + 1
+                cut = (data.rfind(b"\n") if block == usual else data.find(b"\n")) + 1  # behind a long line, the block is as usual again
+                if not cut and len(data) > longest:
+                    following = _line_at(fd, at + len(data), size)
+                    yield Piece(position=following, values=[data[:_KEPT]], bad={0: too_long(_line_number(fd, at), longest)})
+                    at, block = following, usual
+                    continue
                 if not cut:
                     block *= 2  # a line longer than a block
                     continue
@@ -46,32 +55,42 @@ def line_pieces(path: Path, begin: int, end: int, position: Any) -> Iterator[Pie
                 cut = data.find(b"\n", max(0, end - at - 1)) + 1
                 data = data[:cut] if cut else data
             following = at + len(data)
-            documents, bad = line_documents(data, partial(_number_in_block, fd, at))
+            documents, bad = line_documents(data, partial(_number_in_block, fd, at), longest)
             yield Piece(position=following, values=documents, bad=bad)
-            at, block = following, _BLOCK
+            at, block = following, usual
     finally:
         os.close(fd)
 
 
-def line_documents(data: bytes, number: Callable[[int], int]) -> tuple[list[bytes], dict[int, str]]:
+def too_long(line: int, longest: int) -> str:
+    return f"Line {line} has more than {longest} bytes, which is more than a record of the log holds: only its beginning was kept."
+
+
+def line_documents(data: bytes, number: Callable[[int], int], longest: int = LONGEST) -> tuple[list[bytes], dict[int, str]]:
     """The documents of whole lines; what is no JSON object is kept as it is, with what is wrong with it and its line's number."""
     lines = data.split(b"\n")
     if not lines[-1]:
         lines.pop()
     checked = _utf8(data)
-    if checked:
-        with suppress(msgspec.DecodeError):
+    if checked and len(data) <= longest:
+        with suppress(msgspec.DecodeError, RecursionError):
             deque(map(_prove, lines), 0)  # the rule: nothing is wrong
             return lines, {}
     documents: list[bytes] = []
     bad: dict[int, str] = {}
     add = documents.append
     for index, line in enumerate(lines):
+        if index == 0 and line.startswith(BOM_UTF8) and number(0) == 1:
+            line = line[len(BOM_UTF8) :]
+        if len(line) > longest:
+            bad[len(documents)] = too_long(number(index), longest)
+            add(line[:_KEPT])
+            continue
         try:
             if not checked:
                 line.decode()
             _prove(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             if not line.strip():
                 continue
             bad[len(documents)] = f"Line {number(index)} is no JSON object: {error}."
@@ -119,21 +138,38 @@ def _number_in_block(fd: int, at: int, index: int) -> int:
     return _line_number(fd, at) + index
 
 
-def stream_pieces(source: IO[bytes], position: Any) -> Iterator[Piece]:
+def stream_pieces(source: IO[bytes], position: Any, *, usual: int = _BLOCK, longest: int = LONGEST) -> Iterator[Piece]:
     """Lines of a stream that cannot be entered in its middle: what was read before is read again and left out."""
     done = int(position or 0)
     number, pending, here = 1, b"", 0
     while True:
-        data = source.read(_BLOCK)
+        data = source.read(usual)
         if not data and not pending:
             return
         whole = pending + data
         cut = whole.rfind(b"\n") + 1 if data else len(whole)
+        if not cut and len(whole) > longest:
+            length, pending = _passed(source, usual)
+            here, first, number = here + len(whole) + length, number, number + 1
+            if here > done:
+                yield Piece(position=here, values=[whole[:_KEPT]], bad={0: too_long(first, longest)})
+            continue
         pending, whole = whole[cut:], whole[:cut]
         if not whole:
             continue
         here += len(whole)
         first, number = number, number + whole.count(b"\n")
         if here > done:
-            documents, bad = line_documents(whole, partial(operator.add, first))
+            documents, bad = line_documents(whole, partial(operator.add, first), longest)
             yield Piece(position=here, values=documents, bad=bad)
+
+
+def _passed(source: IO[bytes], usual: int) -> tuple[int, bytes]:
+    """Read past a line's end: how many bytes that was, and what was read of the lines behind it."""
+    length = 0
+    while data := source.read(usual):
+        end = data.find(b"\n") + 1
+        if end:
+            return length + end, data[end:]
+        length += len(data)
+    return length, b""
