@@ -14,7 +14,7 @@ from bench.case import Case, Sample, Side, Skipped
 from bench.peers.dlt import Dlt
 from bench.pipelines import documents, outcome
 from bench.pipelines.moving import moved
-from bench.pipelines.rawspark import RawSpark
+from bench.pipelines.rawspark import RawSpark, warm
 from bench.sizes import Sizes
 from headwater.pipeline import Pipeline
 from headwater.pipeline.adaptors import file
@@ -39,6 +39,7 @@ def columns(folder: Path, sizes: Sizes, session: SparkSession, dlt: Dlt | str) -
         yield Case("jsonl → parquet beside dlt", "document", ours, other, mark.ratio(1), rounds=sizes.few)
     raw = RawSpark(session, folder / "raw")
     peer = Side("Spark json → parquet", lambda: raw.parquet(source, count, check))
+    warm(peer, sizes)
     yield Case("jsonl → parquet", "document", ours, peer, rounds=sizes.few)
     source.unlink()
 

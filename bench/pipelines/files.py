@@ -15,7 +15,7 @@ from bench.case import Case, Sample, Side, Skipped
 from bench.peers.dlt import Dlt
 from bench.pipelines import documents, outcome
 from bench.pipelines.moving import moved
-from bench.pipelines.rawspark import RawSpark
+from bench.pipelines.rawspark import RawSpark, warm
 from bench.sizes import Sizes
 from headwater.pipeline import Message, Pipeline, arrow, omit, python, sql
 from headwater.pipeline.adaptors import file
@@ -33,6 +33,7 @@ def files(folder: Path, sizes: Sizes, session: SparkSession, dlt: Dlt | str) -> 
     source, whole = documents.lines(folder / "in.jsonl", count), documents.table(count)
     raw = RawSpark(session, folder / "raw")
     peer = Side("Spark json → json", lambda: raw.lines(source, count, partial(outcome.of_lines, expected=whole)))
+    warm(peer, sizes)
     plain = Side("pipeline", _copied(folder, source, whole, ()))
     yield Case("file → file", "document", plain, peer, _fast(), rounds=sizes.few)
     if isinstance(dlt, str):

@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 from tools.services.jars import Jar, Jars
 from tools.services.place import Place
 
-from bench.case import Sample
+from bench.case import Sample, Side
 from bench.pipelines import documents
+from bench.sizes import Sizes
 from headwater.spark.java import find_java
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _FETCHED = 10_000  # rows at once: by default the driver takes the whole table i
 
 @dataclass(frozen=True, slots=True)
 class RawSpark:
-    """Copies by the session that pipelines use, too."""
+    """Copies by the session that pipelines use, too. Java compiles them as they are repeated: the first ones take several times as long."""
 
     session: SparkSession
     out: Path
@@ -74,3 +75,9 @@ class RawSpark:
         seconds = time.perf_counter() - begun
         check(self.out.glob("part-*"))
         return Sample(count, seconds)
+
+
+def warm(peer: Side, sizes: Sizes) -> None:
+    """Rounds of Spark's that nobody counts: one, as everybody gets, would leave it half as fast as it can be."""
+    for _ in range(sizes.few):
+        peer.run()

@@ -15,7 +15,7 @@ from bench.case import Case, Sample, Side, Skipped
 from bench.peers.dlt import Dlt
 from bench.pipelines import documents, outcome
 from bench.pipelines.moving import moved
-from bench.pipelines.rawspark import RawSpark
+from bench.pipelines.rawspark import RawSpark, warm
 from bench.sizes import Sizes
 from headwater.core.errors import HeadwaterError
 from headwater.core.ids import random_id
@@ -58,6 +58,7 @@ def _cases(folder: Path, sizes: Sizes, session: SparkSession, dlt: Dlt | str, ur
         yield Skipped("PostgreSQL → parquet", str(problem))
         return
     peer = Side("Spark JDBC → parquet", lambda: raw.table(uri, name, count, check))
+    warm(peer, sizes)
     yield Case("PostgreSQL → parquet", "row", ours, peer, rounds=sizes.few)
 
 
