@@ -122,13 +122,13 @@ def test_an_operator_moves_the_position(ground: Ground) -> None:
     assert sink.begin("p", "s", 1) == []
 
 
-@pytest.mark.parametrize("bad", [0, 13, 999])
+@pytest.mark.parametrize("bad", [0, 13, 99])
 def test_a_poison_message_is_named_exactly_and_what_is_before_it_is_taken(ground: Ground, bad: int) -> None:
     ground.run("CREATE TABLE t (id int PRIMARY KEY, v int CHECK (v < 100))")
     sink = ground.sink()
-    messages = [insert(1000 + n, id=n, v=n % 100) for n in range(1000)]
+    messages = [insert(1000 + n, id=n, v=n) for n in range(100)]
     messages[bad] = insert(1000 + bad, id=bad, v=1000)
-    if bad + 5 < 1000:
+    if bad + 5 < 100:
         messages[bad + 5] = insert(1000 + bad + 5, id=bad + 5, v="no number")
     with pytest.raises(Rejected, match="refuses") as refused:
         write(sink, messages, 1000)
@@ -137,10 +137,10 @@ def test_a_poison_message_is_named_exactly_and_what_is_before_it_is_taken(ground
     assert ground.all("SELECT count(*) FROM t") == [(bad,)]
     assert sink.begin("p", "s", 1) == ([(1000, 1000 + bad)] if bad else [])
     messages[bad] = insert(1000 + bad, id=bad, v=1)
-    if bad + 5 < 1000:
+    if bad + 5 < 100:
         messages[bad + 5] = insert(1000 + bad + 5, id=bad + 5, v=2)
     write(sink, messages, 1000, epoch=1)
-    assert ground.all("SELECT count(*) FROM t") == [(1000,)]
+    assert ground.all("SELECT count(*) FROM t") == [(100,)]
 
 
 @pytest.mark.parametrize(

@@ -78,10 +78,10 @@ class MySQL(SqlAdaptor, frozen=True, kw_only=True):
 
         return MySQLWriter(self._own(), part, create=self.create)
 
-    def documents(self, schema: str, name: str) -> Iterator[dict[str, Any]]:
+    def whole(self, schema: str, name: str) -> list[Slice]:
         from headwater.pipeline.systems.mysql import copy as mysql_copy
 
-        return mysql_copy.rows(self._own(), schema, name)
+        return mysql_copy.whole(self._own(), schema, name)
 
     def usual(self) -> str:
         return self._own().database

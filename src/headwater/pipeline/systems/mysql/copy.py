@@ -57,15 +57,11 @@ def read(where: Where, part: Slice, position: Any) -> Iterator[Piece]:
         yield from _pages(link, one, part.spec, position) if one.sliced else _stream(link, one, position)
 
 
-def rows(where: Where, schema: str, name: str) -> Iterator[dict[str, Any]]:
-    """All rows of a table as documents; none where the table is not there."""
+def whole(where: Where, schema: str, name: str) -> list[Slice]:
+    """A table in as few slices as there can be; none where it is not there."""
     with connected(where) as link:
         found = table(link, schema, name)
-        parts = _slices(link, found, 1) if found is not None else []
-    for part in parts:
-        for piece in read(where, part, None):
-            for value in piece.values:
-                yield values.decode(value)
+        return _slices(link, found, 1) if found is not None else []
 
 
 def _pages(link: Any, one: Table, spec: dict[str, Any], position: Any) -> Iterator[Piece]:

@@ -82,10 +82,10 @@ class Postgres(SqlAdaptor, frozen=True, kw_only=True):
 
         return PostgresWriter(self.address(), part, schema=self.schema, state=self.state_schema, create=self.create)
 
-    def documents(self, schema: str, name: str) -> Iterator[dict[str, Any]]:
+    def whole(self, schema: str, name: str) -> list[Slice]:
         from headwater.pipeline.systems.postgres import copy as postgres_copy
 
-        return postgres_copy.rows(self.address(), schema, name)
+        return postgres_copy.whole(self.address(), schema, name)
 
     def usual(self) -> str:
         return self.schema

@@ -71,15 +71,11 @@ def read(uri: str, part: Slice, position: Any) -> Iterator[Piece]:
             raise meaning(error, where) from error
 
 
-def rows(uri: str, schema: str, name: str) -> Iterator[dict[str, Any]]:
-    """All rows of a table as documents; none where the table is not there."""
+def whole(uri: str, schema: str, name: str) -> list[Slice]:
+    """A table in as few slices as there can be; none where it is not there."""
     with connect(uri) as link, translated(place(uri)):
         found = table(link, schema, name)
-        parts = _slices(link, found, 1) if found is not None else []
-    for part in parts:
-        for piece in read(uri, part, None):
-            for value in piece.values:
-                yield values.decode(value)
+        return _slices(link, found, 1) if found is not None else []
 
 
 def document(columns: Sequence[Column], alias: str = "t") -> str:

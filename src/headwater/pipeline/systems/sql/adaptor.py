@@ -6,7 +6,8 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from headwater.pipeline.adaptor import CanCopy, CanTail, CanWrite, CopyPlan, Delivery
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import CanCopy, CanTail, CanWrite, CopyPlan, Delivery, Slice
 from headwater.pipeline.env import Env
 from headwater.pipeline.namespaces import Namespaces
 
@@ -35,8 +36,8 @@ class SqlAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         """The plan of a copy whose changes are followed from the cursor on."""
 
     @abstractmethod
-    def documents(self, schema: str, name: str) -> Iterator[dict[str, Any]]:
-        """All rows of a table; none where the table is not there."""
+    def whole(self, schema: str, name: str) -> list[Slice]:
+        """A table in as few slices as there can be; none where it is not there."""
 
     @abstractmethod
     def usual(self) -> str:
@@ -80,7 +81,10 @@ class SqlAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         from headwater.pipeline.systems.sql.table import split_name
 
-        return (self.stored(row) for row in self.documents(*split_name(namespace, self.usual())))
+        for part in self.whole(*split_name(namespace, self.usual())):
+            for piece in self.read(part, None):
+                for value in piece.values:
+                    yield self.stored(values.decode(value))
 
     def address(self) -> str:
         """The URI, resolved: for those that connect, and never shown."""
