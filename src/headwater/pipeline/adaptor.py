@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import msgspec
@@ -54,6 +54,13 @@ class Adaptor(msgspec.Struct, frozen=True, kw_only=True):
         Errors: `Unreachable`, `Denied`, `BadConfig`, `NotFound`, each naming what is missing.
         """
         return []
+
+    def circular(self, pipeline: str, log_dir: str | None, sinks: Mapping[str, tuple[Adaptor, bool]]) -> str:
+        """As a source: why the pipeline would read what it writes and so never end; empty where that cannot be seen. Connects to nothing.
+
+        `sinks`: by name, each sink's adaptor, and whether transforms, which may send messages elsewhere, come before it.
+        """
+        return ""
 
     def __str__(self) -> str:
         """The kind and where it is. User and password of an address are left out: this is printed, logged and sent."""

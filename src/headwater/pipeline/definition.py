@@ -176,6 +176,9 @@ class Pipeline:
             raise BadConfig(f"Pipeline {self.name} has no source.", hint='Give it one: p.source("name", adaptor).')
         if not self.sinks:
             raise BadConfig(f"Pipeline {self.name} has no sink.", hint='Give it one: rows.save("name", adaptor).')
+        sinks = {name: (sink.adaptor, bool(sink.transforms)) for name, sink in self.sinks.items()}
+        if why := self.reader.circular(self.name, self.options.log_dir, sinks):
+            raise BadConfig(why, hint="Read from or write to another place.")
         return self
 
     def tree(self) -> list[str]:

@@ -155,9 +155,9 @@ class State:
                 self.run = value
             case "reader", ReaderState() | None:
                 self.reader = self._plan = value
-            case "reading", Reading():
+            case "reading", Reading() | None:
                 self.reader = self._plan
-                if self._plan is not None and value.run == self._plan.run:
+                if value is not None and self._plan is not None and value.run == self._plan.run:
                     self.reader = msgspec.structs.replace(self._plan, **msgspec.structs.asdict(value))
             case "sink", _:
                 _put(self.sinks, rest, value)

@@ -49,6 +49,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 KEYS = st.one_of(
     st.just("run"),
     st.just("reader"),
+    st.just("reading"),
     NAMES.map(lambda sink: f"sink/{sink}"),
     st.tuples(NAMES, SPACES).map(lambda one: f"taken/{one[0]}/{one[1]}"),
     SMALL.map(lambda offset: f"edit/{offset}"),

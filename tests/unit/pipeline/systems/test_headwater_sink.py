@@ -232,6 +232,37 @@ def test_a_pipeline_does_not_read_its_own_log(log: EmbeddedLog, tmp_path: Path) 
     assert log.bounds("pipeline-shop", 0).end < 20
 
 
+def test_a_circle_that_the_addresses_show_is_refused_before_anything_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WHERE", "http://host:1")
+
+    def complete(read: Headwater, written: Headwater, name: str = "p", log_dir: str | None = None) -> None:
+        pipeline = Pipeline(name, log_dir=log_dir)
+        pipeline.source("in", read).save("out", written)
+        pipeline.complete()
+
+    for read, written in (
+        (headwater("data", topic="t"), headwater(topic="t")),
+        (headwater("data", topic="t"), headwater(str(tmp_path / "x" / ".." / "data"), topic="{namespace}")),
+        (headwater("${WHERE}", topic="t"), headwater("http://HOST:1/", topic="t", format="bytes")),
+        (headwater("kafka://a:1,b:1", topic="t"), headwater("kafka://b:1", topic="t")),
+    ):
+        with pytest.raises(BadConfig, match="Sink out would write to t"):
+            complete(read, written)
+    for read, written in (
+        (headwater("data", topic="t"), headwater("data", topic="copy-{namespace}")),
+        (headwater("data", topic="t"), headwater("other", topic="t")),
+        (headwater("${NOWHERE}", topic="t"), headwater("data", topic="t")),
+        (headwater("data", topic="pipeline-t", format="message"), headwater("data", topic="t")),
+    ):
+        complete(read, written)
+    own = headwater(topic="pipeline-p", format="message")
+    with pytest.raises(BadConfig, match="its own log"):
+        complete(own, headwater("data", topic="t"))
+    complete(own, headwater("data", topic="t"), log_dir="elsewhere")
+    complete(own, headwater("data", topic="t"), name="q")
+
+
 # -- addresses and options ------------------------------------------------------------------------------------
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from headwater.core.errors import BadConfig, BadInput, ReadOnly, UnknownTopic
+from headwater.core.errors import BadConfig, BadInput, HeadwaterError, ReadOnly, UnknownTopic
 from headwater.log.record import check_partitions, check_topic_name
-from headwater.pipeline.adaptor import About, CanCopy, CanTail, CanWrite, CopyPlan, Delivery, Part, Piece, SinkWriter, Slice
+from headwater.pipeline.adaptor import About, Adaptor, CanCopy, CanTail, CanWrite, CopyPlan, Delivery, Part, Piece, SinkWriter, Slice
 from headwater.pipeline.env import Env
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.strict import strict
@@ -95,6 +96,27 @@ class Headwater(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
                 return [f"topic {self.topic} at {link.where} will be made, with {_partitions(self.partitions)}"]
             link.probe(topic)
             return [f"topic {self.topic} at {link.where}: {_partitions(topic.partitions)}"]
+
+    def circular(self, pipeline: str, log_dir: str | None, sinks: Mapping[str, tuple[Adaptor, bool]]) -> str:
+        from headwater.pipeline.systems.headwater.place import Place, configured, place_of
+
+        try:
+            read = place_of(self)
+            own = configured(Path(self.home)) if log_dir is None else Place(kind="directory", where=os.path.abspath(log_dir))
+            if self.topic in (f"{OWN}{pipeline}", f"{OWN}{pipeline}-offsets") and read.same(own):
+                return f"Pipeline {pipeline} would read its own log, {self.topic}, and so read what it has just read."
+            for name, (sink, changed) in sinks.items():
+                if isinstance(sink, Headwater) and read.same(place_of(sink)) and self._meets(sink, changed):
+                    return f"Sink {name} would write to {self.topic}, which the same pipeline reads: it would never end."
+        except HeadwaterError:  # what cannot be resolved here is told where a connection is made
+            return ""
+        return ""
+
+    def _meets(self, sink: Headwater, changed: bool) -> bool:
+        """`changed`: transforms in between may send messages to other namespaces."""
+        if _ANY in sink.topic:
+            return self.format != "message" and not changed and sink.topic.replace(_ANY, self.topic) == self.topic
+        return sink.topic == self.topic
 
     # -- reading --------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from headwater.pipeline.offsets.control import log_topic, offsets_topic
 from headwater.pipeline.offsets.state import ReaderState, from_record
 from headwater.pipeline.systems.headwater.link import Link
 
-_LAST = 2000  # records of the offset log: where the reader is, is written there again and again
+_RECORDS = 2000  # of the offset log that are read at once
 
 
 def refuse_circle(link: Link, pipeline: str, topic: Topic) -> None:
@@ -30,12 +30,12 @@ def refuse_circle(link: Link, pipeline: str, topic: Topic) -> None:
         )
 
 
-def stored_reader(link: Link, pipeline: str, last: int = _LAST) -> ReaderState | None:
+def stored_reader(link: Link, pipeline: str) -> ReaderState | None:
     """What a pipeline's offset log says last of its source. Errors: `UnknownTopic`."""
     topic, found = offsets_topic(pipeline), None
     bounds = link.bounds(topic, 0)
-    at = max(bounds.start, bounds.end - last)
-    while at < bounds.end and (records := link.read(topic, 0, at, last)):
+    at = bounds.start
+    while at < bounds.end and (records := link.read(topic, 0, at, _RECORDS)):
         for record in records:
             change = from_record(record) if record.key == b"reader" else None
             if change is not None and isinstance(change[1], ReaderState):

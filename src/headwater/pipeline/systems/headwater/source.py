@@ -143,7 +143,7 @@ def ids_of(adaptor: Headwater, link: Link) -> dict[str, tuple[str, ...]]:
     if adaptor.format != "message":
         return {adaptor.topic: adaptor.ids}
     try:
-        found = stored_reader(link, adaptor.topic.removeprefix("pipeline-"), last=1 << 62)
+        found = stored_reader(link, adaptor.topic.removeprefix("pipeline-"))
     except UnknownTopic:
         return {}
     said = found.plan.get("ids", {}) if found is not None else {}
