@@ -295,6 +295,16 @@ def test_a_cluster_that_stays_busy_is_a_timeout_that_names_its_seconds(adaptor: 
         writer.close()
 
 
+def test_the_indices_of_a_batch_are_made_within_its_timeout(adaptor: OpenSearch) -> None:
+    times = iter([0.0, 1.0, 8.0])
+    writer = OpenSearchWriter(adaptor, part(timeout=7.0), adaptor.connect(), clock=lambda: next(times))
+    try:
+        with pytest.raises(Timeout, match="has not taken a batch within 7 s"):
+            writer.write(Batch(start=0, end=2, messages=[message(0, _id="a"), message(1, namespace="clients", _id="b")]))
+    finally:
+        writer.close()
+
+
 def test_nobody_at_the_address() -> None:
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1 cannot be reached") as told:
         opensearch_at("http://user:secret@127.0.0.1:1").writer(part())

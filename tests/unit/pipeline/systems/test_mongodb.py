@@ -14,7 +14,7 @@ from bson import Binary, Code, DatetimeMS, DBRef, Decimal128, Int64, MaxKey, Min
 from bson.codec_options import CodecOptions, DatetimeConversion
 from hypothesis import given
 from hypothesis import strategies as st
-from pymongo.errors import OperationFailure
+from pymongo.errors import ConfigurationError, OperationFailure
 
 from headwater.core.errors import BadConfig, BadInput, Denied, HeadwaterError, Unreachable
 from headwater.pipeline import values
@@ -185,6 +185,18 @@ def test_an_address_in_the_file_is_told_without_its_password_and_with_how_to_wri
         mongodb(uri).connect()
     assert "sec" not in str(told.value)
     assert "%40 for @" in told.value.hint
+
+
+def test_a_name_of_hosts_that_cannot_be_looked_up_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(uri: str) -> Any:
+        raise ConfigurationError("The DNS query name does not exist: _mongodb._tcp.shop.example.")
+
+    monkeypatch.setattr("pymongo.uri_parser.parse_uri", unknown)  # what the client says depends on the network that a test runs in
+    with pytest.raises(
+        Unreachable, match=r"mongodb\+srv://shop\.example/shop cannot be reached: The DNS query name does not exist"
+    ) as told:
+        mongodb("mongodb+srv://user:secret@shop.example/shop").connect()
+    assert "secret" not in str(told.value)
 
 
 @pytest.mark.parametrize(

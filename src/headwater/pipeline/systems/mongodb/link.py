@@ -23,7 +23,7 @@ SELECTION = 5000  # milliseconds to find a server that can be asked
 DENIED = (13, 8000)  # codes of an answer to somebody without the right
 UNKNOWN = 18  # to somebody with a wrong password
 WRONG = (2, 9, 14, 73, 166, 10334)  # to what will never be done as it was asked: a filter, a name, a view, a size
-OURS = "serverselectiontimeoutms"
+LOOKED_UP = ("The DNS ", "The resolution ")  # how errors begin when the names of hosts were asked for
 ADDRESS = "mongodb://host:27017/DATABASE"
 
 
@@ -31,7 +31,7 @@ class Link(Closing):
     """One client, and the database that its address names."""
 
     def __init__(self, uri: str, *, given: str | Env) -> None:
-        """`uri` is the address that was `given`, with what the environment holds. Errors: `BadConfig`."""
+        """`uri` is the address that was `given`, with what the environment holds. Errors: `BadConfig`; `Unreachable` for mongodb+srv."""
         with client_of("MongoDB", "mongodb"):
             from pymongo import MongoClient
             from pymongo.errors import ConfigurationError, InvalidURI
@@ -44,14 +44,20 @@ class Link(Closing):
         except OSError as error:
             raise BadConfig(f"A file that {address} names cannot be read: {error_text(error)}.", hint="Correct its options.") from None
         except (InvalidURI, ConfigurationError, ValueError) as error:
-            # The client's words may repeat a password that it took for something else; not so when it looked for a name of hosts.
-            why = "" if "@" in uri and "DNS" not in str(error) else f": {error}"
+            if str(error).startswith(LOOKED_UP):  # mongodb+srv: the address is good, and its hosts are not told now
+                raise Unreachable(
+                    f"{address} cannot be reached: {error}".rstrip(".") + ".", hint="See whether its name is right."
+                ) from None
+            why = (
+                "" if "@" in uri else f": {error}"
+            )  # with a user, the client's words may repeat a password that it took for something else
             escapes = "; in a user or password write %40 for @, %3A for :, %2F for /, %25 for %" if "@" in uri else ""
             raise BadConfig(f"{address} is no address of MongoDB{why}.".replace("..", "."), hint=f"Give {ADDRESS}{escapes}.") from None
         if not parts["database"]:
             raise BadConfig(f"{address} names no database.", hint=f"Give {ADDRESS}.")
         self.where = f"{','.join(f'{host}:{port}' for host, port in parts['nodelist'])}/{parts['database']}"
-        options: dict[str, Any] = {} if OURS in {name.lower() for name in parts["options"]} else {"serverSelectionTimeoutMS": SELECTION}
+        given_time = "serverselectiontimeoutms" in {name.lower() for name in parts["options"]}
+        options: dict[str, Any] = {} if given_time else {"serverSelectionTimeoutMS": SELECTION}
         try:
             self._client: MongoClient[Document] = MongoClient(uri, appname="headwater", **options)
         except (ConfigurationError, ValueError, OSError) as error:

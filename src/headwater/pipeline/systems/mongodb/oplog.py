@@ -34,7 +34,7 @@ class Oplog:
 
     def __init__(self, link: Link, *, clock: Callable[[], float] = time.monotonic, wait: Callable[[float], None] = time.sleep) -> None:
         self._link, self._clock, self._wait = link, clock, wait
-        self._database = link.where.rpartition("/")[2]
+        self._database = link.database.name
         with link.asking():
             there = list(link.oplog.database.list_collections(filter={"name": link.oplog.name}))
         if not there:

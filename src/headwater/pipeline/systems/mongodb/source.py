@@ -60,7 +60,7 @@ def plan(link: Link, collections: Mapping[str, str | None], slices: int, cursor:
             mark = {} if identity is None else {"uuid": identity}
             cut += [Slice(name, mark | spec) for spec in _cut(link.database[name], slices)]
     return CopyPlan(
-        identity={"database": link.where.rpartition("/")[2], "collections": dict(collections)},
+        identity={"database": link.database.name, "collections": dict(collections)},
         slices=tuple(cut),
         ids=dict.fromkeys(collections, ("_id",)),
         cursor=cursor,
@@ -154,6 +154,6 @@ def _text(document: dict[str, Any], identity: Any) -> tuple[bytes, str]:
 
 def same(link: Link, stored: CopyPlan, collections: Mapping[str, str | None]) -> bool:
     """Whether no collection of the plan was dropped or made anew since. A new one beside them does not matter: it is not in the plan."""
-    if stored.identity["database"] != link.where.rpartition("/")[2]:
+    if stored.identity["database"] != link.database.name:
         return False
     return all(name in collections and collections[name] == one for name, one in stored.identity["collections"].items())

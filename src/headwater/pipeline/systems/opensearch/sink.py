@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 LONGEST_ID = 512  # bytes; the server refuses the whole request for one that is longer
 ACTION = 200  # bytes, about, of an item besides its document
 _CURRENT = re.compile(r"current version \[(\d+)\]")
+_PLAIN = frozenset({str, int, bool, type(None)})  # most values by far
+NO_TIME = "there was no time left to ask"
 PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two tries while the cluster is busy
 
 
@@ -67,6 +69,7 @@ class OpenSearchWriter(SinkWriter):
         self._adaptor, self._part, self._client = adaptor, part, client
         self._clock, self._wait = clock, wait
         self._deadline = 0.0
+        self._indices: dict[str, str] = {}  # by namespace
         self._versions = Versions(client, part.pipeline, part.sink) if adaptor.versions else None
 
     def write(self, batch: Batch) -> None:
@@ -78,6 +81,8 @@ class OpenSearchWriter(SinkWriter):
                 item = self._item(message)
             except (Denied, NotFound) as error:  # asked about an index: nobody's data is to blame
                 raise Unreachable(error.message, hint=error.hint) from error
+            except Timeout as error:
+                raise self._late("no answer about an index") from error
             except BadInput as error:
                 self._send(waiting)  # what lies before it counts as taken, so it has to be
                 raise Rejected(error.message, offset=message.offset, before_taken=True, hint=error.hint) from error
@@ -106,9 +111,12 @@ class OpenSearchWriter(SinkWriter):
             raise BadInput(
                 f"The id {text[:40]!r}... has {len(text.encode())} bytes; OpenSearch takes 1 to {LONGEST_ID}.", hint="Shorten it."
             )
-        where: dict[str, Any] = {"_index": self._adaptor.index_for(message.namespace), "_id": text}
+        index = self._indices.get(message.namespace)
+        if index is None:
+            index = self._indices[message.namespace] = self._adaptor.index_for(message.namespace)
+        where: dict[str, Any] = {"_index": index, "_id": text}
         if self._versions is not None:
-            version = self._versions.of(where["_index"], message.offset, seconds=self._part.timeout)
+            version = self._versions.of(index, message.offset, left=self._left)
             where |= {"version": version, "version_type": "external_gte"}
         if message.op is Op.DELETE:
             return Item(message.offset, "delete", where)
@@ -119,11 +127,9 @@ class OpenSearchWriter(SinkWriter):
 
     def _send(self, items: list[Item]) -> None:
         """All of them, durable; else the error of the first one that is refused."""
-        pause, why = PAUSE, "there was no time left to ask"
+        pause, why = PAUSE, NO_TIME
         while items:
-            left = self._deadline - self._clock()
-            if left <= 0:
-                raise self._late(why)
+            left = self._left(why)
             try:
                 answer = self._client.ask("POST", "/_bulk", body=b"".join(item.lines for item in items), seconds=left, patient=True)
             except Timeout as error:
@@ -182,6 +188,13 @@ class OpenSearchWriter(SinkWriter):
         self._wait(pause)
         return min(2 * pause, LONGEST_PAUSE)
 
+    def _left(self, why: str = NO_TIME) -> float:
+        """Seconds that the batch may still take. Errors: `Timeout`."""
+        left = self._deadline - self._clock()
+        if left <= 0:
+            raise self._late(why)
+        return left
+
     def _late(self, why: str) -> Timeout:
         return Timeout(
             f"OpenSearch at {self._client.where} has not taken a batch within {self._part.timeout:g} s: {why}.",
@@ -231,14 +244,14 @@ def row(identity: str, document: dict[str, Any]) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """Extended JSON as the JSON that people search for: dates as text, binary data as base64, numbers as numbers."""
-    if type(value) is str or value is None:
+    if type(value) in _PLAIN:
         return value
     if isinstance(value, list):
-        return [plain(one) for one in value]
+        return [one if type(one) in _PLAIN else plain(one) for one in value]
     found = values.native(value)
     match found:
         case dict():
-            return {name: plain(one) for name, one in found.items()}
+            return {name: one if type(one) in _PLAIN else plain(one) for name, one in found.items()}
         case datetime():
             stamp = found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
             precision = "milliseconds" if stamp.microsecond % 1000 == 0 else "microseconds"

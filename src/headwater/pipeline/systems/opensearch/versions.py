@@ -6,6 +6,7 @@ there, and be dropped without a word. So each index remembers, in its mapping's 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from headwater.core.errors import BadInput, NotFound
@@ -24,11 +25,11 @@ class Versions:
         self._key = f"{name}/{sink}"
         self._numbers: dict[str, int] = {}
 
-    def of(self, index: str, offset: int, *, seconds: float) -> int:
-        """The version for a message. The first time, the index is made if need be. Errors: as the client's."""
+    def of(self, index: str, offset: int, *, left: Callable[[], float]) -> int:
+        """The version for a message. The first time the index is made if need be, in the seconds that are left. Errors: the client's."""
         number = self._numbers.get(index)
         if number is None:
-            number = self._numbers[index] = self._number(index, seconds)
+            number = self._numbers[index] = self._number(index, left())
         return (number << OFFSETS) | offset
 
     def _number(self, index: str, seconds: float) -> int:
