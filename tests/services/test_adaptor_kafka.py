@@ -316,8 +316,7 @@ def test_a_broker_that_dies_is_no_fault_of_a_message(private_servers: PrivateSer
         adaptor.check("sink", Namespaces())
 
 
-def test_why_a_broker_cannot_be_reached_is_told(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.pipeline.systems.kafka.link.SECONDS", 3.0)
+def test_why_a_broker_cannot_be_reached_is_told(broker: Broker) -> None:
     with pytest.raises(Unreachable, match="Connection refused"):
         kafka("127.0.0.1:1").check("source", Namespaces())
     with pytest.raises(Unreachable, match=r"resolve 'no-such-host\.invalid"):

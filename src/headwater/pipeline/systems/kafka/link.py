@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -58,8 +59,10 @@ class Heard:
 
     def __init__(self) -> None:
         self._last: Any = None
+        self.final = False  # no broker takes us: waiting longer would only keep a person waiting
 
     def __call__(self, error: Any) -> None:
+        self.final |= error.name() == "_ALL_BROKERS_DOWN" or error.name() in DENIED
         if error.name() != "_ALL_BROKERS_DOWN":  # follows on the reason
             self._last = error
 
@@ -118,11 +121,15 @@ class Cluster:
 
     def partitions(self) -> dict[str, list[int]]:
         """Every topic that is not Kafka's own, with its partitions. Errors: `Unreachable`, `Denied`."""
-        try:
-            found = self.consumer.list_topics(timeout=SECONDS).topics
-        except self.kafka.KafkaException as error:
-            self.consumer.poll(0)  # lets the client say why
-            raise explained(self._heard.reason(error.args[0]), self.where, "listing topics") from None
+        deadline = time.monotonic() + SECONDS
+        while True:
+            try:
+                found = self.consumer.list_topics(timeout=1.0).topics
+                break
+            except self.kafka.KafkaException as error:
+                self.consumer.poll(0)  # lets the client say why
+                if self._heard.final or time.monotonic() > deadline:
+                    raise explained(self._heard.reason(error.args[0]), self.where, "listing topics") from None
         return {name: sorted(one.partitions) for name, one in sorted(found.items()) if not name.startswith("__") and one.error is None}
 
     def topics(self, chosen: Namespaces) -> dict[str, list[int]]:
