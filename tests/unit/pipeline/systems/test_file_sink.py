@@ -96,6 +96,24 @@ def test_a_folder_of_csv_can_be_read_back(tmp_path: Path, compression: Any) -> N
     assert list(adaptor.rows("")) == [{"a": 1}, {"a": 2}]
 
 
+def test_a_carriage_return_stays_within_its_cell(tmp_path: Path) -> None:
+    adaptor = file(str(tmp_path / "out.csv"))
+    adaptor.begin("p", "s", 1)
+    publish(adaptor, 0, [{"_id": 1, "a\rb": "x\ry"}, {"_id": 2, "a\rb": "z"}])
+    assert (tmp_path / "out.csv").read_bytes() == b'"_id","a\rb"\n"1","x\ry"\n2,z\n'
+    assert list(adaptor.rows("")) == [{"_id": 1, "a\rb": "x\ry"}, {"_id": 2, "a\rb": "z"}]
+
+
+def test_a_csv_file_does_not_begin_with_a_document_that_has_no_fields(tmp_path: Path) -> None:
+    adaptor = file(str(tmp_path / "out.csv"))
+    adaptor.begin("p", "s", 1)
+    with pytest.raises(Rejected, match="without fields") as no:
+        written(adaptor, [(3, [{}])])
+    assert no.value.offset == 3
+    publish(adaptor, 4, [{"a": 1}, {}])
+    assert (tmp_path / "out.csv").read_text() == 'a\n1\n""\n'
+
+
 PLACES = ["out/", "out.jsonl"]
 
 

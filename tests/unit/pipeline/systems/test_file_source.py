@@ -19,6 +19,7 @@ from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.adaptors import file
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.file.adaptor import File
+from headwater.pipeline.systems.file.cells import csv_pieces
 from headwater.pipeline.systems.file.lines import line_pieces, stream_pieces
 
 
@@ -167,6 +168,69 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path, name: st
     adaptor = file(str(tmp_path / name))
     assert documents(adaptor) == [{"_id": 1}, {"_id": 2}]
     assert bad(adaptor) == []
+
+
+# -- CSV ----------------------------------------------------------------------------------------------------
+
+
+def csv(path: Path, text: str) -> File:
+    path.write_text(text)
+    return file(str(path))
+
+
+def test_lines_with_nothing_on_them_are_no_rows(tmp_path: Path) -> None:
+    adaptor = csv(tmp_path / "in.csv", "\n_id,a\n1,x\n\n2,y\r\n\r\n")
+    assert documents(adaptor) == [{"_id": 1, "a": "x"}, {"_id": 2, "a": "y"}]
+    assert bad(adaptor) == []
+
+
+def test_columns_of_the_same_name_are_all_kept(tmp_path: Path) -> None:
+    adaptor = csv(tmp_path / "in.csv", "_id,a,a,a_2,,\n1,x,y,z,v,w\n")
+    assert documents(adaptor) == [{"_id": 1, "a": "x", "a_3": "y", "a_2": "z", "": "v", "_2": "w"}]
+
+
+def test_a_header_that_is_none_is_said(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="Line 1 is no header of a CSV file"):
+        list(read(csv(tmp_path / "in.csv", '"a"b,c\n1,2\n')))
+
+
+def test_a_large_cell_is_read(tmp_path: Path) -> None:
+    adaptor = csv(tmp_path / "in.csv", f"_id,a\n1,{'z' * 140_000}\n")
+    assert documents(adaptor) == [{"_id": 1, "a": "z" * 140_000}]
+
+
+def test_a_number_of_very_many_digits_stays_text(tmp_path: Path) -> None:
+    nines = "9" * 5000
+    assert documents(csv(tmp_path / "in.csv", f"_id,a\n1,{nines}\n2,{nines[:4000]}\n")) == [
+        {"_id": 1, "a": nines},
+        {"_id": 2, "a": int(nines[:4000])},
+    ]
+
+
+def test_a_row_that_is_no_csv_keeps_its_text(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_bytes(b'_id,a\n1,"x"y\n2,\xff\n3,z\n4,5,6\n7\n')
+    assert bad(file(str(tmp_path / "in.csv"))) == [
+        (b'1,"x"y', "Line 2 is no CSV: ',' expected after '\"'."),
+        (b"2,\xff", "Line 3 is not in UTF-8."),
+        (b'{"_id":4,"a":5,"column 3":6}', "Line 5 has 3 cells, its header 2."),
+        (b'{"_id":7}', "Line 6 has 1 cells, its header 2."),
+    ]
+
+
+@pytest.mark.parametrize("long", ["x" * 100, '"' + "x" * 100 + '"', '"' + "x" * 100 + '\nmore"', '"a\n' + "x" * 100 + '\nb"'])
+def test_a_row_longer_than_a_record_is_poison_and_those_behind_it_are_found(long: str) -> None:
+    data = f"_id,a\n1,x\n2,{long}\n3,y\n4,z\n".encode()
+    pieces = list(csv_pieces(True, io.BytesIO(data), None, usual=1, longest=60))
+    assert [values.decode(one) for piece in pieces for one in piece.values if not piece.bad] == [
+        {"_id": 1, "a": "x"},
+        {"_id": 3, "a": "y"},
+        {"_id": 4, "a": "z"},
+    ]
+    [(text, why)] = [(piece.values[0], piece.bad[0]) for piece in pieces if piece.bad]
+    assert text.startswith(b"2,")
+    assert why.startswith("Line 3 has more than 60 bytes")
+    for n, piece in enumerate(pieces):
+        assert list(csv_pieces(True, io.BytesIO(data), piece.position, usual=1, longest=60)) == pieces[n + 1 :]
 
 
 # -- files that are not what they should be ------------------------------------------------------------------

@@ -110,6 +110,9 @@ class File(CanCopy, CanWrite, frozen=True, kw_only=True):
     def ordered(self) -> bool:
         return not self.folder
 
+    def gathers(self) -> bool:
+        return self.folder
+
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
         from headwater.pipeline.systems.file.sink import target
 

@@ -19,7 +19,7 @@ from headwater.pipeline.adaptor import Piece
 
 _BLOCK = 2 << 20
 LONGEST = TopicSettings().max_record - (64 << 10)  # bytes of a document: what is told of it needs some of a record, too
-_KEPT = 64 << 10  # bytes of a document that is longer
+KEPT = 64 << 10  # bytes of a document that is longer
 
 
 class _Object(msgspec.Struct):
@@ -44,7 +44,7 @@ def line_pieces(path: Path, begin: int, end: int, position: Any, *, usual: int =
                 cut = (data.rfind(b"\n") if block == usual else data.find(b"\n")) + 1  # behind a long line, the block is as usual again
                 if not cut and len(data) > longest:
                     following = _line_at(fd, at + len(data), size)
-                    yield Piece(position=following, values=[data[:_KEPT]], bad={0: too_long(_line_number(fd, at), longest)})
+                    yield Piece(position=following, values=[data[:KEPT]], bad={0: too_long(_line_number(fd, at), longest)})
                     at, block = following, usual
                     continue
                 if not cut:
@@ -84,7 +84,7 @@ def line_documents(data: bytes, number: Callable[[int], int], longest: int = LON
             line = line[len(BOM_UTF8) :]
         if len(line) > longest:
             bad[len(documents)] = too_long(number(index), longest)
-            add(line[:_KEPT])
+            add(line[:KEPT])
             continue
         try:
             if not checked:
@@ -152,7 +152,7 @@ def stream_pieces(source: IO[bytes], position: Any, *, usual: int = _BLOCK, long
             length, pending = _passed(source, usual)
             here, first, number = here + len(whole) + length, number, number + 1
             if here > done:
-                yield Piece(position=here, values=[whole[:_KEPT]], bad={0: too_long(first, longest)})
+                yield Piece(position=here, values=[whole[:KEPT]], bad={0: too_long(first, longest)})
             continue
         pending, whole = whole[cut:], whole[:cut]
         if not whole:

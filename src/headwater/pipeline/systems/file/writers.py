@@ -106,21 +106,26 @@ class LineWriter(_Temporary):
         if not self._csv:
             self._out.write(values.encode_lines(rows))
             return
-        text = io.StringIO(newline="")
-        out = csv.writer(text, lineterminator="\n")
+        cells: list[list[Any]] = []
         for message, row in zip((m for m in messages if m.op != Op.COMMAND), rows, strict=True):
             if not self._names:
                 self._names = list(row)
+            if not self._names:
+                raise Rejected(
+                    "A document without fields cannot be the first row of a CSV file, which has its columns by it.",
+                    offset=message.offset,
+                    hint="Leave it out, or give it the fields.",
+                )
             if extra := [name for name in row if name not in self._names]:
                 raise Rejected(
                     f"The field {extra[0]} is not among the columns {', '.join(self._names)} of the file.",
                     offset=message.offset,
                     hint="Pick the fields to write with pick(...).",
                 )
-            out.writerow([_cell(row.get(name)) for name in self._names])
+            cells.append([_cell(row.get(name)) for name in self._names])
         if not self._head:
-            self._head = self._raw.write(compressed(_line(self._names), self._compression))
-        self._out.write(text.getvalue().encode())
+            self._head = self._raw.write(compressed(_lines([self._names]), self._compression))
+        self._out.write(_lines(cells))
 
     def finish(self) -> dict[str, Any]:
         try:
@@ -167,9 +172,16 @@ def compressed(data: bytes, compression: str) -> bytes:
     return data
 
 
-def _line(names: Sequence[str]) -> bytes:
+def _lines(rows: Sequence[Sequence[Any]]) -> bytes:
+    """Rows of CSV."""
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerow(names)
+    plain = csv.writer(text, lineterminator="\n")
+    plain.writerows(rows)
+    if "\r" in text.getvalue():  # some versions of Python quote it only where it is a line's end, and no reader takes it for anything else
+        text = io.StringIO(newline="")
+        plain, quoting = csv.writer(text, lineterminator="\n"), csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        for row in rows:
+            (quoting if any(isinstance(one, str) and "\r" in one for one in row) else plain).writerow(row)
     return text.getvalue().encode()
 
 
