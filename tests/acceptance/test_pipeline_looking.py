@@ -9,6 +9,11 @@ import pytest
 from nursery import Nursery
 from pipeline_home import SHOP, Home
 
+from headwater.core.clock import SystemClock
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.offsets.state import Failure, SinkState
+
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Home:
@@ -126,6 +131,21 @@ def test_what_is_not_there_is_told_with_its_exit_code_and_changes_nothing(shop: 
         assert "Traceback" not in ran.err
         assert len(ran.err.splitlines()) > 1, f"{words} says no next step"
     assert kept(shop) == before
+
+
+def test_a_sink_that_gave_up_for_another_reason_is_no_message_to_correct(tmp_path: Path, nursery: Nursery) -> None:
+    home = Home(tmp_path, nursery)
+    home.write("shop.py", SHOP)
+    home.documents(3)
+    assert home.pipeline("run", "shop.py").code == 0
+    gone = SinkState(position=1, failure=Failure(offset=2, error="unreachable", message="It does not answer."))
+    with EmbeddedLog(home.data) as log:
+        Control(log, "shop", SystemClock()).change(lambda state: [("sink/report", gone)])
+    told = home.pipeline("status", "shop").out
+    again = f"headwater pipeline run {tmp_path / 'shop.py'}"
+    assert told.splitlines()[-1] == f"report could not go on, by no message's fault. Once that is mended: {again}"
+    ran = home.pipeline("xlog", "shop", "show", "2")
+    assert ("report stands here: It does not answer." in ran.out, ran.err) == (True, "")
 
 
 def test_more_than_is_shown_is_told(shop: Home) -> None:

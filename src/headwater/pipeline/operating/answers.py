@@ -250,6 +250,12 @@ class Compaction(Change, frozen=True, kw_only=True):
     bytes_after: int = 0
 
 
+def of_a_message(error: str) -> bool:
+    """Whether what stopped a sink is a message's fault. Trouble of a machine is kept by its code, which is in small letters: `unreachable`;
+    what a message is refused with by the name of the exception: `Rejected`, `TypeError`."""
+    return error != error.lower()
+
+
 # -- from what is stored ----------------------------------------------------------------------------------------
 
 

@@ -143,7 +143,6 @@ class Operator:
     def delivery(self, sink: Sink) -> Delivery:
         """What delivering to a sink needs to know of the pipeline now."""
         state = self.state()
-        plan = state.reader.plan if state.reader is not None else {}
         return Delivery(
             pipeline=self.pipeline,
             topic=self.topic,
@@ -151,7 +150,7 @@ class Operator:
             epoch=state.run.epoch if state.run is not None else 0,
             claims=state.run.claims if state.run is not None else (),
             edits=state.edits_of(sink.name),
-            ids={namespace: tuple(fields) for namespace, fields in plan.get("ids", {}).items()},
+            ids=state.ids,
         )
 
     # -- changing positions ---------------------------------------------------------------------------------
