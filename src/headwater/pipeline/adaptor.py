@@ -202,6 +202,10 @@ class CanWrite(Adaptor, frozen=True, kw_only=True):
         """Whether parts count only in the order of their offsets, without a gap: so for one file that is appended to."""
         return False
 
+    def gathers(self) -> bool:
+        """Whether every part becomes a file or an object of its own, so that while changes are followed a second's worth makes one."""
+        return False
+
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
         """Called once by each run before it writes: shut older runs out, sweep what they left half done.
 

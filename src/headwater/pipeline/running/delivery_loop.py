@@ -59,7 +59,8 @@ class SinkLoop:
     ) -> None:
         self.sink, self._log, self._topic, self._control, self._engine, self._epoch = sink, log, topic, control, engine, epoch
         self._clock, self._stopping, self._reading, self._follow, self._stop_all = clock, stopping, reading, follow, stop_all
-        self._told = told
+        self._told, self._flush = told, flush
+        self._seen: float | None = None  # since when there is something to gather
         self._identity = identity(log, control.pipeline)
         self.acks = Acks(control, sink.name, epoch, clock=clock, every=flush)
         self.state = "starting"
@@ -124,6 +125,11 @@ class SinkLoop:
                 return False
             self._clock.wait(self._stopping, _WAIT)
             return True
+        if self._gathering(gaps):
+            self.state = "waiting"
+            self._clock.wait(self._stopping, _WAIT)
+            return True
+        self._seen = None
         self.state = "delivering"
         try:
             if state.single_until >= gaps[0][0]:
@@ -139,6 +145,15 @@ class SinkLoop:
             self._wait_for_sink(error)
         self.acks.flush_if_due()
         return True
+
+    def _gathering(self, gaps: Sequence[tuple[int, int]]) -> bool:
+        """Whether a sink that makes a file of every part waits for more: at most as long as positions wait to be written."""
+        if not self._follow or not self._reading() or gaps[0][1] - gaps[0][0] >= SMALL or not self.sink.adaptor.gathers():
+            return False
+        now = self._clock.monotonic()
+        if self._seen is None:
+            self._seen = now
+        return now - self._seen < self._flush
 
     def _end(self) -> int:
         """Up to where this sink may be given messages: the log's end, or what the sink above it has taken."""

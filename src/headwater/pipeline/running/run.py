@@ -91,7 +91,9 @@ class Run:
         self._stopping.set()
 
     def progress(self) -> list[SinkProgress]:
-        """Where every sink is, now."""
+        """Where every sink is, now; of a run that has not begun, nothing."""
+        if not self._loops:
+            return []
         end = self._log.bounds(self._topic, 0).end
         out = []
         for loop in self._loops:

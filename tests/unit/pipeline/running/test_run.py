@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ import pytest
 from ground import gone, piped, prepared, rows
 
 from headwater.core.errors import AlreadyExists, Conflict
+from headwater.core.settings import Settings, Spark
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Mode
@@ -22,6 +24,7 @@ from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.state import SinkState
 from headwater.pipeline.operating.operator import Operator
 from headwater.pipeline.running.events import Event
+from headwater.pipeline.running.run import Run
 from headwater.testing.clock import ManualClock
 
 MIB = 1 << 20
@@ -163,3 +166,33 @@ def test_positions_that_are_nowhere_else_are_not_compacted_away(log: Log, tmp_pa
 
     control.change(lambda state: [("reader", ReaderState(run="r", plan={}, begun=0, upto=7)), ("sink/x", SinkState(position=20))])
     assert limit(control, ["x"]) == 7
+
+
+class Trickle(CanTail, frozen=True, kw_only=True):
+    """Twelve changes, one at a time."""
+
+    kind: ClassVar[str] = "trickle"
+    about: ClassVar[About] = About(summary="", namespace="", sample="")
+    path: str = "x"
+
+    def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+        for n in range(cursor or 0, 12):
+            yield Piece(position=n + 1, messages=[Message("t", {"_id": n}, Op.INSERT, 1)])
+        while not stopped():
+            yield Piece(position=12)
+
+
+def test_changes_that_trickle_in_become_few_files(log: Log, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    pipeline = piped(tmp_path, {"out": file(f"{out}/")}, source=Trickle(), flush="200ms")
+    run = Run(pipeline, log, Settings(data=tmp_path / "data", spark=Spark(start="never")), follow=True)
+    thread = threading.Thread(target=run.go)
+    thread.start()
+    deadline = time.monotonic() + 60
+    while (not run.progress() or run.progress()[0].position < 11) and time.monotonic() < deadline:
+        thread.join(0.02)
+    run.stop()
+    thread.join()
+    files = list(out.glob("part-*"))
+    assert sum(one.read_bytes().count(b"\n") for one in files) == 12
+    assert len(files) <= 3

@@ -85,6 +85,9 @@ class S3(CanCopy, CanWrite, frozen=True, kw_only=True):
 
     # -- writing --------------------------------------------------------------------------------------------
 
+    def gathers(self) -> bool:
+        return True
+
     def writer(self, part: Part) -> SinkWriter:
         from headwater.pipeline.systems.s3.sink import writer
 

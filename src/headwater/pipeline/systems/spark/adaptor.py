@@ -100,6 +100,9 @@ class Spark(CanCopy, CanWrite, frozen=True, kw_only=True):
 
     # -- writing --------------------------------------------------------------------------------------------
 
+    def gathers(self) -> bool:
+        return True
+
     def writer(self, part: Part) -> SinkWriter:
         from headwater.pipeline.systems.spark.sink import writer
 
