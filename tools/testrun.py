@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Suite(msgspec.Struct, frozen=True):
-    """A call of pytest. `workers`: how many processes; suites that start servers or Spark keep to one, which they share.
+    """A call of pytest. `workers`: how many processes; in suites that start Spark or servers each keeps to whole files, which share them.
 
     `again`: what fails is run a second time, and said to have been: real servers are slow at times through no fault of anybody here.
     """
@@ -27,6 +27,7 @@ class Suite(msgspec.Struct, frozen=True):
     name: str
     arguments: list[str]
     workers: int = 0
+    files: bool = False
     again: bool = False
 
 
@@ -35,8 +36,10 @@ SUITES = [
     Suite("contract", ["tests/contract", "-m", "not soak and not service"], 2),
     Suite("faults", ["tests/faults"], 2),
     Suite("acceptance", ["tests/acceptance", "-m", "not soak and not spark and not service"], 2),
-    Suite("spark", ["tests/unit", "tests/acceptance", "tests/services", "-m", "spark and not service and not soak"], again=True),
-    Suite("services", ["tests/contract", "tests/acceptance", "tests/services", "-m", "service and not soak"], again=True),
+    Suite(
+        "spark", ["tests/unit", "tests/acceptance", "tests/services", "-m", "spark and not service and not soak"], 2, files=True, again=True
+    ),
+    Suite("services", ["tests/contract", "tests/acceptance", "tests/services", "-m", "service and not soak"], 2, files=True, again=True),
 ]
 
 SOAK = [
@@ -48,16 +51,16 @@ LONG = {"HEADWATER_KILL_ROUNDS": "200", "HEADWATER_POWER_ROUNDS": "3000"}
 
 def run(suite: Suite, environment: dict[str, str]) -> tuple[str, float]:
     """The suite's outcome in a word or two, and its seconds."""
-    command = [sys.executable, "-m", "pytest", "-q", *suite.arguments]
-    if suite.workers:
-        command += ["-n", str(suite.workers)]
+    plain = [sys.executable, "-m", "pytest", "-q", *suite.arguments]
+    shared = ["-n", str(suite.workers), "--dist", "loadfile" if suite.files else "load"] if suite.workers else []
+    command = [*plain, *shared]
     print(f"\n== {suite.name}: {' '.join(suite.arguments)}", flush=True)
     started = time.monotonic()
     code = subprocess.run(command, cwd=ROOT, env=environment).returncode
     outcome = PASSED if code == 0 else f"FAILED ({code})"
     if code == 1 and suite.again:
         print(f"\n== {suite.name}: what failed, once more", flush=True)
-        if subprocess.run([*command, "--last-failed"], cwd=ROOT, env=environment).returncode == 0:
+        if subprocess.run([*plain, "--last-failed"], cwd=ROOT, env=environment).returncode == 0:
             outcome = f"{PASSED} at the second try"
     return outcome, time.monotonic() - started
 
@@ -67,6 +70,8 @@ def main(arguments: list[str]) -> int:
     names = [name for name in arguments if not name.startswith("-")]
     suites = [suite for suite in (SOAK if soak else SUITES) if not names or suite.name in names]
     environment = {**os.environ, **(LONG if soak else {})}
+    if any(suite.name == "services" for suite in suites):  # fetched while the quick suites run; where that fails, the tests tell why
+        subprocess.Popen([sys.executable, "-m", "tools.services", "fetch"], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
     done = {suite.name: run(suite, environment) for suite in suites}
     print()
     for name, (outcome, seconds) in done.items():

@@ -1,4 +1,4 @@
-"""The command line: python -m tools.services up|down|status|env|pin"""
+"""The command line: python -m tools.services up|down|status|env|fetch|pin"""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from headwater.spark.java import find_java
 from tools.services import KINDS, Place, Runner, down, up
 from tools.services.jars import pin
 from tools.services.private import sweep
+from tools.services.runner import of_kind
 from tools.services.state import State
 
 
@@ -47,6 +48,8 @@ def parser() -> argparse.ArgumentParser:
     one = command("status", do_status, "Tell what runs, and where.")
     one.add_argument("--json", action="store_true")
     command("env", do_env, "Print the settings that point headwater at what runs, for `eval`.")
+    one = command("fetch", do_fetch, "Fetch what servers consist of, without starting them: those named, or all.")
+    one.add_argument("names", nargs="*", metavar="NAME")
     one = command(
         "pin", do_pin, "Fetch a server's jars anew and write their digests into jars.txt; look at the change before committing it."
     )
@@ -90,6 +93,12 @@ def do_env(asked: argparse.Namespace) -> None:
         if known.ready:
             for name, value in known.settings.items():
                 print(f"export {name}={shlex.quote(value)}")
+
+
+def do_fetch(asked: argparse.Namespace) -> None:
+    place = Place.usual(asked.run)
+    for name in asked.names or sorted(KINDS):
+        of_kind(name, KINDS)().have(place)
 
 
 def do_pin(asked: argparse.Namespace) -> None:
