@@ -6,6 +6,8 @@ import gzip
 import io
 import os
 from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from headwater.pipeline.adaptors import file
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.file.adaptor import File
 from headwater.pipeline.systems.file.cells import csv_pieces
+from headwater.pipeline.systems.file.groups import parquet_pieces
 from headwater.pipeline.systems.file.lines import line_pieces, stream_pieces
 
 
@@ -231,6 +234,51 @@ def test_a_row_longer_than_a_record_is_poison_and_those_behind_it_are_found(long
     assert why.startswith("Line 3 has more than 60 bytes")
     for n, piece in enumerate(pieces):
         assert list(csv_pieces(True, io.BytesIO(data), piece.position, usual=1, longest=60)) == pieces[n + 1 :]
+
+
+# -- Parquet ------------------------------------------------------------------------------------------------
+
+
+def parquet(path: Path, **columns: Any) -> File:
+    pq.write_table(pa.table(columns), path, row_group_size=5)
+    return file(str(path))
+
+
+def test_nanoseconds_are_kept(tmp_path: Path) -> None:
+    whole, more = 1_700_000_000_123_456_000, 1_700_000_000_123_456_789
+    moments = pa.array([whole, more, -1, None], pa.timestamp("ns"))
+    adaptor = parquet(
+        tmp_path / "in.parquet",
+        t=moments,
+        z=moments.cast(pa.timestamp("ns", "Europe/Berlin")),
+        clock=pa.array([1_000, 123_456_789, 0, None], pa.time64("ns")),
+        took=pa.array([1_500_000_000, 1, -1, None], pa.duration("ns")),
+        deep=pa.array([{"t": [whole]}, {"t": [more, None]}, {"t": []}, None], pa.struct({"t": pa.list_(pa.timestamp("ns"))})),
+    )
+    first, second, third, fourth = documents(adaptor)
+    us, ns = {"$date": "2023-11-14T22:13:20.123456Z"}, {"$date": "2023-11-14T22:13:20.123456789Z"}
+    assert first == {"t": us, "z": us, "clock": "00:00:00.000001", "took": 1.5, "deep": {"t": [us]}}
+    assert second == {"t": ns, "z": ns, "clock": "00:00:00.123456789", "took": Decimal("1E-9"), "deep": {"t": [ns, None]}}
+    assert third["t"] == {"$date": "1969-12-31T23:59:59.999999999Z"}
+    assert third["clock"] == "00:00:00"
+    assert fourth == {"t": None, "z": None, "clock": None, "took": None, "deep": None}
+
+
+def test_a_day_is_the_moment_at_which_it_begins(tmp_path: Path) -> None:
+    assert documents(parquet(tmp_path / "in.parquet", d=pa.array([date(2024, 1, 2)]))) == [{"d": {"$date": "2024-01-02T00:00:00.000Z"}}]
+
+
+@pytest.mark.parametrize("text", ["same", "each its own"])
+def test_a_piece_of_parquet_is_bounded_and_reading_goes_on_behind_it(tmp_path: Path, text: str) -> None:
+    cells = ["x" * 400] * 12 if text == "same" else [f"{n:400}" for n in range(12)]
+    path = tmp_path / "in.parquet"
+    parquet(path, _id=range(12), v=cells)
+    pieces = list(parquet_pieces(path, [0, 3], None, most=1000))
+    assert max(len(one.values) for one in pieces) <= 3
+    assert [values.decode(one)["_id"] for piece in pieces for one in piece.values] == list(range(12))
+    for n, piece in enumerate(pieces):
+        rest = [one for piece in parquet_pieces(path, [0, 3], piece.position, most=5000) for one in piece.values]
+        assert rest == [one for piece in pieces[n + 1 :] for one in piece.values]
 
 
 # -- files that are not what they should be ------------------------------------------------------------------
