@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from headwater.core.errors import Fenced
 from headwater.core.settings import Settings, Spark
 from headwater.log import Log
 from headwater.log.kafka.log import KafkaLog
 from headwater.pipeline.adaptors import file, sqlite
+from headwater.pipeline.adaptors import kafka as kafka_topics
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import log_topic
 from headwater.pipeline.operating.operator import Operator
@@ -77,13 +80,26 @@ def test_positions_states_and_words_of_an_operator_are_kept_in_kafka(log: Log, t
     assert [one.what for one in Operator(log, name).audit()] == ["edit", "compact"]
 
 
+def followed(folder: Path, servers: str, name: str) -> Pipeline:
+    """A pipeline from a topic that is followed, so that it does not end by itself."""
+    admin = AdminClient({"bootstrap.servers": servers})  # kept while its answer is waited for
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    producer = Producer({"bootstrap.servers": servers})
+    for number in range(50):
+        producer.produce(name, b'{"_id":%d,"text":"message"}' % number)
+    assert producer.flush(30) == 0
+    pipeline = Pipeline(name)
+    pipeline.source("in", kafka_topics(servers, tail=True), namespace=f"^{name}$").save("table", sqlite(str(folder / "out.db"), table="t"))
+    return pipeline
+
+
 def test_a_newer_run_takes_over_and_the_older_one_ends(kafka: str, log: Log, tmp_path: Path) -> None:
-    written(tmp_path, 50)
     with sqlite3.connect(tmp_path / "out.db") as db:
         db.execute("create table t (_id integer primary key check (_id <> 30), text)")
     name, settings = fresh("p"), Settings(data=tmp_path / "data", spark=Spark(start="never"))
     problems: list[BaseException] = []
-    older = Run(defined(tmp_path, name), log, settings, follow=True)  # stands at message 30 and waits for an operator
+    pipeline = followed(tmp_path, kafka, name)
+    older = Run(pipeline, log, settings, follow=True)  # stands at message 30 and waits for an operator
 
     def go() -> None:
         try:
@@ -101,7 +117,7 @@ def test_a_newer_run_takes_over_and_the_older_one_ends(kafka: str, log: Log, tmp
         except Exception:
             assert thread.is_alive()
     with KafkaLog(kafka) as other:
-        assert Run(defined(tmp_path, name), other, settings).go().state == "stopped"
+        assert Run(pipeline, other, settings).go().state == "stopped"
     thread.join(60)
     assert not thread.is_alive()
     assert isinstance(problems[0], Fenced)
