@@ -76,7 +76,10 @@ class Spark(msgspec.Struct, frozen=True, kw_only=True):
             "A Spark Connect server. Sessions over Connect are not offered: setting it is refused when Spark starts.", '"sc://host:15002"'
         ),
     ] = None
-    start: Annotated[Literal["lazy", "never"], About("Whether Spark may be started: at first use, or not at all.", '"lazy"')] = "lazy"
+    start: Annotated[
+        Literal["lazy", "eager", "never"],
+        About("Whether Spark is started: beside the work, once there is enough of it; before the work; or not at all.", '"lazy"'),
+    ] = "lazy"
     driver_memory: Annotated[Size, About("Memory of the Java process that drives Spark.", '"1GiB"', 256 << 20)] = Size(1 << 30)
     conf: Annotated[Passed, About("Settings of Spark, passed on as they are.", '"spark.sql.shuffle.partitions" = "8"')] = msgspec.field(
         default_factory=Passed

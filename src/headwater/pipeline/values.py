@@ -44,6 +44,7 @@ _sorted = msgspec.json.Encoder(decimal_format="number", order="sorted")
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, InvalidOperation, RecursionError)
 _NUMERIC = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 _PLAIN = frozenset({type(None), bool, int, str})
+_NESTED = frozenset({dict, list})
 _NEVER = _PLAIN | {float, Decimal, list}  # types that are no extended JSON, told apart quicker than by asking for a Mapping
 
 
@@ -192,6 +193,8 @@ def native(value: Any) -> Any:
 
 def natives(value: Any) -> Any:
     """`native` all the way down."""
+    if type(value) is dict and len(value) > 2 and _NESTED.isdisjoint(map(type, value.values())):
+        return value  # the rule: an object of plain values
     found = native(value)
     if found is not value:
         return found

@@ -27,7 +27,8 @@ from headwater.pipeline.running.work import Delivery, Outcome
 
 SMALL = 4000  # messages: fewer are delivered here, because a round on Spark costs more than they do
 _SLICE = 200_000  # messages of a task
-_TABLE = 10_000  # messages at once where a transform makes tables of them
+_TABLE = 100_000  # messages at once where a transform makes tables of them
+_MEANWHILE = 20_000  # messages that are delivered here at once while Spark starts
 _WAIT = 0.05
 _PATIENCE = 300.0  # seconds that an unreachable sink is waited for where nothing is followed
 
@@ -212,12 +213,16 @@ class SinkLoop:
         begun, copying = self._copying()
         planned = cut(self._log, self._topic, gaps, width=width, shares=shares, most=_SLICE, begun=begun, copying=copying)
         batch = max(self.sink.options.batch, type(self.sink.adaptor).least_batch)
+        local = planned.size < SMALL or not self._engine.allowed
+        if not local and not self._engine.ready():
+            gaps, local = [(gaps[0][0], min(gaps[0][1], gaps[0][0] + _MEANWHILE))], True
+            planned = cut(self._log, self._topic, gaps, width=1, shares=1, most=_SLICE, begun=begun, copying=copying)
         parts = [self._part(*one) for one in planned.parts]
         here = needs_session(self.sink)
         if here:
             self._engine.start()
             batch = max(batch, _TABLE)
-        if here or planned.size < SMALL or not self._engine.allowed:
+        if here or local:
             work = self._work()
             outcomes: list[Outcome] = []
             for part in parts:

@@ -7,7 +7,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,11 @@ class Engine:
         self._log, self._settings, self._stopping = log, settings, stopping
         self._started = started
         self._lock = threading.Lock()
+        self._gate = threading.Lock()
         self._runner: Runner | None = None
+        self._starting: threading.Thread | None = None
+        self._eager = settings.start == "eager"
+        self._closed = threading.Event()
         self.cores = _cores(settings.master)
         self.allowed = settings.start != "never"
         self.spreads = self.allowed and log.engine == "embedded"  # tasks may append only where a claim can be shared
@@ -60,6 +64,27 @@ class Engine:
         tables = self._running().run(ranges, worker, schema=_schema(), cancel=self._stopping)
         return [msgspec.json.decode(table.column("result")[0].as_py(), type=Outcome) for table in tables]
 
+    def ready(self) -> bool:
+        """Whether work of some size is better given to Spark than done here.
+
+        Spark takes seconds to start. Its start is begun, and until it is there the work goes on here: often it is done before. With
+        `spark.start` set to eager it is waited for.
+        """
+        if self._eager:
+            self._running()
+            return True
+        with self._gate:
+            if self._starting is None and self._runner is None:
+                self._starting = threading.Thread(target=self._start_quietly, name="headwater spark start", daemon=True)
+                self._starting.start()
+            return self._starting is None or not self._starting.is_alive()
+
+    def _start_quietly(self) -> None:
+        with suppress(Exception):  # whoever needs it tries again, and hears what is wrong
+            self._running()
+        if self._closed.is_set():
+            self.close()
+
     def start(self) -> None:
         """Start Spark now, for transforms that its driver evaluates. Errors: `Unavailable`; `Unsupported` where it may not be started."""
         if not self.allowed:
@@ -67,7 +92,10 @@ class Engine:
         self._running()
 
     def close(self) -> None:
-        """Let go of Spark's runner; the session stays for whoever else uses it in this process."""
+        """Let go of Spark's runner; the session stays for whoever else uses it in this process. One that still starts is not waited for."""
+        self._closed.set()
+        if self._starting is not None and self._starting.is_alive() and threading.current_thread() is not self._starting:
+            return
         with self._lock:
             if self._runner is not None:
                 self._runner.close()

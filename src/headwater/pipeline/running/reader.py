@@ -204,7 +204,8 @@ class SourceReader:
 
     def _round(self, work: CopyWork, numbers: Sequence[int]) -> list[Copied]:
         """A share of these slices: side by side on Spark where there are several, else here."""
-        if len(work.slices) > 1 and self._engine.spreads:
+        if len(work.slices) > 1 and self._engine.spreads and self._engine.ready():
+            self._open.clear()
             cores = self._engine.cores
             tasks: dict[int, list[int]] = {}
             for number in numbers:
