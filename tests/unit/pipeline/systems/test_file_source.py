@@ -210,6 +210,24 @@ def test_a_number_of_very_many_digits_stays_text(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0", 0),
+        ("-7", -7),
+        ("007", "007"),
+        ("1.50", Decimal("1.50")),
+        ("-0.5", -0.5),
+        ("1e3", "1e3"),
+        ("1٢", "1٢"),
+        (".5", ".5"),
+        ("-", "-"),
+    ],
+)
+def test_a_cell_is_a_number_where_it_is_written_as_one(tmp_path: Path, text: str, value: Any) -> None:
+    assert documents(csv(tmp_path / "in.csv", f"a\n{text}\n")) == [{"a": value}]
+
+
 def test_a_row_that_is_no_csv_keeps_its_text(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_bytes(b'_id,a\n1,"x"y\n2,\xff\n3,z\n4,5,6\n7\n')
     assert bad(file(str(tmp_path / "in.csv"))) == [

@@ -14,8 +14,7 @@ from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.systems.file.lines import KEPT, LONGEST, too_long
 
 _BLOCK = 2 << 20
-_INTEGER = re.compile(r"-?(?:0|[1-9]\d*)")
-_DECIMAL = re.compile(r"-?(?:0|[1-9]\d*)\.\d+")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?")
 _DIGITS = 4300  # that Python makes a number of; a longer one stays text
 
 
@@ -126,10 +125,9 @@ def _text(cell: str) -> str | None:
 def _cell(cell: str) -> int | float | Decimal | str | None:
     if not cell:
         return None
-    if cell[0] in "-0123456789" and len(cell) <= _DIGITS:
-        if _INTEGER.fullmatch(cell):
+    if cell[0] in "-0123456789" and (found := _NUMBER.fullmatch(cell)) and len(cell) <= _DIGITS:
+        if found[1] is None:
             return int(cell)
-        if _DECIMAL.fullmatch(cell):
-            number = float(cell)
-            return number if repr(number) == cell else Decimal(cell)
+        number = float(cell)
+        return number if repr(number) == cell else Decimal(cell)
     return cell
