@@ -193,34 +193,50 @@ class TableWriter(_Temporary):
     def __init__(self, path: Path, *, compression: str) -> None:
         super().__init__(path)
         self._compression = compression
-        self._rows: list[dict[str, Any]] = []
+        self._gathered: list[tuple[dict[str, pa.Array], list[dict[str, Any]]]] = []  # batches, each as columns and as rows
+        self._count = 0
         self._open: pq.ParquetWriter | None = None
         self._schema: pa.Schema | None = None
         self._files: list[Path] = []
 
     def write(self, batch: Batch) -> None:
         rows = [values.natives(one) for one in documents(batch.messages)]
-        written = [message for message in batch.messages if message.op != Op.COMMAND]
-        for message, row in zip(written, rows, strict=True) if _columns(rows) is None else ():
-            if _columns([row]) is None:  # later nobody could tell which one it was
-                raise Rejected(
-                    _wrong(row), offset=message.offset, hint="Change the field with python(...), or leave it out with omit(...)."
-                )
-        self._rows += rows
-        if len(self._rows) >= _ROWS:
-            self._flush(self._rows)
-            self._rows = []
+        columns = _columns(rows)
+        if columns is None:
+            written = [message for message in batch.messages if message.op != Op.COMMAND]
+            for message, row in zip(written, rows, strict=True):
+                if _columns([row]) is None:  # later nobody could tell which one it was
+                    raise Rejected(
+                        _wrong(row), offset=message.offset, hint="Change the field with python(...), or leave it out with omit(...)."
+                    )
+        if rows:
+            self._gathered.append((columns or {}, rows))
+            self._count += len(rows)
+        if self._count >= _ROWS:
+            self._flush()
         self._end = batch.end
 
-    def _flush(self, rows: list[dict[str, Any]]) -> None:
+    def _flush(self) -> None:
+        """Write what was gathered: as it is where all batches have the same columns, else as what their rows make together."""
+        gathered, self._gathered, self._count = self._gathered, [], 0
+        kinds = [{name: one.type for name, one in columns.items()} for columns, _ in gathered]
+        rows = [row for _, rows in gathered for row in rows]
+        if kinds and kinds[0] and all(kind == kinds[0] for kind in kinds):
+            import pyarrow as pa
+
+            self._put({name: pa.concat_arrays([columns[name] for columns, _ in gathered]) for name in kinds[0]}, rows)
+        else:
+            self._flush_rows(rows)
+
+    def _flush_rows(self, rows: list[dict[str, Any]]) -> None:
         """Write rows as a table; those that do not fit into one become several, in their order."""
         if not rows:
             return
         columns = _columns(rows)
         if columns is None:
             half = len(rows) // 2
-            self._flush(rows[:half])
-            self._flush(rows[half:])
+            self._flush_rows(rows[:half])
+            self._flush_rows(rows[half:])
             return
         self._put(columns, rows)
 
@@ -255,7 +271,7 @@ class TableWriter(_Temporary):
 
     def finish(self) -> dict[str, Any]:
         try:
-            self._flush(self._rows)
+            self._flush()
             self._end_file()
         except OSError as error:
             raise explained(error, self._path) from error
@@ -275,15 +291,19 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, pa.Array] | None:
     """
     import pyarrow as pa
 
-    names = dict.fromkeys(name for row in rows for name in row)
+    first = tuple(rows[0]) if rows else ()
     try:
-        columns = {name: _column([row.get(name) for row in rows]) for name in names}
+        if all(tuple(row) == first for row in rows):  # the rule: every document has the same fields
+            columns = {name: _column(cells) for name, cells in zip(first, zip(*map(dict.values, rows), strict=True), strict=True)}
+        else:
+            names = dict.fromkeys(name for row in rows for name in row)
+            columns = {name: _column([row.get(name) for row in rows]) for name in names}
     except _NO_COLUMN:
         return None
     return {name: column for name, column in columns.items() if not pa.types.is_null(column.type)}
 
 
-def _column(cells: list[Any]) -> pa.Array:
+def _column(cells: Sequence[Any]) -> pa.Array:
     """One column. Decimals have all of Arrow's digits, so that a longer number does not change the type; other numbers among them, and
     integers beyond 64 bits, join them."""
     import pyarrow as pa
