@@ -230,7 +230,9 @@ def _told(result: Result, log: Log, at: At) -> None:
     for one in result.sinks:
         at.note(f"{one.sink}: {count(one.written)} written, at {one.position} of {one.end - 1}")
     stands = [
-        Stand(sink=one.sink, offset=one.failure.offset, message=one.failure.message) for one in result.sinks if one.failure is not None
+        Stand(sink=one.sink, offset=one.failure.offset, message=one.failure.message, hint=one.failure.hint)
+        for one in result.sinks
+        if one.failure is not None
     ]
     if stands:
         raise stopped(Operator(log, result.pipeline), stands)

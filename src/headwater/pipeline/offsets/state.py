@@ -25,6 +25,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     error: str
     message: str
+    hint: str = ""  # what to do, in the words of whoever refused it
     trace: str = ""
     at: int = 0
     start: int = -1  # the batch in which it was noticed, where the message itself is not yet known

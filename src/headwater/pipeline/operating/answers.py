@@ -26,6 +26,7 @@ class Refusal(Answer, frozen=True, kw_only=True):
     offset: int
     error: str
     message: str
+    hint: str = ""
     trace: str = ""
     at: str | None = None
     start: int = -1
@@ -72,11 +73,12 @@ class Status(Answer, frozen=True, kw_only=True):
 
 
 class Refused(Answer, frozen=True, kw_only=True):
-    """A sink that stands at a message, and why."""
+    """A sink that stands at a message, and why; `hint`: what to do about it."""
 
     sink: str
     error: str
     message: str
+    hint: str = ""
     trace: str = ""
 
 

@@ -64,7 +64,7 @@ class Hands:
             offset = gaps[0][0]
             if not loop.one(offset):
                 failure = operator.state().sink(name).failure
-                raise self._refused(offset, failure.message if failure is not None else "it was refused")
+                raise self._refused(failure or Failure(offset=offset, error="", message="it was refused"))
             if told is not None:
                 told(offset)
         return count
@@ -74,8 +74,9 @@ class Hands:
         above = self._sink.after
         return self._operator.bounds().end if above is None else self._operator.state().sink(above).position + 1
 
-    def _refused(self, offset: int, message: str) -> Stopped:
-        return refused(self._operator, Stand(sink=self._sink.name, offset=offset, message=message))
+    def _refused(self, failure: Failure) -> Stopped:
+        stand = Stand(sink=self._sink.name, offset=failure.offset, message=failure.message, hint=failure.hint)
+        return refused(self._operator, stand)
 
     def alone(self) -> None:
         """Errors: `Conflict` while a run delivers, or may be delivering: the same message from two sides would be there twice."""
@@ -114,7 +115,7 @@ class Hands:
         stood = {} if failure is None else {"refused": failure.offset}
         self._operator.note("replay", why, sink=self._sink.name, first=first, last=last, written=outcome.written, **stood)
         if failure is not None:
-            raise self._refused(failure.offset, failure.message)
+            raise self._refused(failure)
         return outcome
 
     def retry(self, one: Dead, *, why: str = "") -> None:

@@ -20,13 +20,15 @@ class Stand(msgspec.Struct, frozen=True, kw_only=True):
     sink: str
     offset: int
     message: str
+    hint: str = ""
 
 
 def stopped(operator: Operator, stands: Sequence[Stand]) -> Stopped:
     """The error of a run that has ended because sinks stand at messages."""
     first, *others = stands
     name = operator.pipeline
-    lines = [*_shown(operator, first.offset), "See it, correct it, or skip it, then run again:", *_commands(operator, first)]
+    shown = _shown(operator, first.offset)
+    lines = [*_hinted(first), *shown, "See it, correct it, or skip it, then run again:", *_commands(operator, first)]
     for other in others:
         lines.append(f"{other.sink} stands at message {other.offset}: {_line(other.message)}")
         lines += _commands(operator, other) if other.offset != first.offset else [_skip(name, other)]
@@ -40,7 +42,12 @@ def refused(operator: Operator, stand: Stand) -> Stopped:
     commands = _commands(operator, stand)[: 3 if skipped else 2]
     ask = "See it, correct it, or skip it:" if skipped else "See it, correct it, then send it again:"
     said = f"Sink {stand.sink} of {operator.pipeline} refuses message {stand.offset}: {stand.message}"
-    return Stopped(said, hint="\n  ".join([*_shown(operator, stand.offset), ask, *commands]))
+    return Stopped(said, hint="\n  ".join([*_hinted(stand), *_shown(operator, stand.offset), ask, *commands]))
+
+
+def _hinted(stand: Stand) -> list[str]:
+    """What whoever refused it says to do. The commands for correcting a message are told anyway."""
+    return [stand.hint] if stand.hint and "headwater pipeline edit" not in stand.hint else []
 
 
 def _shown(operator: Operator, offset: int) -> list[str]:

@@ -130,6 +130,7 @@ class _Delivering:
             offset=offset if offset >= 0 else start,
             error=_kind(no),
             message=no.message,
+            hint=no.hint,
             trace=no.trace,
             start=-1 if exact else self._taken,
             end=-1 if exact else end,

@@ -314,7 +314,7 @@ class SinkLoop:
     def give_up(self, error: HeadwaterError) -> None:
         """Stand still because of something that is no message's fault, and keep it with the position, for people to see."""
         self.state = f"failed: {error.message}"
-        failure = Failure(offset=self.acks.position + 1, error=error.code, message=error.message, at=self._clock.now_ms())
+        failure = Failure(offset=self.acks.position + 1, error=error.code, message=error.message, hint=error.hint, at=self._clock.now_ms())
         self.acks.failed(failure)
 
     def _fail(self, failure: Failure) -> None:

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,10 @@ def written(adaptor: File, parts: list[tuple[int, list[dict[str, Any]]]]) -> lis
     made = []
     for start, documents in parts:
         part = Part(pipeline="p", sink="s", start=start, end=start + len(documents), epoch=1, attempt=f"a{start}")
-        writer = adaptor.writer(part)
         messages = [Message("in", one, offset=start + at, timestamp=7) for at, one in enumerate(documents)]
-        writer.write(Batch(start=start, end=part.end, messages=messages))
-        made.append((part, writer.finish()))
-        writer.close()
+        with closing(adaptor.writer(part)) as writer:
+            writer.write(Batch(start=start, end=part.end, messages=messages))
+            made.append((part, writer.finish()))
     return made
 
 
@@ -273,3 +273,13 @@ def test_what_a_table_cannot_hold_is_said_of_its_message(tmp_path: Path, value: 
         written(adaptor, [(7, [{"v": None}, {"v": value}])])
     assert no.value.offset == 8
     assert "omit(...)" in no.value.hint
+
+
+def test_parts_that_could_not_be_published_take_no_space(tmp_path: Path) -> None:
+    adaptor = file(str(tmp_path / "out.jsonl"))
+    adaptor.begin("p", "s", 1)
+    [(part, receipt), _] = written(adaptor, [(0, [{"_id": 1}]), (1, [{"_id": 2}])])
+    (tmp_path / "out.jsonl").mkdir()  # stands for a disk that takes nothing
+    with pytest.raises(Unavailable, match="Is a directory"):
+        adaptor.publish(part, receipt)
+    assert not list(tmp_path.rglob("tmp-*"))
