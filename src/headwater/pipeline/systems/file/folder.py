@@ -94,7 +94,7 @@ class Folder(Target):
         except FileNotFoundError:
             return []
 
-    def publish(self, part: Part, receipt: dict[str, Any]) -> None:
+    def put(self, part: Part, receipt: dict[str, Any]) -> None:
         folder, share = self._adaptor.path, f"-{part.bucket}of{part.buckets}" if part.buckets > 1 else ""
         name = f"{'replay' if part.again else 'part'}-{part.start:020d}-{int(receipt['end']):020d}{share}"
         if part.again:

@@ -64,7 +64,7 @@ class Single(Target):
                 self._files.sync(fd)
         return [(noted.start, noted.end)] if noted.start < noted.end else []
 
-    def publish(self, part: Part, receipt: dict[str, Any]) -> None:
+    def put(self, part: Part, receipt: dict[str, Any]) -> None:
         path = self._adaptor.path
         with self.held(part.epoch):
             noted = self._noted()

@@ -41,7 +41,7 @@ class Standard(Target):
     def recovered(self, new: bool) -> list[tuple[int, int]]:
         return []
 
-    def publish(self, part: Part, receipt: dict[str, Any]) -> None:
+    def put(self, part: Part, receipt: dict[str, Any]) -> None:
         headed = self.work / "headed"
         for temporary in map(Path, receipt["files"]):
             if not temporary.exists():

@@ -6,13 +6,13 @@ import re
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headwater.core.errors import AlreadyExists, Conflict, Fenced, Unavailable
+from headwater.core.errors import AlreadyExists, Conflict, Fenced, HeadwaterError, Unavailable
 from headwater.core.files import FileLock, Files, explained, replace
 from headwater.pipeline.adaptor import Part
 
@@ -94,7 +94,10 @@ class Target(ABC):
     @contextmanager
     def held(self, epoch: int | None) -> Iterator[None]:
         """Under the target's lock, and while no newer run has taken it."""
-        lock = FileLock(self._files, self.work / "lock")
+        try:
+            lock = FileLock(self._files, self.work / "lock")
+        except OSError as error:
+            raise explained(error, self._adaptor.path) from error
         try:
             lock.exclusive()
             if epoch is not None and self._owner().epoch > epoch:
@@ -134,6 +137,17 @@ class Target(ABC):
     def recovered(self, new: bool) -> list[tuple[int, int]]:
         """Undo what a dead run left half done; the offsets that the target holds. `new`: this sink has never written here."""
 
-    @abstractmethod
     def publish(self, part: Part, receipt: dict[str, Any]) -> None:
-        """As `CanWrite.publish`."""
+        """As `CanWrite.publish`. Where it fails, the run writes all of it again: what was written goes at once, or a full disk, tried again
+        and again, would only get fuller."""
+        try:
+            self.put(part, receipt)
+        except HeadwaterError:
+            for leftover in self.work.glob(f"tmp-e{part.epoch}-*"):
+                with suppress(OSError):
+                    self._files.unlink(leftover)
+            raise
+
+    @abstractmethod
+    def put(self, part: Part, receipt: dict[str, Any]) -> None:
+        """Make a part count. May be called again; a part that is there already is left as it is."""
