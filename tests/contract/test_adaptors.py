@@ -103,6 +103,14 @@ class TestSingleFile(SinkContract):
         return file(str(tmp_path / "out.jsonl"))
 
 
+class TestCsvFile(SinkContract):
+    deletes = upserts = False
+
+    @pytest.fixture
+    def sink(self, tmp_path: Path) -> CanWrite:
+        return file(str(tmp_path / "out.csv"))
+
+
 class TestTables(SinkContract):
     @pytest.fixture
     def sink(self, tmp_path: Path) -> CanWrite:

@@ -8,6 +8,7 @@ import io
 import json
 import shutil
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headwater.core.errors import AlreadyExists, Rejected, Unavailable
+from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part
 from headwater.pipeline.adaptors import file
 from headwater.pipeline.message import Message
@@ -283,3 +285,21 @@ def test_a_folder_for_the_work_that_somebody_removed_is_no_crash(tmp_path: Path)
     shutil.rmtree(tmp_path / ".out.jsonl.headwater")
     with pytest.raises(Unavailable):
         adaptor.publish(part, receipt)
+
+
+@pytest.mark.parametrize("place", ["out.csv", "tables/"])
+def test_what_is_given_back_can_be_compared(tmp_path: Path, place: str) -> None:
+    adaptor = file(f"{tmp_path}/{place}", format="auto" if place == "out.csv" else "parquet")
+    documents = [
+        {"_id": 1, "a": 1, "b": Decimal("1.10"), "c": None, "d": True},
+        {"_id": 2, "a": 2.5, "b": Decimal("1.5")},
+        {"_id": 3, "c": {"$date": "2026-11-16T04:00:00.000Z"}, "d": None},
+        {"_id": 4, "a": 1e300, "c": {"$date": 1000}},
+    ]
+    adaptor.begin("p", "s", 1)
+    publish(adaptor, 0, documents)
+    assert [values.canonical(values.extended(one)) for one in adaptor.rows("")] == [
+        values.canonical(values.extended(adaptor.stored(one))) for one in documents
+    ]
+    assert adaptor.stored(documents[0])["_id"] == 1
+    assert [one["a"] for one in adaptor.rows("") if "a" in one][:2] == [1, 2.5]

@@ -129,9 +129,14 @@ class File(CanCopy, CanWrite, frozen=True, kw_only=True):
         target(self, pipeline, sink).forget(position, epoch)
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
-        from headwater.pipeline.systems.file.sink import rows
+        from headwater.pipeline.systems.file.given_back import rows
 
         return rows(self)
+
+    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        from headwater.pipeline.systems.file.given_back import stored
+
+        return stored(self, data)
 
 
 @strict

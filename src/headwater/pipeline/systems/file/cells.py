@@ -118,6 +118,11 @@ def _uneven(names: list[str], row: list[str], cell: Callable[[str], Any]) -> byt
     return values.encode({name: cell(one.encode("utf-8", "backslashreplace").decode()) for name, one in zip(known, row, strict=False)})
 
 
+def typed(cell: str, infer: bool) -> Any:
+    """What a cell is read as."""
+    return _cell(cell) if infer else _text(cell)
+
+
 def _text(cell: str) -> str | None:
     return cell or None
 

@@ -6,13 +6,11 @@ appending the part and then noting the offset and the length, so that what a dea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part, SinkWriter
 from headwater.pipeline.systems.file.folder import Folder
-from headwater.pipeline.systems.file.formats import compression_of, open_plain
+from headwater.pipeline.systems.file.formats import compression_of
 from headwater.pipeline.systems.file.single import Single, columns
 from headwater.pipeline.systems.file.standard import Standard
 from headwater.pipeline.systems.file.target import Target, temporary
@@ -40,21 +38,3 @@ def target(adaptor: File, pipeline: str, sink: str) -> Target:
     if adaptor.standard:
         return Standard(adaptor, pipeline, sink)
     return Folder(adaptor, pipeline, sink) if adaptor.folder else Single(adaptor, pipeline, sink)
-
-
-def rows(adaptor: File) -> Iterator[dict[str, Any]]:
-    """What the target holds, in the order of offsets."""
-    from headwater.pipeline.systems.file.source import read_back
-
-    paths = sorted(adaptor.path.glob("part-*")) if adaptor.folder else [adaptor.path]
-    for path in paths:
-        compression = compression_of(path, adaptor.compression)
-        if adaptor.written_format == "parquet":
-            import pyarrow.parquet as pq
-
-            with pq.ParquetFile(path) as opened:
-                for batch in opened.iter_batches():
-                    yield from (values.extended(one) for one in batch.to_pylist())
-        else:
-            with open_plain(path, compression) as source:
-                yield from read_back(adaptor, source)

@@ -382,3 +382,9 @@ def _cell(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def written(value: Any) -> str:
+    """A value as the text of its cell."""
+    cell = _cell(value)
+    return "" if cell is None else repr(cell) if isinstance(cell, float) else str(cell)

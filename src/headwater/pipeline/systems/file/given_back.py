@@ -1,0 +1,63 @@
+"""Documents as a file gives them back: what `verify` compares with what the log holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from headwater.pipeline import values
+from headwater.pipeline.systems.file.cells import typed
+from headwater.pipeline.systems.file.formats import compression_of, open_plain
+from headwater.pipeline.systems.file.source import read_back
+from headwater.pipeline.systems.file.writers import written
+
+if TYPE_CHECKING:
+    from headwater.pipeline.systems.file.adaptor import File
+
+
+def rows(adaptor: File) -> Iterator[dict[str, Any]]:
+    """What the target holds, in the order of offsets."""
+    paths = sorted(adaptor.path.glob("part-*")) if adaptor.folder else [adaptor.path]
+    for path in paths:
+        if adaptor.written_format == "parquet":
+            import pyarrow.parquet as pq
+
+            with pq.ParquetFile(path) as opened:
+                for batch in opened.iter_batches():
+                    yield from (_of_table(values.extended(one)) for one in batch.to_pylist())
+        else:
+            with open_plain(path, compression_of(path, adaptor.compression)) as source:
+                for one in read_back(adaptor, source):
+                    yield _present(one) if adaptor.written_format == "csv" and not adaptor.envelope else one
+
+
+def stored(adaptor: File, data: dict[str, Any]) -> dict[str, Any]:
+    """A document as `rows` gives it."""
+    if adaptor.written_format == "parquet":
+        return _of_table(values.extended(values.natives(data)))
+    if adaptor.written_format == "csv" and not adaptor.envelope:
+        return _present({name: typed(written(value), adaptor.infer) for name, value in data.items()})
+    return data
+
+
+def _present(row: dict[str, Any]) -> dict[str, Any]:
+    """A row has a cell for every column: one without a value is a field that is missing."""
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def _of_table(row: dict[str, Any]) -> dict[str, Any]:
+    return _plain(row) or {}
+
+
+def _plain(value: Any) -> Any:
+    """A value without what a table cannot tell apart: fields that are null or missing, and the types of equal numbers."""
+    if isinstance(value, dict):
+        return {name: one for name, old in value.items() if (one := _plain(old)) is not None} or None
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else Decimal(repr(value)).normalize()
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() and value.adjusted() < 100 else value.normalize()
+    return value
