@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from headwater.core.errors import Unsupported
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.adaptors import sqlite
@@ -55,6 +56,20 @@ def test_rows_at_both_ends_of_what_a_rowid_can_be_are_read(tmp_path: Path) -> No
     found = pieces(tmp_path / "in.db")
     assert [one["id"] for one in documents(found)] == ends
     assert pieces(tmp_path / "in.db", found[-1].position) == []
+
+
+def test_a_column_that_is_called_rowid_is_not_the_rowid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "_ROWS", 2)
+    with database(tmp_path / "in.db") as db:
+        db.execute("create table t (RowId text, v)")
+        db.executemany("insert into t values ('same', ?)", [(n,) for n in range(5)])
+    plan = sqlite(str(tmp_path / "in.db")).plan(Namespaces(), 1)
+    assert plan.ids == {"t": ("_rowid_",)}
+    assert documents(pieces(tmp_path / "in.db")) == [{"_rowid_": n + 1, "RowId": "same", "v": n} for n in range(5)]
+    with database(tmp_path / "in.db") as db:
+        db.execute("create table u (rowid, oid, _rowid_)")
+    with pytest.raises(Unsupported, match="Table u has columns named rowid"):
+        sqlite(str(tmp_path / "in.db")).plan(Namespaces(), 1)
 
 
 @pytest.mark.parametrize("name", ["in#1.db", "in?mode=rw.db", "in%41.db"])

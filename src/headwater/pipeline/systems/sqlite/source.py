@@ -8,7 +8,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headwater.core.errors import NotFound
+from headwater.core.errors import NotFound, Unsupported
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
@@ -56,8 +56,9 @@ def plan(adaptor: Sqlite, chosen: Namespaces, slices: int) -> CopyPlan:
         for name in names:
             info = db.execute(f"pragma table_info({quoted(name)})").fetchall()
             keys = tuple(row[1] for row in sorted(info, key=lambda row: row[5]) if row[5])
-            ids[name] = keys or ("rowid",)
-            parts += [Slice(name, spec) for spec in _cut(db, name, keys, slices)]
+            rowid = _rowid(name, [row[1].lower() for row in info])
+            ids[name] = keys or (rowid,)
+            parts += [Slice(name, spec) for spec in _cut(db, name, keys, rowid, slices)]
     except sqlite3.Error as error:
         raise machine_error(error, str(adaptor.path)) from error
     finally:
@@ -65,16 +66,24 @@ def plan(adaptor: Sqlite, chosen: Namespaces, slices: int) -> CopyPlan:
     return CopyPlan(identity={"path": str(Path(str(adaptor.path)).absolute()), "tables": names}, slices=tuple(parts), ids=ids)
 
 
-def _cut(db: sqlite3.Connection, name: str, keys: tuple[str, ...], slices: int) -> list[dict[str, Any]]:
+def _rowid(table: str, columns: list[str]) -> str:
+    """A name of the rowid that no column has taken: under a column's, rows that have the same in it would be passed over."""
+    free = [one for one in ("rowid", "_rowid_", "oid") if one not in columns]
+    if not free:
+        raise Unsupported(f"Table {table} has columns named rowid, _rowid_ and oid: nothing tells its rows apart.", hint="Rename one.")
+    return free[0]
+
+
+def _cut(db: sqlite3.Connection, name: str, keys: tuple[str, ...], rowid: str, slices: int) -> list[dict[str, Any]]:
     try:
-        low, high = db.execute(f"select min(rowid), max(rowid) from {quoted(name)}").fetchone()
+        low, high = db.execute(f"select min({rowid}), max({rowid}) from {quoted(name)}").fetchone()
     except sqlite3.OperationalError:  # a table without rowid: in the order of its key, as one slice
         return [{"keys": list(keys)}]
     if low is None:
-        return [{"rowid": [0, 0], "named": bool(keys)}]
+        return [{"rowid": [0, 0], "named": bool(keys), "called": rowid}]
     count = max(1, min(slices, (high - low + 1) // _LEAST))
     cuts = [low + (high - low + 1) * i // count for i in range(count + 1)]
-    return [{"rowid": [cuts[i], cuts[i + 1]], "named": bool(keys)} for i in range(count)]
+    return [{"rowid": [cuts[i], cuts[i + 1]], "named": bool(keys), "called": rowid} for i in range(count)]
 
 
 def read(adaptor: Sqlite, part: Slice, position: Any) -> Iterator[Piece]:
@@ -90,10 +99,11 @@ def read(adaptor: Sqlite, part: Slice, position: Any) -> Iterator[Piece]:
 def _by_rowid(db: sqlite3.Connection, part: Slice, position: Any) -> Iterator[Piece]:
     low, end = part.spec["rowid"]
     begin = 1 if part.spec["named"] else 0  # without a key of its own, the rowid is what tells rows apart
-    select = f"select rowid, * from {quoted(part.namespace)} where rowid"
+    rowid = part.spec.get("called", "rowid")
+    select = f"select {rowid} as {rowid}, * from {quoted(part.namespace)} where {rowid}"
     while True:
         bounds = (low if position is None else position, end - 1)  # the greatest rowid has none above it that SQLite could be asked for
-        query = f"{select} {'>=' if position is None else '>'} ? and rowid <= ? order by rowid limit {_ROWS}"
+        query = f"{select} {'>=' if position is None else '>'} ? and {rowid} <= ? order by {rowid} limit {_ROWS}"
         piece = _piece(db, query, bounds, part.namespace, begin)
         if piece.last is None:
             return
