@@ -271,7 +271,7 @@ def test_stop_all_ends_the_run_at_the_first_error(home: Home) -> None:
 @pytest.mark.spark
 def test_many_messages_go_through_spark(home: Home) -> None:
     home.documents(20_000)
-    ran = home.pipeline("run", "shop.py")
+    ran = home.pipeline("run", "shop.py", HEADWATER_SPARK__START="eager")
     assert ran.code == 0, ran.err
     assert sorted(home.ids("archive")) == list(range(20_000))
     assert home.rows("select count(*), count(distinct _id) from orders") == [(20_000, 20_000)]

@@ -303,9 +303,9 @@ def test_the_runner_killed_under_tasks_of_spark(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.documents(20_000)
     home.write("shop.py", ON_SPARK.replace("{home!r}", repr(str(tmp_path))))
-    assert home.pipeline("run", "shop.py").code == KILLED
+    assert home.pipeline("run", "shop.py", HEADWATER_SPARK__START="eager").code == KILLED
     assert (tmp_path / "died").exists()
-    ran = home.pipeline("run", "shop.py")
+    ran = home.pipeline("run", "shop.py", HEADWATER_SPARK__START="eager")
     assert ran.code == 0, ran.err
     for sink in ("single", "report", "archive"):
         found = home.pipeline("verify", "shop", sink)

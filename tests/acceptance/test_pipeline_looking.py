@@ -138,7 +138,7 @@ def test_a_sink_that_gave_up_for_another_reason_is_no_message_to_correct(tmp_pat
     home.write("shop.py", SHOP)
     home.documents(3)
     assert home.pipeline("run", "shop.py").code == 0
-    gone = SinkState(position=1, failure=Failure(offset=2, error="unreachable", message="It does not answer."))
+    gone = SinkState(position=1, failure=Failure(offset=2, error="unreachable", message="It does not answer.", of_message=False))
     with EmbeddedLog(home.data) as log:
         Control(log, "shop", SystemClock()).change(lambda state: [("sink/report", gone)])
     told = home.pipeline("status", "shop").out

@@ -48,7 +48,7 @@ class Runs:
     def __init__(self, folder: Path, text: str, **environ: str) -> None:
         self.folder = folder
         (folder / "p.py").write_text(text)
-        self._environ = os.environ | environ
+        self._environ = os.environ | {"HEADWATER_SPARK__START": "eager"} | environ  # what is killed is to be tasks of Spark, too
 
     def start(self) -> subprocess.Popen[bytes]:
         words = [sys.executable, "-m", "headwater.cli", "pipeline", "run", "p.py"]

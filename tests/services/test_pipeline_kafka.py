@@ -128,7 +128,7 @@ def test_tasks_of_a_cluster_deliver_what_is_in_kafka(log: Log, spark_master: str
     import headwater.spark
 
     source, name = written(tmp_path, 30_000), fresh("p")
-    settings = Settings(data=tmp_path / "data", spark=Spark(master=spark_master))
+    settings = Settings(data=tmp_path / "data", spark=Spark(master=spark_master, start="eager"))
     try:
         result = Run(defined(tmp_path, name), log, settings).go()
     finally:

@@ -68,13 +68,11 @@ def _notes(name: str, found: Status, at: At) -> None:
     if found.state == "silent":
         typer.echo(f"The run has given no sign of life since {when(found.seen)}. If its machine is lost, a new run shuts it out:")
         typer.echo(f"  headwater pipeline run {found.file or 'FILE'}")
-    from headwater.pipeline.operating.answers import of_a_message
-
     stopped = [(one.sink, one.error) for one in found.sinks if one.error is not None and one.state == "stopped"]
-    for offset in sorted({error.offset for _, error in stopped if of_a_message(error.error)}):
+    for offset in sorted({error.offset for _, error in stopped if error.of_message}):
         typer.echo(f"See message {offset}, and what to do: {at.command(f'xlog {name} show {offset}')}")
     again = at.command(f"run {found.file or 'FILE'}")
-    for sink in (sink for sink, error in stopped if not of_a_message(error.error)):
+    for sink in (sink for sink, error in stopped if not error.of_message):
         typer.echo(f"{sink} could not go on, by no message's fault. Once that is mended: {again}")
     if found.dead:
         typer.echo(f"{several(found.dead, 'message', 'is')} put aside: {at.command(f'dead {name} list')}")
@@ -126,7 +124,6 @@ def xlog(
 
 
 def _print_message(name: str, one: Seen, at: At, *, whole: bool) -> None:
-    from headwater.pipeline.operating.answers import of_a_message
     from headwater.pipeline.operating.seeing import text_of
 
     marks = " edited" if one.edited else ""
@@ -143,7 +140,7 @@ def _print_message(name: str, one: Seen, at: At, *, whole: bool) -> None:
     for trace in dict.fromkeys(no.trace for no in one.refused if no.trace):
         for line in trace.splitlines():
             typer.echo(f"      {visible(line)}")
-    refused = [no for no in one.refused if of_a_message(no.error)]
+    refused = [no for no in one.refused if no.of_message]
     if refused:
         given = "--doc FILE" if one.unreadable else "--set FIELD=JSON"
         at.note(f"Correct it: {at.command(f'edit {name} {one.offset} {given} --why ...')}")

@@ -45,8 +45,8 @@ def init(
         sink=sink,
         imports=", ".join(dict.fromkeys(sorted((source, sink)))),
         source_sample=source_about.sample,
-        # The same sample twice would write to what it reads.
-        sink_sample=sink_about.sample.replace("orders", "copied") if source == sink else sink_about.sample,
+        # The same sample twice would write to what it reads; following changes is a source's matter.
+        sink_sample=(sink_about.sample.replace("orders", "copied") if source == sink else sink_about.sample).replace(", tail=True", ""),
     )
     try:
         with file.open("x") as out:

@@ -34,16 +34,21 @@ def limit(control: Control, sinks: Sequence[str]) -> int:
     return min([least, *waiting, *unread])
 
 
-def is_compacted(log: Log, topic: str) -> bool:
-    """Whether messages were taken away. Compaction begins at the log's beginning, so the first thousand tell.
+def has_holes(log: Log, topic: str, first: int, last: int) -> bool:
+    """Whether messages were taken away from `first` on. Compaction begins at the log's beginning, so the first thousand tell.
 
     Kafka's offsets have holes by themselves, and there the beginning is cut off whole.
     """
+    if log.engine != "embedded" or last < first:
+        return False
+    found = [one.offset for one in log.read(topic, 0, first, limit=min(1000, last - first + 1))]
+    return found != list(range(first, first + max(1, len(found))))
+
+
+def is_compacted(log: Log, topic: str) -> bool:
+    """Whether messages were taken away at all."""
     bounds = log.bounds(topic, 0)
-    if bounds.start > 0 or log.engine != "embedded" or bounds.end == bounds.start:
-        return bounds.start > 0
-    found = [one.offset for one in log.read(topic, 0, bounds.start, limit=1000)]
-    return found != list(range(bounds.start, bounds.start + max(1, len(found))))
+    return bounds.start > 0 or has_holes(log, topic, bounds.start, bounds.end - 1)
 
 
 def compact(log: Log, control: Control, topic: str, sinks: Sequence[str], *, dry_run: bool = False) -> Freed:

@@ -26,6 +26,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     error: str
     message: str
     hint: str = ""  # what to do, in the words of whoever refused it
+    of_message: bool = True  # false: the sink could not go on, by no message's fault
     trace: str = ""
     at: int = 0
     start: int = -1  # the batch in which it was noticed, where the message itself is not yet known

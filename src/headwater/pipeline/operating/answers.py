@@ -27,6 +27,7 @@ class Refusal(Answer, frozen=True, kw_only=True):
     error: str
     message: str
     hint: str = ""
+    of_message: bool = True
     trace: str = ""
     at: str | None = None
     start: int = -1
@@ -79,6 +80,7 @@ class Refused(Answer, frozen=True, kw_only=True):
     error: str
     message: str
     hint: str = ""
+    of_message: bool = True
     trace: str = ""
 
 
@@ -250,12 +252,6 @@ class Compaction(Change, frozen=True, kw_only=True):
     records_after: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
-
-
-def of_a_message(error: str) -> bool:
-    """Whether what stopped a sink is a message's fault. Trouble of a machine is kept by its code, which is in small letters: `unreachable`;
-    what a message is refused with by the name of the exception: `Rejected`, `TypeError`."""
-    return error != error.lower()
 
 
 # -- from what is stored ----------------------------------------------------------------------------------------

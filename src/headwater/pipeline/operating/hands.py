@@ -59,7 +59,7 @@ class Hands:
             operator.note("step", why, sink=name, offset=gaps[0][0], count=count)
         for done in range(count):
             gaps = loop.acks.missing(end)
-            if not gaps:
+            if not gaps or (done and life(operator.state().run, self._clock.now_ms()) == "running"):  # a live run has it again
                 return done
             offset = gaps[0][0]
             if not loop.one(offset):

@@ -18,7 +18,7 @@ from headwater.pipeline import values
 from headwater.pipeline.definition import Sink
 from headwater.pipeline.message import Op
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.offsets.compaction import Freed, compact
+from headwater.pipeline.offsets.compaction import Freed, compact, has_holes
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.liveness import life
 from headwater.pipeline.offsets.ranges import prefix
@@ -184,12 +184,17 @@ class Operator:
         return self._made(decide, dry_run).sink(name)
 
     def delete(self, name: str, *, why: str, dry_run: bool = False) -> None:
-        """Forget a sink that the pipeline no longer has: it then no longer keeps the log from being compacted."""
+        """Forget a sink that the pipeline no longer has: it then no longer keeps the log from being compacted.
+
+        Errors: `Conflict` while a run has the sink: it would send everything again to a sink that was not told.
+        """
         self.sink(name)
+        run = self.state().run
+        if run is not None and name in run.sinks and life(run, self._clock.now_ms()) != "gone":
+            raise Conflict(f"A run delivers to {name} now.", hint=f"Stop it first: `headwater pipeline stop {self.pipeline} --why ...`.")
 
         def decide(state: State) -> list[Change]:
             gone: list[Change] = [(f"sink/{name}", None)]
-            gone += [(f"taken/{name}/{namespace}", None) for namespace in state.taken.get(name, {})]
             gone += [(f"dead/{sink}/{offset}", None) for sink, offset in state.dead if sink == name]
             return [*gone, self._entry("delete", why, sink=name, before=state.sink(name).position)]
 
@@ -323,14 +328,8 @@ class Operator:
         return found[0]
 
     def holes(self, first: int, last: int) -> bool:
-        """Whether compaction has taken messages from `first` on. It begins at the log's beginning, so the first thousand tell.
-
-        Kafka's offsets have holes by themselves, and there the beginning is cut off whole.
-        """
-        if self.log.engine != "embedded" or last < first:
-            return False
-        found = [one.offset for one in self.log.read(self.topic, 0, first, limit=min(1000, last - first + 1))]
-        return found != list(range(first, first + max(1, len(found))))
+        """Whether compaction has taken messages of `first` to `last`."""
+        return has_holes(self.log, self.topic, first, last)
 
     def _within(self, offset: int, bounds: Bounds) -> None:
         if not bounds.start <= offset < bounds.end:

@@ -24,7 +24,14 @@ class Eyes:
         for name, one in sorted(state.sinks.items()):
             failure = one.failure
             if failure is not None and one.stopped:
-                refused = Refused(sink=name, error=failure.error, message=failure.message, hint=failure.hint, trace=failure.trace)
+                refused = Refused(
+                    sink=name,
+                    error=failure.error,
+                    message=failure.message,
+                    hint=failure.hint,
+                    of_message=failure.of_message,
+                    trace=failure.trace,
+                )
                 self._refused.setdefault(failure.offset, []).append(refused)
 
     def see(self, record: Record) -> Seen:

@@ -54,13 +54,14 @@ class SinkLoop:
         stopping: threading.Event,
         reading: Callable[[], bool],
         follow: bool,
+        source_failed: Callable[[], bool] = lambda: False,
         flush: float,
         stop_all: bool,
         told: Callable[[str, Failure], None],
     ) -> None:
         self.sink, self._log, self._topic, self._control, self._engine, self._epoch = sink, log, topic, control, engine, epoch
         self._clock, self._stopping, self._reading, self._follow, self._stop_all = clock, stopping, reading, follow, stop_all
-        self._told, self._flush = told, flush
+        self._told, self._flush, self._source_failed = told, flush, source_failed
         self._seen: float | None = None  # since when there is something to gather
         self._identity = identity(log, control.pipeline)
         self.acks = Acks(control, sink.name, epoch, clock=clock, every=flush)
@@ -113,7 +114,7 @@ class SinkLoop:
         state = self._control.state.sink(self.sink.name)
         if state.stopped:
             self.state = "stopped"
-            if not self._follow or not self._reading():
+            if not self._follow or self._source_failed():
                 return False
             self._clock.wait(self._stopping, 5 * _WAIT)
             return True
@@ -314,7 +315,14 @@ class SinkLoop:
     def give_up(self, error: HeadwaterError) -> None:
         """Stand still because of something that is no message's fault, and keep it with the position, for people to see."""
         self.state = f"failed: {error.message}"
-        failure = Failure(offset=self.acks.position + 1, error=error.code, message=error.message, hint=error.hint, at=self._clock.now_ms())
+        failure = Failure(
+            offset=self.acks.position + 1,
+            error=error.code,
+            message=error.message,
+            hint=error.hint,
+            of_message=False,
+            at=self._clock.now_ms(),
+        )
         self.acks.failed(failure)
 
     def _fail(self, failure: Failure) -> None:

@@ -80,6 +80,7 @@ class Run:
         self._asked = False
         self._problems: list[HeadwaterError] = []  # what ended the reading or a sink, and is no message's fault
         self._reading = threading.Event()
+        self._source_failed = threading.Event()  # what a sink that stands at a message would wait for does not come
         self._loops: list[SinkLoop] = []
         self._reader: SourceReader | None = None
 
@@ -172,6 +173,7 @@ class Run:
                 stopping=self._stopping,
                 reading=self._reading.is_set,
                 follow=self._follow,
+                source_failed=self._source_failed.is_set,
                 flush=options.flush.seconds,
                 stop_all=options.on_error == "stop_all",
                 told=self._failed,
@@ -225,7 +227,9 @@ class Run:
         self._tell("error", path=loop.sink.name if loop is not None else "", details={"error": error.code, "message": error.message})
         if isinstance(error, Fenced) or self.pipeline.options.on_error == "stop_all":
             self._stopping.set()
-        elif loop is not None:
+        elif loop is None:
+            self._source_failed.set()
+        else:
             try:
                 loop.give_up(error)
             except HeadwaterError:  # not even that can be written: of a full disk, or a newer run, all hear
