@@ -68,7 +68,7 @@ def test_test_connects_and_shows_the_tree_and_the_first_message(home: Home) -> N
     assert (ran.code, ran.err) == (0, "")
     assert "└ report: python(with_total) → sqlite(report.db)" in ran.out
     assert "ok   report's transforms: make of it" in ran.out
-    assert 'first message: orders.jsonl {"_id":0' in ran.out
+    assert 'first message: orders {"_id":0' in ran.out
     assert set(home.everything()) - set(before) <= {one for one in home.everything() if "__pycache__" in one}
 
 

@@ -27,7 +27,7 @@ def test_the_run_names_sink_offset_error_and_the_next_commands(home: Home) -> No
     said = home.first  # type: ignore[attr-defined]
     assert "Sink report of shop stands at message 14: Transform python(with_total) raised TypeError" in said
     assert "archive: 16 written, at 16 of 16" in said
-    assert 'Message 14, insert of orders.jsonl: {"_id":14,"item":"pen","price":null,"qty":0}' in said
+    assert 'Message 14, insert of orders: {"_id":14,"item":"pen","price":null,"qty":0}' in said
     for command in (
         "headwater pipeline xlog shop show 14",
         "headwater pipeline edit shop 14 --set FIELD=JSON --why ...",
@@ -53,7 +53,7 @@ def test_status_and_list_show_where_it_stands(home: Home) -> None:
     assert 'shop.py", line 7, in with_total' in shown.out
     assert "Correct it: headwater pipeline edit shop 14 --set FIELD=JSON --why ..." in shown.err
     assert "Skip it:    headwater pipeline ack shop report 14 --why ..." in shown.err
-    assert home.pipeline("offset", "shop", "show", "report", "--json").json["namespaces"] == {"orders.jsonl": 13}
+    assert home.pipeline("offset", "shop", "show", "report", "--json").json["namespaces"] == {"orders": 13}
     assert "stopped at report" in home.pipeline("list").out
 
 
@@ -155,7 +155,7 @@ def test_steps_stop_at_the_message_and_go_on_once_it_is_mended(home: Home) -> No
     ran = home.pipeline("step", "shop", "report")
     assert (ran.code, ran.out) == (9, "")
     assert "Sink report of shop refuses message 14" in ran.err
-    assert 'Message 14, insert of orders.jsonl: {"_id":14,"item":"pen","price":null,"qty":0}' in ran.err
+    assert 'Message 14, insert of orders: {"_id":14,"item":"pen","price":null,"qty":0}' in ran.err
     assert home.pipeline("step", "shop", "report", "--dry-run").out == "Message 14 would be delivered to report.\n"
     assert home.pipeline("edit", "shop", "14", "--set", "price=1", "--why", "left out").code == 0
     assert home.pipeline("step", "shop", "report").out == "report has taken message 14.\n"
@@ -223,7 +223,7 @@ def test_put_aside_listed_shown_mended_sent_and_dropped(tmp_path: Path, nursery:
     assert "2 messages are put aside: headwater pipeline dead shop list" in home.pipeline("status", "shop").out
     shown = home.pipeline("dead", "shop", "show", "5")
     assert "message 5 for report, put aside" in shown.out
-    assert 'orders.jsonl insert {"_id":5' in shown.out
+    assert 'orders insert {"_id":5' in shown.out
     assert home.pipeline("dead", "shop", "show", "5", "--json").json["record"]["data"]["_id"] == 5
     assert home.pipeline("dead", "shop", "show", "6").code == 3
     again = home.pipeline("dead", "shop", "retry", "5")
@@ -267,7 +267,7 @@ def test_compacting_keeps_the_last_message_of_each_namespace_and_what_is_gone_is
     assert home.pipeline("compact", "shop").out.startswith("Below 122: ")
     assert home.pipeline("xlog", "shop", "current").out == "121\n"
     left = home.pipeline("xlog", "shop", "show", "0..121", "--json").lines
-    assert [one["namespace"] for one in left if one["op"] == "insert"] == ["a.jsonl", "b.jsonl"]
+    assert [one["namespace"] for one in left if one["op"] == "insert"] == ["a", "b"]
     gone = home.pipeline("xlog", "shop", "show", "3")
     assert (gone.code, gone.out, "compaction has taken it" in gone.err) == (0, "", True)
     for words in (

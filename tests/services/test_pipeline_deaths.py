@@ -28,7 +28,7 @@ from headwater.pipeline import Pipeline, remap
 from headwater.pipeline.adaptors import file, postgres
 
 p = Pipeline("deaths", flush="100ms")
-rows = p.source("in", file("in.jsonl")).transform(remap({"in.jsonl": "public.messages"}))
+rows = p.source("in", file("in.jsonl")).transform(remap({"in": "public.messages"}))
 rows.save("table", postgres("${PG_URI}", create=True), batch=500)
 """
 FROM_POSTGRES = """

@@ -39,7 +39,7 @@ def test_a_run_that_has_ended_does_not_live() -> None:
     assert life(run(f"{HERE}:{os.getpid()}", "done"), 0) == "gone"
 
 
-@pytest.mark.parametrize("process", ["elsewhere:1", "", f"{HERE}:{os.getpid()}"])
+@pytest.mark.parametrize("process", ["elsewhere:1", "", f"{HERE}:{os.getpid()}"], ids=["elsewhere", "nowhere", "here"])
 def test_a_run_that_gives_no_sign_of_life_is_doubted_wherever_it_is(process: str) -> None:
     assert life(run(process), LATER - 1) == "running"
     assert life(run(process), LATER) == "silent"  # on this machine, too: the number may be another process's by now

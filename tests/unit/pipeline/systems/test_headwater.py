@@ -253,10 +253,10 @@ def test_a_pipeline_reads_the_log_of_another(log: EmbeddedLog, tmp_path: Path) -
     assert log.bounds("pipeline-shop", 0).end == 4  # two documents, one that is none, and the word that the copy is complete
     chained = headwater(str(tmp_path / "data"), topic="pipeline-shop", format="message")
     found, bad, _ = changes(chained)
-    assert [(one.namespace, one.op, one.id) for one in found if one.id] == [("orders.jsonl", Op.INSERT, 1), ("orders.jsonl", Op.INSERT, 2)]
+    assert [(one.namespace, one.op, one.id) for one in found if one.id] == [("orders", Op.INSERT, 1), ("orders", Op.INSERT, 2)]
     assert list(bad) == [1]
     assert "Offset 1 of pipeline-shop" in bad[1]
-    assert chained.plan(ALL, 1).ids == {"orders.jsonl": ("no",)}  # as the other pipeline's source has said
+    assert chained.plan(ALL, 1).ids == {"orders": ("no",)}  # as the other pipeline's source has said
     assert changes(chained, chosen=Namespaces("^other$"))[0] == []
     below = Pipeline("below")
     below.source("log", chained).save("table", sqlite(str(tmp_path / "t.db"), table="t"))

@@ -24,7 +24,7 @@ class File(CanCopy, CanWrite, frozen=True, kw_only=True):
     kind: ClassVar[str] = "file"
     about: ClassVar[About] = About(
         summary="Files of JSON lines, CSV or Parquet; folders; standard input and output.",
-        namespace="the file's name, within its folder",
+        namespace="the file's name within its folder, without the ending that says its format",
         source="Copies. JSON lines are read in slices side by side, Parquet by row groups; resumes at the byte, row or group.",
         sink="Exactly once. A folder gets a part for each range of offsets; a single file is written in order. Changes are appended.",
         sample='file("orders.jsonl")',

@@ -43,6 +43,15 @@ def known(path: Path) -> bool:
     return bool(ends) and ends[-1] in _FORMATS
 
 
+def collection(name: str) -> str:
+    """The namespace of a file's documents: its name without the ending that says its format, so that a table can be called so."""
+    path = Path(name)
+    for endings in (_COMPRESSIONS, _FORMATS):
+        if path.suffix.lower() in endings and path.stem:
+            path = path.with_suffix("")
+    return str(path)
+
+
 def compression_of(path: Path, said: str) -> Literal["none", "gzip", "zstd"]:
     """The compression of a file: what was said, else by its name."""
     if said != "auto":

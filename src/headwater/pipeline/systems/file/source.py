@@ -13,7 +13,7 @@ from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.file.cells import csv_pieces
-from headwater.pipeline.systems.file.formats import compression_of, format_of, known, legible, open_plain
+from headwater.pipeline.systems.file.formats import collection, compression_of, format_of, known, legible, open_plain
 from headwater.pipeline.systems.file.groups import parquet_pieces
 from headwater.pipeline.systems.file.lines import line_documents, line_pieces, stream_pieces
 
@@ -30,7 +30,7 @@ _CHANGED = "Put it back as it was, or read it anew from its beginning with `head
 
 
 def found(adaptor: File, chosen: Namespaces) -> dict[str, Path]:
-    """The files by namespace. Errors: `NotFound` where there are none; `BadInput` for a name that cannot be a namespace."""
+    """The files by name. Errors: `NotFound` where there are none; `BadInput` for a name that cannot be a namespace."""
     path = adaptor.path
     if any(c in str(path) for c in "*?[") and not path.exists():
         plain = list(takewhile(lambda name: not any(c in name for c in "*?["), path.parts))
@@ -48,7 +48,7 @@ def found(adaptor: File, chosen: Namespaces) -> dict[str, Path]:
         files = {path.name: path}
     else:
         files = {}
-    files = {name: one for name, one in files.items() if one.is_file() and name in chosen}
+    files = {name: one for name, one in files.items() if one.is_file() and collection(name) in chosen}
     if not files:
         raise NotFound(f"There is no file {path} to read.", hint="Look at the path; a relative one begins where the pipeline is run.")
     for one in files.values():
@@ -81,8 +81,8 @@ def plan(adaptor: File, chosen: Namespaces, slices: int) -> CopyPlan:
     parts: list[Slice] = []
     for name, path in files.items():
         known_as = {"path": str(path.absolute()), "stamp": stamps[name]}
-        parts += [Slice(name, {**known_as, **spec}) for spec in _cut(adaptor, path, slices)]
-    return CopyPlan(identity=stamps, slices=tuple(parts), ids=dict.fromkeys(files, adaptor.id))
+        parts += [Slice(collection(name), {**known_as, **spec}) for spec in _cut(adaptor, path, slices)]
+    return CopyPlan(identity=stamps, slices=tuple(parts), ids=dict.fromkeys(map(collection, files), adaptor.id))
 
 
 def _cut(adaptor: File, path: Path, slices: int) -> list[dict[str, Any]]:

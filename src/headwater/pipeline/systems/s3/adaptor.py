@@ -24,7 +24,7 @@ class S3(CanCopy, CanWrite, frozen=True, kw_only=True):
     least_batch: ClassVar[int] = 8192
     about: ClassVar[About] = About(
         summary="Objects of JSON lines, CSV or Parquet in S3, or in a store that speaks its protocol (endpoint_url).",
-        namespace="an object's key behind the prefix, as a source",
+        namespace="an object's key behind the prefix, without the ending that says its format, as a source",
         source="Copies. Objects are read side by side, each from its beginning to its end; resumes at the byte, row or row group. An "
         "object that is replaced meanwhile is noticed. Keys with a part that begins with . or _ are left out.",
         sink="Exactly once. Each range of offsets is an object part-<start>-<end>, uploaded by a task and made visible at once by the run; "

@@ -14,7 +14,7 @@ import msgspec
 from headwater.core.errors import Damaged, NotFound
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.systems.file.formats import compression_of, format_of, known, plain
+from headwater.pipeline.systems.file.formats import collection, compression_of, format_of, known, plain
 from headwater.pipeline.systems.file.source import csv_pieces, line_documents, parquet_pieces, stream_pieces
 from headwater.pipeline.systems.s3.link import Bucket, Object, ObjectFile
 
@@ -28,7 +28,7 @@ _AHEAD = 8 << 20  # bytes asked for at once
 
 
 def found(adaptor: S3, bucket: Bucket, chosen: Namespaces) -> dict[str, Object]:
-    """The objects by namespace. Errors: `NotFound` where there are none."""
+    """The objects by name. Errors: `NotFound` where there are none."""
     objects: dict[str, Object] = {}
     for one in bucket.objects():
         if one.key == bucket.prefix and not one.key.endswith("/"):
@@ -36,7 +36,13 @@ def found(adaptor: S3, bucket: Bucket, chosen: Namespaces) -> dict[str, Object]:
         else:
             name = one.key.removeprefix(bucket.prefix).lstrip("/")
         hidden = any(part.startswith((".", "_")) for part in name.split("/"))
-        if name and not name.endswith("/") and not hidden and name in chosen and (adaptor.format != "auto" or known(_path(name))):
+        if (
+            name
+            and not name.endswith("/")
+            and not hidden
+            and collection(name) in chosen
+            and (adaptor.format != "auto" or known(_path(name)))
+        ):
             objects[name] = one
     if not objects:
         raise NotFound(f"There is no object below {bucket.where} to read.", hint="Look at the prefix, the namespace and the keys' ends.")
@@ -46,8 +52,8 @@ def found(adaptor: S3, bucket: Bucket, chosen: Namespaces) -> dict[str, Object]:
 def plan(adaptor: S3, chosen: Namespaces) -> CopyPlan:
     with Bucket(adaptor) as bucket:
         objects = found(adaptor, bucket, chosen)
-    slices = tuple(Slice(name, one._asdict()) for name, one in objects.items())
-    return CopyPlan(identity=_identity(objects), slices=slices, ids=dict.fromkeys(objects, adaptor.id))
+    slices = tuple(Slice(collection(name), one._asdict()) for name, one in objects.items())
+    return CopyPlan(identity=_identity(objects), slices=slices, ids=dict.fromkeys(map(collection, objects), adaptor.id))
 
 
 def same(adaptor: S3, plan: CopyPlan, chosen: Namespaces) -> bool:

@@ -73,9 +73,7 @@ class Sqlite(CanCopy, CanWrite, frozen=True, kw_only=True):
         return {name: cell(value) for name, value in data.items() if value is not None}
 
     def place(self, namespace: str) -> str:
-        from headwater.pipeline.systems.sqlite.tables import table_name
-
-        return self.table or table_name(namespace)
+        return self.table or namespace
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         from headwater.pipeline.systems.sqlite.source import rows

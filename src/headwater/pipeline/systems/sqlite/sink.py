@@ -20,7 +20,6 @@ from headwater.pipeline.systems.sqlite.tables import (
     is_machine_error,
     machine_error,
     quoted,
-    table_name,
     upsert,
 )
 
@@ -174,7 +173,7 @@ class SqliteWriter(SinkWriter):
         """Consecutive messages of one table and kind; commands are not for tables."""
 
         def kind(message: Message) -> tuple[str, bool]:
-            return self._adaptor.table or table_name(message.namespace), message.op == Op.DELETE
+            return self._adaptor.table or message.namespace, message.op == Op.DELETE
 
         return groupby((message for message in batch.messages if message.op != Op.COMMAND), kind)
 

@@ -196,11 +196,9 @@ def _cell(value: Any) -> Any:
 
 def rows(adaptor: Sqlite, table: str) -> Iterator[dict[str, Any]]:
     """What a sink's table holds, for `verify`."""
-    from headwater.pipeline.systems.sqlite.tables import table_name
-
     db = _opened(adaptor)
     try:
-        found = db.execute(f"select * from {quoted(table_name(table))}")
+        found = db.execute(f"select * from {quoted(table)}")
         names = [column[0] for column in found.description]
         for row in found:
             yield {name: value for name, value in zip(names, row, strict=True) if value is not None}

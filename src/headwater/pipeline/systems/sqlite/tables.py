@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -78,11 +77,6 @@ def writable(path: str) -> str:
 
 def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def table_name(namespace: str) -> str:
-    """A namespace as the name of a table: the ending of a file's name is left out."""
-    return re.sub(r"\.(jsonl|ndjson|json|csv|parquet)(\.(gz|zst))?$", "", namespace)
 
 
 class Tables:
