@@ -21,7 +21,7 @@ PEERS = ("dlt", "PostgreSQL → parquet")
     [
         pytest.param("kafka", marks=pytest.mark.service("kafka")),
         pytest.param("spark", marks=pytest.mark.spark),
-        pytest.param("pipelines", marks=[pytest.mark.spark, pytest.mark.service("postgres")]),
+        pytest.param("pipelines", marks=[pytest.mark.spark, pytest.mark.service("postgres"), pytest.mark.soak]),
     ],
 )
 def test_it_runs_and_gives_ratios(name: str, tmp_path: Path) -> None:
