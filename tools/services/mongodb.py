@@ -9,34 +9,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from headwater.spark.java import Java, find_java
 from tools.services import embedded, probe
-from tools.services.jars import Jars
-from tools.services.place import Place
-from tools.services.server import Command, Node, Server
+from tools.services.jar_server import JarServer
+from tools.services.server import Command, Node
 
 DELAY = 1  # milliseconds after which a change is written to the file; the library's own default is a second
 
 
-class MongoDB(Server):
+class MongoDB(JarServer):
     kind: ClassVar[str] = "mongodb"
-
-    def __init__(self, size: int = 1) -> None:
-        super().__init__(size)
-        self._java: Java | None = None
-        self._jars = Path()
-
-    def have(self, place: Place) -> None:
-        self._java = find_java()
-        self._jars = Jars.listed("mongodb").have(place, self._java)
 
     def nodes(self) -> list[Node]:
         return [Node("mongodb-1", {"clients": 27017})]
 
     def command(self, node: Node, nodes: Sequence[Node], folder: Path) -> Command:
-        assert self._java is not None, "have() comes first"
         options = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-Dio.netty.noUnsafe=true"]
-        return Command(embedded.command(self._java, self._jars, options))
+        return Command(embedded.command(self.java, self.jars, options))
 
     def ready(self, node: Node, nodes: Sequence[Node]) -> bool:
         if not embedded.listens(node):

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from headwater.spark.java import Java, find_java
 from tools.services import embedded, probe
-from tools.services.jars import Jars
-from tools.services.place import Place
-from tools.services.server import Command, Node, Server
+from tools.services.jar_server import JarServer
+from tools.services.server import Command, Node
 
 # All that writing, searching and scripts need. The module for the analysis of other languages is left out: it asks Java for Thai, which the
 # packaged Java has not got, and refuses every index then.
@@ -31,32 +29,22 @@ rootLogger.appenderRef.console.ref = console
 """
 
 
-class OpenSearch(Server):
+class OpenSearch(JarServer):
     kind: ClassVar[str] = "opensearch"
-
-    def __init__(self, size: int = 1) -> None:
-        super().__init__(size)
-        self._java: Java | None = None
-        self._jars = Path()
-
-    def have(self, place: Place) -> None:
-        self._java = find_java()
-        self._jars = Jars.listed("opensearch").have(place, self._java)
 
     def nodes(self) -> list[Node]:
         return [Node("search-1", {"clients": 9200, "nodes": 9300})]
 
     def command(self, node: Node, nodes: Sequence[Node], folder: Path) -> Command:
-        assert self._java is not None, "have() comes first"
         config = folder / "config"
         config.mkdir(parents=True, exist_ok=True)
         (config / "log4j2.properties").write_text(LOGGING)
         (config / "opensearch.yml").write_text(_config(node))
         options = ["-Xms384m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"]
-        if self._java.version >= 22:  # Lucene reads its files through native calls; newer Javas warn without it
+        if self.java.version >= 22:  # Lucene reads its files through native calls; newer Javas warn without it
             options.append("--enable-native-access=ALL-UNNAMED")
         options += ["-Dlog4j2.disable.jmx=true", "-Dio.netty.noUnsafe=true"]
-        return Command(embedded.command(self._java, self._jars, options))
+        return Command(embedded.command(self.java, self.jars, options))
 
     def ready(self, node: Node, nodes: Sequence[Node]) -> bool:
         if not embedded.listens(node):

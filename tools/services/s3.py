@@ -7,34 +7,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from headwater.spark.java import Java, find_java
 from tools.services import probe
 from tools.services.ivy import HERE
-from tools.services.jars import Jars
-from tools.services.place import Place
-from tools.services.server import Command, Node, Server
+from tools.services.jar_server import JarServer
+from tools.services.server import Command, Node
 
 USER = "headwater"
 PASSWORD = "headwater-secret"
 
 
-class S3(Server):
+class S3(JarServer):
     kind: ClassVar[str] = "s3"
-
-    def __init__(self, size: int = 1) -> None:
-        super().__init__(size)
-        self._java: Java | None = None
-        self._jars = Path()
-
-    def have(self, place: Place) -> None:
-        self._java = find_java()
-        self._jars = Jars.listed("s3").have(place, self._java)
 
     def nodes(self) -> list[Node]:
         return [Node("s3-1", {"clients": 7070})]
 
     def command(self, node: Node, nodes: Sequence[Node], folder: Path) -> Command:
-        assert self._java is not None, "have() comes first"
         data, config = folder / "data", folder / "server.properties"
         data.mkdir(parents=True, exist_ok=True)
         config.write_text(
@@ -44,8 +32,8 @@ class S3(Server):
             f"jclouds.provider=filesystem-nio2\njclouds.filesystem.basedir={data}\n"
         )
         # The quick compiler alone: the server is ready sooner, and tests never ask enough of it to gain from the other one.
-        words = [str(self._java.program), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        words += [f"-Dlogback.configurationFile={HERE / 'logback.xml'}", "-cp", f"{self._jars}{os.sep}*", "org.gaul.s3proxy.Main"]
+        words = [str(self.java.program), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        words += [f"-Dlogback.configurationFile={HERE / 'logback.xml'}", "-cp", f"{self.jars}{os.sep}*", "org.gaul.s3proxy.Main"]
         return Command([*words, "--properties", str(config)])
 
     def ready(self, node: Node, nodes: Sequence[Node]) -> bool:
