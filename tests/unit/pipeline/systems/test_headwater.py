@@ -3,79 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
+from headwater_ground import ALL, changes, run, write
 
 from headwater.core.errors import BadConfig, Differs, OffsetGone
-from headwater.core.settings import Settings, Spark
-from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record, TopicSettings
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part
 from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.definition import Pipeline
-from headwater.pipeline.message import Message, Mode, Op
+from headwater.pipeline.message import Mode, Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.operating.operator import Operator
-from headwater.pipeline.running.run import Result, Run
 from headwater.pipeline.systems.headwater.adaptor import Headwater, headwater
-
-ALL = Namespaces()
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
-    with EmbeddedLog(tmp_path / "data") as log:
-        yield log
-
-
-@pytest.fixture
-def topic(log: EmbeddedLog, tmp_path: Path) -> Callable[..., Headwater]:
-    """A topic `orders` of the log, and the adaptor for it."""
-
-    def made(*records: Record, partitions: int = 1, settings: TopicSettings | None = None, **options: Any) -> Headwater:
-        log.create_topic("orders", partitions=partitions, settings=settings)
-        if records:
-            log.append("orders", 0, records)
-        return headwater(str(tmp_path / "data"), topic="orders", **options)
-
-    return made
-
-
-def changes(adaptor: Headwater, cursor: Any = None, chosen: Namespaces = ALL) -> tuple[list[Message], dict[int, str], Any]:
-    """Everything up to the first empty piece, what is wrong with it, and the cursor behind it."""
-    found: list[Message] = []
-    bad: dict[int, str] = {}
-    cursor = adaptor.plan(chosen, 1).cursor if cursor is None else values.decode_any(values.encode(cursor))
-    for piece in adaptor.follow(cursor, chosen, lambda: False):
-        bad |= {len(found) + index: why for index, why in piece.bad.items()}
-        found += piece.messages
-        cursor = piece.position
-        if not piece.messages:
-            break
-    return found, bad, cursor
-
-
-def part(**more: Any) -> Part:
-    return msgspec.structs.replace(Part(pipeline="p#1", sink="s", start=0, end=1000), **more)
-
-
-def write(adaptor: Headwater, *messages: Message, where: Part | None = None) -> None:
-    writer = adaptor.writer(where or part())
-    try:
-        writer.write(Batch(start=messages[0].offset, end=messages[-1].offset + 1, messages=messages))
-    finally:
-        writer.close()
-
-
-def run(pipeline: Pipeline, log: Log, **more: Any) -> Result:
-    return Run(pipeline, log, Settings(spark=Spark(start="never")), **more).go()
-
 
 # -- json -----------------------------------------------------------------------------------------------------
 
