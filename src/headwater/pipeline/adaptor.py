@@ -7,7 +7,6 @@ opens its own and closes it. What it can do is said by the interfaces that it in
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
@@ -15,11 +14,11 @@ from typing import Any, ClassVar, Literal, Self
 import msgspec
 
 from headwater.core.errors import Unsupported
+from headwater.pipeline.clients import shown
 from headwater.pipeline.env import Env, resolve
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 
-_USER = re.compile(r"(\w+://)[^/\s]*@")
 Delivery = Literal["exactly once", "at least once"]
 
 
@@ -63,9 +62,8 @@ class Adaptor(msgspec.Struct, frozen=True, kw_only=True):
         return ""
 
     def __str__(self) -> str:
-        """The kind and where it is. User and password of an address are left out: this is printed, logged and sent."""
-        shown = [_USER.sub(r"\1…@", f"{getattr(self, name)}") for name in self.__struct_fields__[:1]]
-        return f"{self.kind}({', '.join(shown)})"
+        """The kind and where it is, without what may be secret in an address: this is printed, logged and sent."""
+        return f"{self.kind}({', '.join(shown(getattr(self, name)) for name in self.__struct_fields__[:1])})"
 
 
 # -- reading ------------------------------------------------------------------------------------------------

@@ -47,9 +47,9 @@ def trusting(ca: str) -> ssl.SSLContext:
         raise BadConfig(f"The authorities in {ca} cannot be read: {error_text(error)}.", hint="Give a PEM file.") from error
 
 
-def shown(address: str | Env) -> str:
-    """An address without what may be secret: user, password, and what follows a question mark."""
-    if isinstance(address, Env):
+def shown(address: object) -> str:
+    """An address without what may be secret: user, password, and what follows a question mark. Anything else, a path say, as it is."""
+    if isinstance(address, Env) or "//" not in str(address):
         return str(address)
     # Up to the last @, because a password that is not written as it should be may hold one itself.
     return re.sub(r"//.*@", "//", str(address), flags=re.DOTALL).partition("?")[0]

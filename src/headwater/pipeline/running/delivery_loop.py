@@ -22,7 +22,7 @@ from headwater.pipeline.offsets.state import Dead, Failure
 from headwater.pipeline.policy import DeadLetter, Retry
 from headwater.pipeline.running.cutting import Cut, cut
 from headwater.pipeline.running.deliver import counts_at_once, deliver
-from headwater.pipeline.running.engine import Engine
+from headwater.pipeline.running.engine import Engine, uncollected
 from headwater.pipeline.running.work import Delivery, Outcome
 
 SMALL = 4000  # messages: fewer are delivered here, because a round on Spark costs more than they do
@@ -227,7 +227,8 @@ class SinkLoop:
             work = self._work()
             outcomes: list[Outcome] = []
             for part in parts:
-                outcomes.append(deliver(self._log, work, part, batch=batch))
+                with uncollected():
+                    outcomes.append(deliver(self._log, work, part, batch=batch))
                 if outcomes[-1].failure is not None:
                     break
         else:

@@ -49,9 +49,6 @@ class Http(CanWrite, frozen=True, kw_only=True):
         """What messages show of the address: no user, no password, no query, which may hold a key."""
         return shown(str(self.resolved().url))
 
-    def __str__(self) -> str:
-        return f"{self.kind}({shown(self.url)})"
-
     def address(self, namespace: str) -> str:
         """Where a namespace's messages go. Errors: `BadConfig` for what is no address."""
         text = str(self.resolved().url)

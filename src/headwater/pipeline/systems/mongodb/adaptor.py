@@ -10,7 +10,6 @@ import msgspec
 from headwater.core.errors import BadConfig, BadInput
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import About, CanCopy, CanTail, CanWrite, CopyPlan, Delivery, Part, Piece, SinkWriter, Slice
-from headwater.pipeline.clients import shown
 from headwater.pipeline.env import Env
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.strict import strict
@@ -40,9 +39,6 @@ class MongoDB(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         "its offset.",
         sample='mongodb("${MONGODB_URI}", tail=True, collection_filters={"orders": {"open": True}})',
     )
-
-    def __str__(self) -> str:
-        return f"{self.kind}({shown(self.uri)})"
 
     def connect(self) -> Link:
         # Here and below pymongo is needed; it is an extra, so nothing of ours that imports it is imported before.

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from headwater.core.errors import BadConfig, BadInput, Unavailable
 from headwater.core.units import Duration, Size
 from headwater.pipeline.adaptor import About, CanCopy, CanWrite, CopyPlan, Delivery, Part, Piece, SinkWriter, Slice
-from headwater.pipeline.clients import shown
 from headwater.pipeline.env import Env
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.strict import strict
@@ -47,9 +46,6 @@ class OpenSearch(CanCopy, CanWrite, frozen=True, kw_only=True):
         "versions=False leaves that out.",
         sample='opensearch("${SEARCH_URI}", index="shop-{namespace}")',
     )
-
-    def __str__(self) -> str:
-        return f"{self.kind}({shown(self.uri)})"
 
     def index_for(self, namespace: str) -> str:
         """The index that a namespace's documents go to. Errors: `BadInput` for a namespace of which no name can be made."""

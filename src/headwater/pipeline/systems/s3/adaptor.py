@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from headwater.core.errors import BadConfig
 from headwater.pipeline.adaptor import About, CanCopy, CanWrite, CopyPlan, Delivery, Part, Piece, SinkWriter, Slice
+from headwater.pipeline.clients import shown
 from headwater.pipeline.env import Env
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.strict import strict
@@ -143,7 +144,7 @@ def s3(
         if value not in get_args(kind):
             raise BadConfig(f"s3() knows no {name} {value!r}.", hint=f"Use one of {', '.join(get_args(kind))}.")
     if isinstance(uri, str) and "${" not in uri and (not (place := uri.removeprefix("s3://")).strip("/") or "://" in place):
-        raise BadConfig(f"{uri!r} names no bucket.", hint="Give s3://bucket/prefix/.")
+        raise BadConfig(f"{shown(uri)!r} names no bucket.", hint="Give s3://bucket/prefix/.")
     if (access_key is None) != (secret_key is None):
         raise BadConfig("s3() needs access_key and secret_key, or neither.", hint='Say secret_key="${AWS_SECRET_ACCESS_KEY}".')
     if envelope and format in ("csv", "parquet"):
