@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
 from typing import Any
 
 from headwater.core.errors import Unsupported
@@ -46,12 +47,18 @@ def verify(operator: Operator, pipeline: Pipeline, name: str) -> Verified:
 
         session()
     expected = _Expected(sink)
-    for start in range(0, position + 1, _CHUNK):
-        end = min(position + 1, start + _CHUNK)
-        part = Part(pipeline=pipeline.name, sink=name, start=start, end=end)
-        records = Found(operator.log, work, start, end, part)
-        expected.add(records.messages(leave_out=_within(skipped, start, end)))
-    return expected.compared(name, position)
+
+    def messages() -> Iterator[list[Message]]:
+        at = 0
+        while at <= position:
+            part = Part(pipeline=pipeline.name, sink=name, start=at, end=min(position + 1, at + _CHUNK))
+            records = Found(operator.log, work, part.start, part.end, part)
+            at = records.end
+            yield records.messages(leave_out=_within(skipped, part.start, at))
+
+    for some in messages():
+        expected.add(some)
+    return expected.compared(name, position, messages)
 
 
 def left_out(audit: Sequence[Entry], sink: str) -> list[Span]:
@@ -86,7 +93,10 @@ def _within(spans: Sequence[Span], start: int, end: int) -> set[int]:
 
 
 class _Expected:
-    """What the sink should hold: the last state of each document, or every message where the sink only appends."""
+    """What the sink should hold: the last state of each document, or every message where the sink only appends.
+
+    Of documents only digests are kept, so that large sinks can be compared.
+    """
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -97,36 +107,39 @@ class _Expected:
         self._namespaces: dict[str, str] = {}  # of each place one that leads there
 
     def add(self, messages: list[Message]) -> None:
-        for message in self._apply(messages):
-            if message is None or message.op in (Op.COMMAND, Op.NOOP, Op.SKIP):
-                continue
+        for message in self._transformed(messages):
             if self._appends:
-                self._all.setdefault("", Counter())[self._text(message.data)] += 1
+                self._all.setdefault("", Counter())[_digest(self._text(message.data))] += 1
                 continue
             place = self._sink.adaptor.place(message.namespace)
             self._namespaces.setdefault(place, message.namespace)
             table = self._last.setdefault(place, {})
-            key = values.canonical(message.id)
+            key = _digest(values.canonical(message.id))
             if message.op == Op.DELETE:
                 table.pop(key, None)
             else:
-                table[key] = self._text(message.data)
+                table[key] = _digest(self._text(message.data))
+
+    def _transformed(self, messages: list[Message]) -> list[Message]:
+        return [one for one in self._apply(messages) if one is not None and one.op not in (Op.COMMAND, Op.NOOP, Op.SKIP)]
 
     def _text(self, data: dict[str, Any]) -> bytes:
         return values.canonical(values.extended(self._sink.adaptor.stored(data)))
 
-    def compared(self, name: str, position: int) -> Verified:
+    def compared(self, name: str, position: int, again: Callable[[], Iterator[list[Message]]]) -> Verified:
+        """`again`: the log's messages once more, to show a document that is missing."""
         wanted = self._all if self._appends else {name: Counter(table.values()) for name, table in self._last.items()}
         missing: Counter[bytes] = Counter()
         extra: Counter[bytes] = Counter()
         expected = found = 0
         for place, documents in wanted.items():
-            held = Counter(values.canonical(values.extended(row)) for row in self._sink.adaptor.rows(self._namespaces.get(place, place)))
+            held = Counter(_digest(text) for text in self._held(place))
             expected += documents.total()
             found += held.total()
             missing += documents - held
             extra += held - documents
-        first = next(iter(missing or extra), b"")
+        texts = (self._text(one.data) for some in again() for one in self._transformed(some)) if missing else self._all_held(wanted)
+        first = next((text for text in texts if _digest(text) in (missing or extra)), b"") if missing or extra else b""
         return Verified(
             sink=name,
             position=position,
@@ -137,3 +150,15 @@ class _Expected:
             equal=not missing and not extra,
             first=first.decode(),
         )
+
+    def _held(self, place: str) -> Iterator[bytes]:
+        for row in self._sink.adaptor.rows(self._namespaces.get(place, place)):
+            yield values.canonical(values.extended(row))
+
+    def _all_held(self, places: Iterable[str]) -> Iterator[bytes]:
+        for place in places:
+            yield from self._held(place)
+
+
+def _digest(text: bytes) -> bytes:
+    return blake2b(text, digest_size=16).digest()

@@ -23,6 +23,7 @@ from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.state import SinkState
 from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.operating.verification import verify
 from headwater.pipeline.running.events import Event
 from headwater.pipeline.running.run import Run
 from headwater.testing.clock import ManualClock
@@ -38,8 +39,12 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 def test_a_few_large_documents_are_all_delivered(log: Log, tmp_path: Path) -> None:
     prepared(log, [b'{"_id":%d,"x":"%s"}' % (n, b"x" * (14 * MIB)) for n in range(4)], {})
-    result = gone(log, tmp_path, piped(tmp_path, {"db": sqlite(str(tmp_path / "o.db")), "out": file(str(tmp_path / "o.jsonl"))}))
+    pipeline = piped(tmp_path, {"db": sqlite(str(tmp_path / "o.db")), "out": file(str(tmp_path / "o.jsonl"))})
+    result = gone(log, tmp_path, pipeline)
     assert [one.position for one in result.sinks] == [3, 3]
+    for name in ("db", "out"):
+        found = verify(Operator(log, "p"), pipeline, name)
+        assert (found.equal, found.expected, found.found) == (True, 4, 4)
     assert rows(tmp_path / "o.db", "select _id from t order by 1") == [(0,), (1,), (2,), (3,)]
     assert (tmp_path / "o.jsonl").read_bytes().count(b"\n") == 4
 
