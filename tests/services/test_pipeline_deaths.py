@@ -42,6 +42,9 @@ rows.save("folder", file("out/", envelope=True))
 """
 
 
+Death = Callable[[subprocess.Popen[bytes]], None]
+
+
 class Runs:
     """A pipeline, run as its users run it, again and again until a run ends by itself."""
 
@@ -64,16 +67,17 @@ class Runs:
         except HeadwaterError:
             return -1
 
-    def with_deaths(self, deaths: list[Callable[[subprocess.Popen[bytes]], None]], choice: random.Random) -> None:
-        """Run; let each of the deaths happen after a while; run on until a run ends well."""
+    def with_deaths(self, deaths: list[Death], choice: random.Random, sink: str, messages: range) -> None:
+        """Run; let each of the deaths happen once the sink has come to some message of these; run on until a run ends well."""
         left = list(deaths)
+        at = sorted(choice.randrange(messages.start, messages.stop) for _ in deaths)
         while True:
             run = self.start()
             try:
                 while left:
+                    while self.position(sink) < at[-len(left)] and run.poll() is None:
+                        _ended(run, 0.02)
                     if run.poll() is not None:
-                        break
-                    if _ended(run, choice.uniform(1.0, 6.0)):
                         break
                     left.pop(0)(run)
                 said, _ = run.communicate(timeout=240)
@@ -133,7 +137,7 @@ def test_files_to_postgres(seed: int, private_servers: PrivateServers, tmp_path:
     runs = Runs(tmp_path, TO_POSTGRES, PG_URI=running.postgres)
     deaths = [kill_run, kill_worker, bounce(running, "postgres-1"), kill_run]
     choice.shuffle(deaths)
-    runs.with_deaths(deaths, choice)
+    runs.with_deaths(deaths, choice, "table", range(DOCUMENTS))
     with psycopg.connect(running.postgres) as link:
         count, distinct, least, most = (
             link.execute("select count(*), count(distinct _id), min(_id), max(_id) from messages").fetchone() or ()
@@ -142,7 +146,6 @@ def test_files_to_postgres(seed: int, private_servers: PrivateServers, tmp_path:
     assert runs.position("table") == DOCUMENTS  # the last one says that the copy is complete
 
 
-@pytest.mark.service("opensearch")
 @pytest.mark.parametrize("seed", _seeds())
 def test_postgres_to_search_and_files(seed: int, private_servers: PrivateServers, tmp_path: Path) -> None:
     import json
@@ -150,17 +153,24 @@ def test_postgres_to_search_and_files(seed: int, private_servers: PrivateServers
     from opensearchpy import OpenSearch
 
     running, choice = private_servers.up("postgres", "opensearch"), random.Random(seed)
-    with psycopg.connect(running.postgres, autocommit=True) as link:
-        link.execute("create table orders (id int primary key, name text)")
-        link.execute("insert into orders select n, 'order ' || n from generate_series(1, 8000) n")
-        runs = Runs(tmp_path, FROM_POSTGRES, PG_URI=running.postgres, SEARCH_URI=running.opensearch)
-        deaths = [kill_run, bounce(running, "search-1"), kill_worker, kill_run]
-        choice.shuffle(deaths)
-        runs.with_deaths(deaths, choice)
-        link.execute("update orders set name = 'changed ' || id where id % 10 = 0")
-        link.execute("delete from orders where id % 1000 = 7")
-        runs.with_deaths([kill_run, bounce(running, "search-1")], choice)
-        wanted = {str(number): name for number, name in link.execute("select id, name from orders").fetchall()}
+
+    def asked(*statements: str) -> list[tuple[int, str]]:
+        with psycopg.connect(running.postgres, autocommit=True) as link:
+            for statement in statements:
+                link.execute(statement)
+            return link.execute("select id, name from orders").fetchall()
+
+    asked(
+        "create table orders (id int primary key, name text)",
+        "insert into orders select n, 'order ' || n from generate_series(1, 8000) n",
+    )
+    runs = Runs(tmp_path, FROM_POSTGRES, PG_URI=running.postgres, SEARCH_URI=running.opensearch)
+    deaths = [kill_run, bounce(running, "search-1"), kill_worker, bounce(running, "postgres-1")]
+    choice.shuffle(deaths)
+    runs.with_deaths(deaths, choice, "search", range(8000))
+    changed = asked("update orders set name = 'changed ' || id where id % 10 = 0", "delete from orders where id % 1000 = 7")
+    runs.with_deaths([kill_run, bounce(running, "postgres-1")], choice, "search", range(8001, 8808))
+    wanted = {str(number): name for number, name in changed}
     client = OpenSearch(running.opensearch)
     client.indices.refresh(index="orders")
     assert client.count(index="orders")["count"] == len(wanted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 
+import pytest
 from cassandra.cluster import Cluster
 from tools.services import up
 from tools.services.private import PrivateServers
@@ -31,6 +32,7 @@ def test_a_second_up_finds_it(cassandra: tuple[str, int]) -> None:
     assert running.cassandra == cassandra
 
 
+@pytest.mark.soak
 def test_a_node_that_was_killed_comes_back_with_its_data(private_servers: PrivateServers) -> None:
     running = private_servers.up("cassandra")
     rows = insert_and_select(running.cassandra, "orders", insert=True)

@@ -6,6 +6,7 @@ import socket
 import uuid
 from contextlib import ExitStack, suppress
 
+import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tools.services import Running, up
@@ -75,6 +76,7 @@ def test_a_broker_that_was_killed_comes_back_with_its_data(private_servers: Priv
     assert read(servers, topic, 1000) == list(range(1000))
 
 
+@pytest.mark.soak  # the tests of what uses it kill one, too
 def test_three_brokers_go_on_when_one_is_killed(private_servers: PrivateServers) -> None:
     running = private_servers.up("kafka", brokers=3)
     servers = running.kafka

@@ -55,6 +55,7 @@ def test_a_second_up_finds_it(mongodb: str) -> None:
     assert running.mongodb == mongodb
 
 
+@pytest.mark.soak  # the tests of what uses it kill one, too
 def test_stopped_it_comes_back_with_its_data_and_its_oplog(private_servers: PrivateServers) -> None:
     running = private_servers.up("mongodb")
     rows = insert_and_find(running.mongodb, "shop", insert=True)

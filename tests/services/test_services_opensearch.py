@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 
+import pytest
 from opensearchpy import OpenSearch
 from tools.services import up
 from tools.services.jars import Jars
@@ -30,6 +31,7 @@ def test_a_second_up_finds_it(opensearch: str) -> None:
     assert running.opensearch == opensearch
 
 
+@pytest.mark.soak  # the tests of what uses it kill one, too
 def test_a_node_that_was_killed_comes_back_with_its_data(private_servers: PrivateServers) -> None:
     running = private_servers.up("opensearch")
     rows = index_and_search(running.opensearch, "orders", write=True)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 from tools.services import up
 from tools.services.private import PrivateServers
 
@@ -64,6 +65,7 @@ def test_a_second_up_finds_it(spark_master: str) -> None:
     assert running.spark_master == spark_master
 
 
+@pytest.mark.soak  # the tests of what uses it kill one, too
 def test_a_worker_that_was_killed_comes_back(private_servers: PrivateServers) -> None:
     running = private_servers.up("spark")
     running.kill("worker-2")
