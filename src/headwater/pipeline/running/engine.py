@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -70,7 +71,7 @@ class Engine:
         Spark takes seconds to start. Its start is begun, and until it is there the work goes on here: often it is done before. With
         `spark.start` set to eager it is waited for.
         """
-        if self._eager:
+        if self._eager or _session_is_there():
             self._running()
             return True
         with self._gate:
@@ -112,6 +113,15 @@ class Engine:
                 if self._started is not None:
                     self._started(started.sparkContext.master or self._settings.master)
             return self._runner
+
+
+def _session_is_there() -> bool:
+    """Whether this process has started Spark before."""
+    if "pyspark" not in sys.modules:
+        return False
+    from pyspark.sql import SparkSession
+
+    return SparkSession._instantiatedSession is not None
 
 
 def _cores(master: str) -> int:

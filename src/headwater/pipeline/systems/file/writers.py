@@ -200,7 +200,7 @@ class TableWriter(_Temporary):
         self._files: list[Path] = []
 
     def write(self, batch: Batch) -> None:
-        rows = [values.natives(one) for one in documents(batch.messages)]
+        rows = documents(batch.messages)
         columns = _columns(rows)
         if columns is None:
             written = [message for message in batch.messages if message.op != Op.COMMAND]
@@ -308,6 +308,7 @@ def _column(cells: Sequence[Any]) -> pa.Array:
     integers beyond 64 bits, join them."""
     import pyarrow as pa
 
+    cells = values.column_of_natives(cells)
     try:
         column = pa.array(cells)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
@@ -341,7 +342,7 @@ def _something(value: Any) -> Any:
 
 def _wrong(row: dict[str, Any]) -> str:
     """Why a document cannot be a row of a table."""
-    for name, value in row.items():
+    for name, value in ((name, values.natives(value)) for name, value in row.items()):
         try:
             _column([value])
         except OverflowError:

@@ -24,7 +24,7 @@ class Sqlite(CanCopy, CanWrite, frozen=True, kw_only=True):
         sample='sqlite("orders.db")',
     )
     delivery: ClassVar[Delivery] = "exactly once"
-    least_batch: ClassVar[int] = 5000
+    least_batch: ClassVar[int] = 10_000
 
     path: str | Env
     table: str | None = None
