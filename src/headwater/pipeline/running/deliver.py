@@ -120,7 +120,9 @@ class _Delivering:
         if self._writing:
             if no.before_taken and offset > start:
                 self._taken = offset
-                self._last.update(Found(self._log, self._work, start, offset, self._part).last())
+                before = Found(self._log, self._work, start, offset, self._part)
+                self._last.update(before.last())
+                self._written += len(self._transformed(before.messages()))
         elif offset > start:  # a transform's failure, or one of reading: nothing of this batch is written yet
             with suppress(Rejected):
                 self._one(self._found(start, offset))
