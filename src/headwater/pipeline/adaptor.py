@@ -14,11 +14,13 @@ from typing import Any, ClassVar, Literal, Self
 import msgspec
 
 from headwater.core.errors import Unsupported
+from headwater.log.record import TopicSettings
 from headwater.pipeline.clients import shown
 from headwater.pipeline.env import Env, resolve
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 
+LONGEST = TopicSettings().max_record - (64 << 10)  # bytes of a document: what is told of it needs some of a record, too
 Delivery = Literal["exactly once", "at least once"]
 
 

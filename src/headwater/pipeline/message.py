@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from enum import IntEnum
 from typing import Any
 
@@ -9,9 +10,10 @@ import msgspec
 
 from headwater.core.errors import BadInput
 from headwater.log.record import Mode
+from headwater.pipeline import values
 
 DEFAULT_ID = ("_id",)
-__all__ = ["DEFAULT_ID", "Message", "Mode", "Op", "op_named"]
+__all__ = ["DEFAULT_ID", "Message", "Mode", "Op", "identified", "op_named"]
 
 
 class Op(IntEnum):
@@ -56,3 +58,22 @@ def op_named(name: str) -> Op:
         return Op[name.upper()]
     except KeyError:
         raise BadInput(f"{name!r} is no op.", hint=f"Use one of {', '.join(op.name.lower() for op in Op)}.") from None
+
+
+def identified(key: bytes | None, said: bytes | None, ids: tuple[str, ...]) -> dict[str, Any]:
+    """The id that a record has outside of its value: as a sink of ours has said it, else what the key is: an object's fields, a list of
+    them, a number, or text."""
+    with suppress(BadInput):
+        if said is not None:
+            return values.decode(said)
+    if key is None:
+        return {}
+    found: Any = key.decode("utf-8", "backslashreplace")
+    with suppress(BadInput):
+        read = values.decode_any(key)
+        if isinstance(read, dict):
+            return read
+        found = read if isinstance(read, int | list) and not isinstance(read, bool) else found
+    if len(ids) > 1:
+        return dict(zip(ids, found, strict=True)) if isinstance(found, list) and len(found) == len(ids) else {}
+    return {ids[0]: found}

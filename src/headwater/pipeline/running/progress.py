@@ -12,13 +12,12 @@ from headwater.log import Log, Writer
 from headwater.log.layout import decode_headers, encode_headers
 from headwater.log.record import Header, Mode, Record
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Piece
+from headwater.pipeline.adaptor import LONGEST, Piece
 from headwater.pipeline.message import DEFAULT_ID, Op
 from headwater.pipeline.running.found import counts, id_hash
 from headwater.pipeline.running.work import HASH, IDS, PROGRESS, UNREADABLE, Ids, Progress
 
 FOLLOWING = -1  # the slice number of what is followed
-LONGEST = (16 << 20) - (64 << 10)  # bytes of a document: a record of the log has 16 MiB, and headers need some of them
 _BEGINNING = 64 << 10
 
 

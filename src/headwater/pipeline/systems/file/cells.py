@@ -10,8 +10,8 @@ from typing import IO, Any
 
 from headwater.core.errors import BadInput
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Piece
-from headwater.pipeline.systems.file.lines import KEPT, LONGEST, too_long
+from headwater.pipeline.adaptor import LONGEST, Piece
+from headwater.pipeline.systems.file.lines import KEPT, too_long
 
 _BLOCK = 2 << 20
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?")

@@ -14,11 +14,9 @@ from typing import IO, Any
 
 import msgspec
 
-from headwater.log.record import TopicSettings
-from headwater.pipeline.adaptor import Piece
+from headwater.pipeline.adaptor import LONGEST, Piece
 
 _BLOCK = 2 << 20
-LONGEST = TopicSettings().max_record - (64 << 10)  # bytes of a document: what is told of it needs some of a record, too
 KEPT = 64 << 10  # bytes of a document that is longer
 
 

@@ -19,7 +19,7 @@ from headwater.core.errors import BadConfig, BadInput, HeadwaterError
 from headwater.log.layout import encode_headers
 from headwater.log.record import Header, Record
 from headwater.pipeline import values
-from headwater.pipeline.message import Message, Mode, Op
+from headwater.pipeline.message import Message, Mode, Op, identified
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.running.work import PROGRESS, UNREADABLE, Progress
 
@@ -69,7 +69,7 @@ class JsonDecoder(Decoder):
         headers = dict(record.headers) if record.headers else {}
         op, wrong = Op.INSERT, ""
         if record.value is None:
-            op, data = Op.DELETE, _deleted(record.key, headers.get(DATA), self._ids)
+            op, data = Op.DELETE, identified(record.key, headers.get(DATA), self._ids)
             wrong = "" if data else "It has neither a value nor a key that names a document."
         else:
             if record.op == Op.UPDATE and SENT in headers:  # what others mean by a number there is their own affair
@@ -80,7 +80,7 @@ class JsonDecoder(Decoder):
                 wrong, data = error.message, {"value": record.value.decode("utf-8", "backslashreplace")}
             else:
                 if record.key is not None and not any(name in data for name in self._ids):
-                    data |= _identified(record.key, self._ids)
+                    data |= identified(record.key, None, self._ids)
         yield Message(self.topic, data, op, record.timestamp or 0, Mode.SYNC, id_fields=self._ids), wrong
 
 
@@ -254,24 +254,3 @@ def _small(value: Any, most: int) -> int:
 
 
 # -- ids ----------------------------------------------------------------------------------------------------
-
-
-def _deleted(key: bytes | None, said: bytes | None, ids: tuple[str, ...]) -> dict[str, Any]:
-    """What a null value deletes: as a sink of ours says it exactly, else by the key."""
-    with suppress(BadInput):
-        if said is not None:
-            return values.decode(said)
-    return {} if key is None else _identified(key, ids)
-
-
-def _identified(key: bytes, ids: tuple[str, ...]) -> dict[str, Any]:
-    """The id that a key is: an object's fields, a list of them, a number, or text."""
-    found: Any = key.decode("utf-8", "backslashreplace")
-    with suppress(BadInput):
-        read = values.decode_any(key)
-        if isinstance(read, dict):
-            return read
-        found = read if isinstance(read, int | list) and not isinstance(read, bool) else found
-    if len(ids) > 1:
-        return dict(zip(ids, found, strict=True)) if isinstance(found, list) and len(found) == len(ids) else {}
-    return {ids[0]: found}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.core.errors import BadInput, Differs, HeadwaterError, NotFound, OffsetGone, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
-from headwater.pipeline.message import Message, Mode, Op, op_named
+from headwater.pipeline.message import Message, Mode, Op, identified, op_named
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.kafka.link import GONE, Cluster, explained
 
@@ -178,7 +178,7 @@ def message_of(got: Any, ids: tuple[str, ...]) -> tuple[Message, str]:
     with suppress(BadInput, UnicodeDecodeError):
         op = op_named(headers["op"].decode()) if "op" in headers else op
     if value is None:
-        op, data = Op.DELETE, _deleted(got.key(), headers.get("data"), ids)
+        op, data = Op.DELETE, identified(got.key(), headers.get("data"), ids)
         wrong = "" if data else "It has neither a value nor a key."
     else:
         try:
@@ -189,21 +189,3 @@ def message_of(got: Any, ids: tuple[str, ...]) -> tuple[Message, str]:
         wrong = f"Offset {got.offset()} of {got.topic()}, partition {got.partition()}: {wrong}"
     kind, stamp = got.timestamp()
     return Message(got.topic(), data, op, stamp if kind else 0, Mode.SYNC, id_fields=ids), wrong
-
-
-def _deleted(key: bytes | None, said: bytes | None, ids: tuple[str, ...]) -> dict[str, Any]:
-    """The id of what a null value deletes: as our own sink says it, else of the key: an object's fields, a number, or text."""
-    with suppress(BadInput):
-        if said is not None:
-            return values.decode(said)
-    if key is None:
-        return {}
-    found: Any = key.decode("utf-8", "backslashreplace")
-    with suppress(BadInput):
-        read = values.decode_any(key)
-        if isinstance(read, dict):
-            return read
-        found = read if isinstance(read, int | list) and not isinstance(read, bool) else found
-    if len(ids) > 1:
-        return dict(zip(ids, found, strict=True)) if isinstance(found, list) and len(found) == len(ids) else {}
-    return {ids[0]: found}
