@@ -46,7 +46,17 @@ def _missing(process: str) -> bool:
         return True
     except OSError:  # it is there, and somebody else's
         return False
-    return False
+    return _dead(int(number))
+
+
+def _dead(number: int) -> bool:
+    """Whether a process has ended, and only its parent has not taken note of it: it still has its number then, and is signalled in vain."""
+    try:
+        with open(f"/proc/{number}/stat", "rb") as file:
+            said = file.read()
+    except OSError:  # gone since; or a system that tells it elsewhere, where the signs of life have to do
+        return False
+    return said.rpartition(b")")[2].split()[:1] in ([b"Z"], [b"X"])  # behind the name, which may hold anything
 
 
 class Heartbeat:

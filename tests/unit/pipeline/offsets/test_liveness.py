@@ -34,6 +34,18 @@ def test_a_run_lives_while_its_process_does() -> None:
     assert life(run(f"{HERE}:{gone.pid}"), 0) == "gone"
 
 
+def test_a_run_whose_process_is_dead_and_not_yet_reaped_does_not_live() -> None:
+    killed = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        assert life(run(f"{HERE}:{killed.pid}"), 0) == "running"
+        killed.kill()
+        os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)  # it is dead, and stays a zombie
+        os.kill(killed.pid, 0)
+        assert life(run(f"{HERE}:{killed.pid}"), 0) == "gone"
+    finally:
+        killed.communicate()
+
+
 def test_a_run_that_has_ended_does_not_live() -> None:
     assert life(None, 0) == "gone"
     assert life(run(f"{HERE}:{os.getpid()}", "done"), 0) == "gone"
