@@ -114,6 +114,8 @@ def test_edited_and_run_again(home: Home) -> None:
     assert (verified.code, verified.out.splitlines()[-1]) == (0, "verify: equal")
     [entry] = home.pipeline("audit", "shop", "--json").json
     assert (entry["what"], entry["why"], entry["details"]["offset"]) == ("edit", "left out", 14)
+    assert entry["details"]["old"] == '{"_id": 14, "item": "pen", "price": null, "qty": 0}'
+    assert entry["details"]["new"] == '{"_id":14,"item":"pen","price":1.10,"qty":2}'
     assert entry["who"]
     assert entry["at"].endswith("Z")
 

@@ -14,6 +14,8 @@ from headwater.core.errors import BadInput
 if TYPE_CHECKING:
     from headwater.pipeline.operating.answers import Place, Seen, Status
 
+_DETAIL = 80  # characters of one detail of the audit
+
 
 @command()
 def list_pipelines(at: At) -> None:
@@ -148,6 +150,12 @@ def _print_message(name: str, one: Seen, at: At, *, whole: bool) -> None:
         at.note(f"Skip it:    {at.command(f'ack {name} {no.sink} {one.offset} --why ...')}")
 
 
+def _brief(value: object) -> str:
+    """A document would push everything else out of the table; with --json it is whole."""
+    text = str(value)
+    return text if len(text) <= _DETAIL else f"{text[:_DETAIL]}..."
+
+
 @command()
 def audit(name: Name, at: At) -> None:
     """Show what operators have done to a pipeline: when, who, what, and why."""
@@ -156,7 +164,7 @@ def audit(name: Name, at: At) -> None:
     if at.json:
         print_json(entries)
     elif entries:
-        rows = [(when(one.at), one.who, one.what, " ".join(f"{k}={v}" for k, v in one.details.items()), one.why) for one in entries]
+        rows = [(when(one.at), one.who, one.what, " ".join(f"{k}={_brief(v)}" for k, v in one.details.items()), one.why) for one in entries]
         print_table([Column("when"), Column("who"), Column("what"), Column("details"), Column("why")], rows)
     else:
         at.note(f"Nobody has changed anything of {name}.")

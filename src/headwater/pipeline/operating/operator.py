@@ -24,10 +24,11 @@ from headwater.pipeline.offsets.liveness import life
 from headwater.pipeline.offsets.ranges import prefix
 from headwater.pipeline.offsets.state import Change, Dead, Edit, Entry, Failure, RunInfo, SinkState, State
 from headwater.pipeline.operating.answers import Place, Seen, refusal
-from headwater.pipeline.operating.seeing import Eyes
+from headwater.pipeline.operating.seeing import Eyes, text_of
 from headwater.pipeline.running.work import Delivery
 
 _SUFFIX = "-offsets"
+_KEPT = 2048  # characters of a document that the audit keeps: it stays for ever, and everybody who looks reads all of it
 Decide = Callable[[State], Sequence[Change]]
 
 
@@ -238,7 +239,10 @@ class Operator:
             for name, one in state.sinks.items():
                 if one.failure is not None and one.failure.offset == offset and sink in ("", name):
                     changes.append((f"sink/{name}", _revived(one)))
-            return [*changes, self._entry("edit", why, offset=offset, sink=sink, namespace=(record.key or b"").decode())]
+            old = _text(state, offset, sink) or (record.value or b"").decode("utf-8", "replace")
+            namespace = (record.key or b"").decode()
+            entry = self._entry("edit", why, offset=offset, sink=sink, namespace=namespace, old=_short(old), new=_short(text_of(made.data)))
+            return [*changes, entry]
 
         self._made(decide, dry_run)
         return made
@@ -251,7 +255,12 @@ class Operator:
                 f"Message {offset} has no corrected copy{own}.",
                 hint=f"Which it has, tells `headwater pipeline xlog {self.pipeline} show {offset}`.",
             )
-        self._made(lambda state: [(_edit_key(offset, sink), None), self._entry("undo", why, offset=offset, sink=sink)], dry_run)
+
+        def decide(state: State) -> list[Change]:
+            old = _short(_text(state, offset, sink))
+            return [(_edit_key(offset, sink), None), self._entry("undo", why, offset=offset, sink=sink, old=old)]
+
+        self._made(decide, dry_run)
 
     def original(self, offset: int, sink: str = "") -> dict[str, Any]:
         """What `edit --set` begins with: the corrected copy where there is one, else the message. Unreadable text is an empty document."""
@@ -361,6 +370,16 @@ class Operator:
 
 def _edit_key(offset: int, sink: str) -> str:
     return f"edit/{offset}/{sink}" if sink else f"edit/{offset}"
+
+
+def _text(state: State, offset: int, sink: str) -> str:
+    """The corrected copy of a message that is delivered so far; empty where there is none."""
+    found = state.edit_for(offset, sink)
+    return "" if found is None else text_of(found.data)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _KEPT else f"{text[:_KEPT]}... ({len(text):,} characters)"
 
 
 def _revived(sink: SinkState) -> SinkState:

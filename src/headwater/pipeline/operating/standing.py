@@ -31,6 +31,7 @@ def stopped(operator: Operator, stands: Sequence[Stand]) -> Stopped:
     lines = [*_hinted(first), *shown, "See it, correct it, or skip it, then run again:", *_commands(operator, first)]
     for other in others:
         lines.append(f"{other.sink} stands at message {other.offset}: {_line(other.message)}")
+        lines += [f"  {hint}" for hint in _hinted(other) if hint != first.hint]
         lines += _commands(operator, other) if other.offset != first.offset else [_skip(name, other)]
     said = f"Sink {first.sink} of {name} stands at message {first.offset}: {first.message}"
     return Stopped(said, hint="\n  ".join(lines))

@@ -157,3 +157,17 @@ def test_compacting_is_in_the_audit(log: EmbeddedLog) -> None:
     assert shop.audit() == []
     shop.compact()
     assert [(entry.who, entry.what, entry.details) for entry in shop.audit()] == [("ann", "compact", {"before": 5, "records": 0})]
+
+
+def test_the_audit_keeps_what_a_correction_replaced_and_what_it_wrote(log: EmbeddedLog) -> None:
+    shop = Desk(log, "shop")
+    shop.edit(14, set={"price": 1.10}, why="typo")
+    shop.edit(14, {"_id": 14, "note": "x" * 5000}, sink="report", why="longer")
+    shop.undo(14, sink="report", why="wrong")
+    kept = [(entry.what, entry.details.get("old"), entry.details.get("new")) for entry in shop.audit()]
+    long = '{"_id":14,"note":"' + "x" * 2030 + "... (5,020 characters)"
+    assert kept == [
+        ("edit", '{"_id":14,"price":"many"}', '{"_id":14,"price":1.1}'),
+        ("edit", '{"_id":14,"price":1.1}', long),
+        ("undo", long, None),
+    ]
