@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +14,10 @@ import pika
 import pytest
 from tools.services.private import PrivateServers
 
-from headwater.core.errors import BadConfig, Denied, NotFound, Rejected, Unreachable
+from headwater.core.errors import BadConfig, Denied, NotFound, Rejected, TooLarge, Unreachable
 from headwater.core.settings import Settings, Spark
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.pipeline.adaptor import Batch, Part
+from headwater.pipeline.adaptor import LONGEST, Batch, Part
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
@@ -88,6 +89,14 @@ def followed(adaptor: RabbitMQ, namespace: str, count: int) -> list[Message]:
     for piece in adaptor.follow(None, Namespaces(namespace), lambda: len(found) >= count):
         found.extend(piece.messages)
     return found
+
+
+def polling(seconds: float) -> Iterator[None]:
+    """Again and again until the time is up."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        yield
+        time.sleep(0.02)
 
 
 # -- the sink -----------------------------------------------------------------------------------------------
@@ -275,6 +284,10 @@ def test_a_broker_that_dies_and_comes_back(private_servers: PrivateServers) -> N
     adaptor = rabbitmq(running.rabbitmq)
     writer = adaptor.writer(part())
     writer.write(Batch(start=0, end=500, messages=[Message(queue, {"n": n}, offset=n) for n in range(500)]))
+    noted = (
+        one for _ in polling(30) for one in private_servers.run.rglob("data/*/*") if one.is_file() and queue.encode() in one.read_bytes()
+    )
+    assert next(noted, None)  # which queues there are, a broker writes down a little later than what is in them
     running.kill("rabbitmq-1")
     with pytest.raises(Unreachable) as problem:
         writer.write(Batch(start=500, end=501, messages=[Message(queue, {"n": 500}, offset=500)]))
@@ -315,3 +328,55 @@ def test_through_a_queue_from_file_to_file(broker: Broker, tmp_path: Path) -> No
     lines = (tmp_path / "out.jsonl").read_text().splitlines()
     assert sorted(json.loads(line)["_id"] for line in lines) == list(range(6000))
     assert broker.waiting(queue) == 0
+
+
+# -- what nobody may lose -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("said", ["skip", "noop", "command", "NOOP"])
+def test_a_header_of_somebody_else_s_makes_no_message_vanish(broker: Broker, said: str) -> None:
+    queue = broker.queue()
+    broker.put(queue, b'{"_id":1}', headers={"op": said})
+    assert [message.op for message in followed(rabbitmq(broker.uri), queue, 1)] == [Op.INSERT]
+
+
+def test_a_message_that_no_record_holds_stays_in_the_queue(broker: Broker) -> None:
+    queue = broker.queue()
+    broker.put(queue, b'{"_id":1}', b'{"_id":2,"x":"%s"}' % (b"x" * LONGEST), b'{"_id":3}')
+    pieces = rabbitmq(broker.uri, queues=queue).follow(None, Namespaces(), lambda: False)
+    assert [message.data for piece in (next(pieces),) for message in piece.messages] == [{"_id": 1}]
+    with pytest.raises(TooLarge, match=rf"queue {queue} .* stays in the queue"):
+        next(pieces)
+    assert sorted(body[:9] for _, body in broker.got(queue)) == [b'{"_id":2,', b'{"_id":3}']  # the first one is let go of
+
+
+def test_a_time_that_no_record_holds_is_left_out(broker: Broker) -> None:
+    queue = broker.queue()
+    broker.put(queue, b'{"_id":1}', timestamp=2**63)
+    assert [message.timestamp for message in followed(rabbitmq(broker.uri), queue, 1)] == [0]
+    write(rabbitmq(broker.uri), Message(queue, {"_id": 1}, timestamp=-5_000, offset=0))
+    assert [properties.timestamp for properties, _ in broker.got(queue)] == [None]
+
+
+def test_a_queue_that_is_made_anew_is_read_on(broker: Broker) -> None:
+    queue = broker.queue()
+    pieces = rabbitmq(broker.uri, queues=queue).follow(None, Namespaces(), lambda: False)
+    next(pieces)
+    broker.channel.queue_delete(queue)
+    broker.queue()
+    with pytest.raises(Unreachable, match="no longer gives us its messages"):  # which is waited for; a queue that is gone is not
+        for _ in range(100):
+            next(pieces)
+
+
+def test_an_exchange_that_one_namespace_lacks_is_that_message_s_fault(broker: Broker) -> None:
+    queue = broker.queue()
+    adaptor = rabbitmq(broker.uri, exchange="{namespace}", routing_key=queue)
+    messages = [Message("amq.direct", {"_id": 0}, offset=0), Message("no-such", {"_id": 1}, offset=1)]
+    broker.channel.queue_bind(queue, "amq.direct", queue)
+    with pytest.raises(Rejected, match="no-such") as no:
+        write(adaptor, *messages)
+    assert (no.value.offset, no.value.before_taken) == (-1, False)  # which one of a batch it was, one at a time shows
+    with pytest.raises(Rejected, match="no-such") as no:
+        write(adaptor, messages[1])
+    assert no.value.offset == 1

@@ -13,7 +13,7 @@ from headwater.log.record import Mode
 from headwater.pipeline import values
 
 DEFAULT_ID = ("_id",)
-__all__ = ["DEFAULT_ID", "Message", "Mode", "Op", "identified", "op_named"]
+__all__ = ["DEFAULT_ID", "Message", "Mode", "Op", "identified", "op_named", "op_said"]
 
 
 class Op(IntEnum):
@@ -25,6 +25,9 @@ class Op(IntEnum):
     COMMAND = 3  # addressed to the sink itself, such as dropping a table; no transform sees it
     NOOP = 4  # nothing to write: counts as taken
     SKIP = 5  # what a transform sets to drop a message
+
+
+_CHANGES = {"update": Op.UPDATE, "delete": Op.DELETE}
 
 
 class Message(msgspec.Struct, gc=False):
@@ -58,6 +61,15 @@ def op_named(name: str) -> Op:
         return Op[name.upper()]
     except KeyError:
         raise BadInput(f"{name!r} is no op.", hint=f"Use one of {', '.join(op.name.lower() for op in Op)}.") from None
+
+
+def op_said(name: object) -> Op:
+    """What a header of a record that is read says of a document: an insert, unless it is the word for another change of one.
+
+    The header may be somebody else's, who means by `skip` or `command` what he likes: taken at that word, the message would vanish.
+    """
+    text = name.decode("utf-8", "replace") if isinstance(name, bytes) else name
+    return _CHANGES.get(text.lower(), Op.INSERT) if isinstance(text, str) else Op.INSERT
 
 
 def identified(key: bytes | None, said: bytes | None, ids: tuple[str, ...]) -> dict[str, Any]:

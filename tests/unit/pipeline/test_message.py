@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from headwater.core.errors import BadInput
-from headwater.pipeline.message import Message, Mode, Op, op_named
+from headwater.pipeline.message import Message, Mode, Op, op_named, op_said
 
 
 def test_the_id_is_the_value_of_its_field() -> None:
@@ -49,3 +49,12 @@ def test_part_of_a_name_is_no_op(name: str) -> None:
 def test_messages_travel() -> None:
     message = Message("ns", {"_id": 1}, Op.UPDATE, 5, Mode.SYNC, 7, ("_id", "b"))
     assert pickle.loads(pickle.dumps(message)) == message
+
+
+@pytest.mark.parametrize(
+    ("said", "op"),
+    [("insert", Op.INSERT), ("Update", Op.UPDATE), (b"delete", Op.DELETE)]
+    + [(other, Op.INSERT) for other in ("skip", b"noop", "command", "", b"\xff", None, 5)],
+)
+def test_a_header_tells_changes_of_documents_alone(said: object, op: Op) -> None:
+    assert op_said(said) is op

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headwater.core.errors import BadInput, HeadwaterError, Rejected, Timeout, Unavailable, Unreachable
+from headwater.core.errors import BadInput, HeadwaterError, NotFound, Rejected, Timeout, Unavailable, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, SinkWriter
 from headwater.pipeline.message import Message, Op
@@ -64,7 +64,7 @@ class RabbitMQWriter(SinkWriter):
             content_type="application/json",
             delivery_mode=2 if self._adaptor.delivery_mode == "persistent" else 1,
             message_id=f"{part.pipeline}/{part.sink}/{message.offset}"[:LONGEST_KEY],
-            timestamp=message.timestamp // 1000 or None,
+            timestamp=max(0, message.timestamp // 1000) or None,  # the protocol knows no time before 1970
             headers={"op": message.op.name.lower(), "namespace": message.namespace, "offset": message.offset},
         )
         return Outgoing(message.offset, exchange, key, values.encode(message.data), properties)
@@ -92,6 +92,10 @@ class RabbitMQWriter(SinkWriter):
                 f"RabbitMQ at {self._link.where} has not confirmed a batch within {self._part.timeout:g} s{why}.",
                 hint="Give the sink a longer timeout or a smaller batch.",
             ) from None
+        except NotFound as error:  # of one namespace its exchange; else the one that every message goes to, which is no message's fault
+            if "{namespace}" not in self._adaptor.exchange:
+                raise Unreachable(error.message, hint=error.hint) from None
+            raise Rejected(error.message, offset=ready[0].offset if len(ready) == 1 else -1, hint=error.hint) from None
         except TooMuch as error:
             raise Rejected(
                 f"RabbitMQ refuses a message: {error}.", offset=ready[0].offset if len(ready) == 1 else -1, hint="Make it smaller."
@@ -146,7 +150,7 @@ class Link:
     def send(self, messages: Sequence[Outgoing], seconds: float) -> list[Outgoing]:
         """Publish these; return those that no queue got. All others are confirmed.
 
-        Errors: `Late`, `TooMuch`; `Unreachable` when the connection ends or the broker will not take them.
+        Errors: `Late`, `TooMuch`; `NotFound` for an exchange; `Unreachable` when the connection ends or the broker will not take them.
         """
         self._pending, self._returned, self._refused = {}, {}, False
         try:
@@ -157,8 +161,8 @@ class Link:
                 self._pending[self._published] = one
                 self._channel.basic_publish(one.exchange, one.key, one.body, one.properties, mandatory=True)
             self._run(lambda: not self._pending, seconds)
-        except HeadwaterError as error:  # an exchange that has gone, a right taken away: no message's fault
-            raise (error if isinstance(error, Unavailable) else Unreachable(error.message, hint=error.hint)) from None
+        except HeadwaterError as error:  # a right taken away, say: no message's fault
+            raise (error if isinstance(error, Unavailable | NotFound) else Unreachable(error.message, hint=error.hint)) from None
         if self._refused:
             raise Unreachable(f"RabbitMQ at {self.where} could not take a message.", hint="See its log.")
         return list(self._returned.values())

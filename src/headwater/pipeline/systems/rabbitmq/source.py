@@ -5,16 +5,15 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headwater.core.errors import BadInput, NotFound
+from headwater.core.errors import BadInput, HeadwaterError, NotFound, TooLarge, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Piece
-from headwater.pipeline.message import Message, Mode, Op, op_named
+from headwater.pipeline.adaptor import LONGEST, Piece
+from headwater.pipeline.message import Message, Mode, op_said
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.systems.rabbitmq.link import connected, place
+from headwater.pipeline.systems.rabbitmq.link import ABSENT, connected, place
 
 if TYPE_CHECKING:
     from headwater.pipeline.systems.rabbitmq.adaptor import RabbitMQ
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 _PIECE = 4 << 20  # bytes
 _WAIT = 0.2  # seconds between two looks at whether to stop
 _FIRST = 15.0  # seconds that a broker may take to send what it has
+_LATEST = (1 << 63) // 1000 - 1  # seconds since 1970 that a record can tell
+_GROWS = 8  # times that a body may grow on its way into a record, at most
 
 
 class Got(NamedTuple):
@@ -52,11 +53,25 @@ def follow(adaptor: RabbitMQ, chosen: Namespaces, stopped: Callable[[], bool]) -
                 continue
             quiet_from = time.monotonic()
             if cancelled and not waiting:
-                raise NotFound(f"A queue of {', '.join(queues)} was deleted at {where}.", hint="Declare it again, or leave it out.")
+                raise _cancelled(asking, queues, where)
             piece, last = _piece(waiting)
             yield piece
             if last:  # asked for more: what was given is durable now
                 channel.basic_ack(last, multiple=True)
+
+
+def _cancelled(channel: Any, queues: list[str], where: str) -> HeadwaterError:
+    """Why the broker sends no more: a queue is gone, or it is there and has moved to another node, or was made anew."""
+    from pika.exceptions import ChannelClosed
+
+    names = ", ".join(queues)
+    try:
+        _ready(channel, queues)
+    except ChannelClosed as error:
+        if error.reply_code == ABSENT:
+            return NotFound(f"A queue of {names} was deleted at {where}.", hint="Declare it again, or leave it out.")
+        raise
+    return Unreachable(f"RabbitMQ at {where} no longer gives us its messages of {names}.", hint="See its log.")
 
 
 def _ready(channel: Any, queues: list[str]) -> bool:
@@ -65,28 +80,37 @@ def _ready(channel: Any, queues: list[str]) -> bool:
 
 
 def _take(waiting: deque[Got], queue: str, channel: Any, method: Any, properties: Any, body: bytes) -> None:
-    wrong, op = "", Op.INSERT
+    wrong = ""
     try:
         data = values.decode(body)
     except BadInput as error:  # kept, so that a person can see and correct it
         which = f"message {properties.message_id}" if properties.message_id else f"delivery {method.delivery_tag} of this run"
         wrong, data = f"Queue {queue}, {which}: {error.message}", {"body": body.decode("utf-8", "backslashreplace")}
-    said = (properties.headers or {}).get("op")
-    if isinstance(said, str):
-        with suppress(BadInput):
-            op = op_named(said)
     stamp = properties.timestamp
-    message = Message(queue, data, op, timestamp=stamp * 1000 if isinstance(stamp, int) else 0, mode=Mode.SYNC)
+    timestamp = stamp * 1000 if isinstance(stamp, int) and 0 <= stamp <= _LATEST else 0
+    message = Message(queue, data, op_said((properties.headers or {}).get("op")), timestamp=timestamp, mode=Mode.SYNC)
     waiting.append(Got(method.delivery_tag, message, wrong, len(body)))
 
 
 def _piece(waiting: deque[Got]) -> tuple[Piece, int]:
-    """What is given at once, and the tag of its last message; 0 where nothing waits."""
+    """What is given at once, and the tag of its last message; 0 where nothing waits.
+
+    Errors: `TooLarge` for a message that no record can hold. Its beginning would be kept and it be let go of: the only whole one.
+    """
     messages: list[Message] = []
     bad: dict[int, str] = {}
     size = last = 0
     while waiting and size < _PIECE:
-        got = waiting.popleft()
+        got = waiting[0]
+        if got.size * _GROWS > LONGEST and (length := len(values.encode(got.message.data))) > LONGEST:
+            if messages:
+                break
+            raise TooLarge(
+                f"A message of the queue {got.message.namespace} has {length} bytes, and a record of the log at most {LONGEST}: it stays "
+                "in the queue.",
+                hint="Take it out of the queue, and see that none of this length is sent; then run again.",
+            )
+        waiting.popleft()
         if got.wrong:
             bad[len(messages)] = got.wrong
         messages.append(got.message)
