@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tools.services.private import PrivateServers
 
@@ -16,7 +16,9 @@ from headwater.core.errors import BadConfig, BadInput, Denied, Differs, NotFound
 from headwater.pipeline.adaptor import Batch, CanCopy, CopyPlan, Part
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.systems.kafka import source
 from headwater.pipeline.systems.kafka.adaptor import Kafka, kafka
+from headwater.pipeline.systems.kafka.link import Cluster
 from headwater.testing import CopyContract
 
 pytestmark = pytest.mark.service("kafka")
@@ -30,8 +32,8 @@ class Broker:
         self.servers = servers
         self.admin = AdminClient({"bootstrap.servers": servers})
 
-    def topic(self, partitions: int = 1, **config: str) -> str:
-        name = f"t-{uuid.uuid4().hex[:10]}"
+    def topic(self, partitions: int = 1, *, name: str = "", **config: str) -> str:
+        name = name or f"t-{uuid.uuid4().hex[:10]}"
         (made,) = self.admin.create_topics([NewTopic(name, partitions, 1, config=config)]).values()
         made.result(PATIENCE)
         until = time.monotonic() + PATIENCE
@@ -111,7 +113,7 @@ def test_each_partition_is_a_slice_up_to_where_it_ended(broker: Broker) -> None:
     assert [message.data for message in second] == [{"_id": 3}]
     changes, position = followed(adaptor, plan.cursor, topic, 1)
     assert [message.data for message in changes] == [{"_id": 4}]
-    assert position == {topic: {"0": 3, "1": 0, "2": 1}}
+    assert position == {topic: {"id": plan.identity[topic], "0": 3, "1": 0, "2": 1}}
 
 
 def test_reading_goes_on_behind_a_position(broker: Broker) -> None:
@@ -188,6 +190,54 @@ def test_a_topic_that_was_made_anew_is_another(broker: Broker) -> None:
         assert time.monotonic() < until
 
 
+def test_a_topic_that_was_made_anew_while_nobody_followed_is_not_read_from_its_middle(broker: Broker) -> None:
+    topic, adaptor = broker.topic(), kafka(broker.servers, tail=True)
+    broker.put(topic, b'{"_id":1}', b'{"_id":2}')
+    _, position = followed(adaptor, None, topic, 2)
+    (done,) = broker.admin.delete_topics([topic]).values()
+    done.result(PATIENCE)
+    until = time.monotonic() + PATIENCE
+    while topic in broker.admin.list_topics(timeout=PATIENCE).topics:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    broker.topic(name=topic)
+    broker.put(topic, b'{"_id":3}', b'{"_id":4}', b'{"_id":5}')  # more than were read: the old offset is there
+    with pytest.raises(Differs, match=f"{topic} .* made anew"):
+        next(adaptor.follow(position, only(topic), lambda: False))
+
+
+def test_following_is_not_done_while_brokers_do_not_answer(private_servers: PrivateServers, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = private_servers.up("kafka")
+    broker = Broker(running.kafka)
+    topic, adaptor = broker.topic(), kafka(running.kafka, tail=True)
+    broker.put(topic, b'{"_id":1}')
+    ids = Cluster.identity
+
+    def then_it_dies(cluster: Cluster, topics: list[str]) -> dict[str, str]:
+        found = ids(cluster, topics)
+        running.kill("broker-1")
+        return found
+
+    monkeypatch.setattr(Cluster, "identity", then_it_dies)
+    monkeypatch.setattr(source, "_FIRST", 2.0)
+    with pytest.raises(Unreachable, match=f"nothing of {topic}, partition 0"):  # an empty piece would end a run that does not follow
+        next(adaptor.follow(None, only(topic), lambda: False))
+
+
+@pytest.mark.parametrize("code", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.SASL_AUTHENTICATION_FAILED])
+def test_a_right_that_is_missing_is_not_taken_for_silence(code: int) -> None:
+    assert source.final(KafkaError(code))
+    assert not source.final(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+
+
+def test_a_header_of_somebody_else_s_makes_no_message_vanish(broker: Broker) -> None:
+    topic = broker.topic()
+    for op in (b"skip", b"noop", b"command", b"update"):
+        broker.put(topic, b"{}", headers=[("op", op)])
+    found, _ = followed(kafka(broker.servers), None, topic, 4)
+    assert [message.op for message in found] == [Op.INSERT, Op.INSERT, Op.INSERT, Op.UPDATE]
+
+
 def test_following_is_quiet_only_at_the_end(broker: Broker) -> None:
     topic = broker.topic(2)
     broker.put(topic, *[b'{"n":1}'] * 3000, partition=1)
@@ -201,8 +251,10 @@ def test_following_is_quiet_only_at_the_end(broker: Broker) -> None:
 
 def test_idle_topics_give_empty_pieces(broker: Broker) -> None:
     topic = broker.topic()
-    pieces = kafka(broker.servers, tail=True).follow({topic: {"0": 0}}, only(topic), lambda: False)
-    assert [(len(piece.messages), piece.position) for piece in (next(pieces), next(pieces))] == [(0, {topic: {"0": 0}})] * 2
+    adaptor = kafka(broker.servers, tail=True)
+    cursor = adaptor.plan(only(topic), 1).cursor
+    pieces = adaptor.follow(cursor, only(topic), lambda: False)
+    assert [(len(piece.messages), piece.position) for piece in (next(pieces), next(pieces))] == [(0, cursor)] * 2
     pieces.close()
 
 

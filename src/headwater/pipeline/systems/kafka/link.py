@@ -121,6 +121,9 @@ class Cluster:
 
     def partitions(self) -> dict[str, list[int]]:
         """Every topic that is not Kafka's own, with its partitions. Errors: `Unreachable`, `Denied`."""
+        return {name: sorted(one.partitions) for name, one in self._listed().items() if one.error is None}
+
+    def _listed(self) -> dict[str, Any]:
         deadline = time.monotonic() + SECONDS
         while True:
             try:
@@ -130,11 +133,18 @@ class Cluster:
                 self.consumer.poll(0)  # lets the client say why
                 if self._heard.final or time.monotonic() > deadline:
                     raise explained(self._heard.reason(error.args[0]), self.where, "listing topics") from None
-        return {name: sorted(one.partitions) for name, one in sorted(found.items()) if not name.startswith("__") and one.error is None}
+        return {name: one for name, one in sorted(found.items()) if not name.startswith("__")}
 
     def topics(self, chosen: Namespaces) -> dict[str, list[int]]:
-        """The chosen topics. Errors: `NotFound` where there are none."""
-        found = {name: numbers for name, numbers in self.partitions().items() if name in chosen}
+        """The chosen topics. Errors: `NotFound` where there are none; `Unreachable`, `Denied`, also for one that cannot be told of now."""
+        found: dict[str, list[int]] = {}
+        for name, one in self._listed().items():
+            if name not in chosen:
+                continue
+            if one.error is None:
+                found[name] = sorted(one.partitions)
+            elif one.error.name() not in GONE:  # left out, it would be missing from the copy without a word
+                raise explained(one.error, self.where, f"telling of {name}")
         if not found:
             raise NotFound(f"Kafka at {self.where} has no topic that matches {chosen}.", hint="Look at the namespace and at the topics.")
         return found

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from headwater.core.errors import BadInput, Differs, HeadwaterError, NotFound, OffsetGone, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
-from headwater.pipeline.message import Message, Mode, Op, identified, op_named
+from headwater.pipeline.message import Message, Mode, Op, identified, op_said
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.systems.kafka.link import GONE, Cluster, explained
+from headwater.pipeline.systems.kafka.link import DENIED, GONE, Cluster, explained
 
 if TYPE_CHECKING:
     from headwater.pipeline.systems.kafka.adaptor import Kafka
@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 _PIECE = 4 << 20  # bytes
 _ONCE = 2000  # messages asked for at once
 _WAIT = 0.5  # seconds
-_FIRST = 15.0  # seconds to come to the end of what is followed, before it is said to be quiet
+_FIRST = 15.0  # seconds without anything, before the end of what is followed was seen, after which brokers are said not to answer
 _SILENCE = 60.0  # seconds after which a copy that gets nothing gives up
 _LOOK = 30.0  # seconds between two looks for new topics and partitions
+_ID = "id"  # beside the offsets of a topic's partitions in a cursor: which topic of that name it is
+
+Cursor = dict[str, dict[str, Any]]  # by topic, the next offset of each partition, and the topic's id
 
 
 def plan(adaptor: Kafka, chosen: Namespaces) -> CopyPlan:
@@ -34,8 +37,9 @@ def plan(adaptor: Kafka, chosen: Namespaces) -> CopyPlan:
             for number, (begin, end) in ends.items()
             if end > begin
         ]
-        cursor = {name: {str(number): end for number, (_, end) in ends.items()} for name, ends in found.items()}
-        return CopyPlan(identity=cluster.identity(list(found)), slices=tuple(slices), ids=dict.fromkeys(found, adaptor.id), cursor=cursor)
+        ids = cluster.identity(list(found))
+        cursor = {name: {_ID: ids[name], **{str(number): end for number, (_, end) in ends.items()}} for name, ends in found.items()}
+        return CopyPlan(identity=ids, slices=tuple(slices), ids=dict.fromkeys(found, adaptor.id), cursor=cursor)
 
 
 def read(adaptor: Kafka, part: Slice, position: Any) -> Iterator[Piece]:
@@ -64,7 +68,7 @@ def read(adaptor: Kafka, part: Slice, position: Any) -> Iterator[Piece]:
                         f"Messages of {part.namespace}, partition {number}, were deleted while they were copied, at offset {at}.",
                         hint="Begin anew with `run --again`, and give the topic a longer retention.",
                     )
-                elif error.name() in GONE or error.fatal():
+                elif final(error):
                     raise explained(error, cluster.where, f"reading {part.namespace}")
                 if gathered.full:
                     yield gathered.piece(min(at, end))
@@ -77,11 +81,11 @@ def read(adaptor: Kafka, part: Slice, position: Any) -> Iterator[Piece]:
 
 
 def follow(adaptor: Kafka, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
-    """Everything from the cursor on: the next offset of each partition, by topic. Partitions that are new are read from their beginning."""
-    at: dict[str, dict[str, int]] = {name: dict(numbers) for name, numbers in (cursor or {}).items()}
+    """Everything from the cursor on. Partitions that are new are read from their beginning."""
+    at: Cursor = _copied(cursor or {})
     with Cluster(adaptor, **{"queued.max.messages.kbytes": 32 << 10}) as cluster:
-        behind = _assign(cluster, at, cluster.topics(chosen), {})  # partitions whose end was not seen yet
-        looked = began = time.monotonic()
+        behind = _assign(cluster, at, chosen, {})  # partitions whose end was not seen yet
+        looked = heard = time.monotonic()
         gathered = _Gathered(adaptor)
         while not stopped():
             for got in cluster.consumer.consume(_ONCE, _WAIT):
@@ -91,26 +95,38 @@ def follow(adaptor: Kafka, cursor: Any, chosen: Namespaces, stopped: Callable[[]
                     at[got.topic()][str(got.partition())] = got.offset() + 1
                     if gathered.full:
                         yield gathered.piece(_copied(at))
+                    heard = time.monotonic()  # behind the piece: whoever takes it may be busy with it for long
                 elif error.code() == cluster.kafka.KafkaError._PARTITION_EOF:
                     behind.discard((got.topic(), got.partition()))
                 elif problem := _ending(error, got, at, cluster):
                     raise problem
             # An empty piece says that there is nothing more for now: not before the client has come to each partition's end once.
-            if gathered or not behind or time.monotonic() - began > _FIRST:
+            if gathered or not behind:
                 yield gathered.piece(_copied(at))
+                heard = time.monotonic()
+            elif time.monotonic() - heard > _FIRST:
+                raise _silent(behind, cluster)
             if time.monotonic() - looked > _LOOK:
                 looked = time.monotonic()
                 with suppress(NotFound):
-                    _assign(cluster, at, cluster.topics(chosen), at)
+                    _assign(cluster, at, chosen, _copied(at))
 
 
-def _assign(
-    cluster: Cluster, at: dict[str, dict[str, int]], topics: dict[str, list[int]], known: dict[str, dict[str, int]]
-) -> set[tuple[str, int]]:
-    """Read those of these partitions that are not known, each from where `at` says. Returns them."""
+def _assign(cluster: Cluster, at: Cursor, chosen: Namespaces, known: Cursor) -> set[tuple[str, int]]:
+    """Read those of the chosen partitions that are not known, each from where `at` says. Returns them.
+
+    Errors: `Differs` for a topic that is no longer the one of which `at` speaks: its offsets mean other messages.
+    """
+    topics = cluster.topics(chosen)
+    for name, id in cluster.identity(list(topics)).items():
+        if at.setdefault(name, {_ID: id}).setdefault(_ID, id) != id:
+            raise Differs(
+                f"The topic {name} of Kafka at {cluster.where} was deleted and made anew since it was read.",
+                hint="Read everything anew from its beginning with `headwater pipeline run --again`.",
+            )
     more = [(name, number) for name, numbers in topics.items() for number in numbers if str(number) not in known.get(name, {})]
     for name, number in more:
-        at.setdefault(name, {}).setdefault(str(number), 0)
+        at[name].setdefault(str(number), 0)
     if more:
         assigned = [cluster.kafka.TopicPartition(name, number, at[name][str(number)]) for name, number in more]
         try:
@@ -120,7 +136,16 @@ def _assign(
     return set(more)
 
 
-def _ending(error: Any, got: Any, at: dict[str, dict[str, int]], cluster: Cluster) -> HeadwaterError | None:
+def _silent(behind: set[tuple[str, int]], cluster: Cluster) -> Unreachable:
+    name, number = min(behind)
+    more = f" and {len(behind) - 1} more" if len(behind) > 1 else ""
+    return Unreachable(
+        f"Kafka at {cluster.where} gives nothing of {name}, partition {number}{more}, and does not say that there is nothing.",
+        hint="See whether the brokers run, and whether each partition has a leader.",
+    )
+
+
+def _ending(error: Any, got: Any, at: Cursor, cluster: Cluster) -> HeadwaterError | None:
     """The error that ends the following; None for what passes: the client goes on by itself when brokers come back."""
     if gone(error):
         topic, number = got.topic(), got.partition()
@@ -129,16 +154,21 @@ def _ending(error: Any, got: Any, at: dict[str, dict[str, int]], cluster: Cluste
             f"{at.get(topic, {}).get(str(number))}.",
             hint="Copy anew with `run --again`, and give the topic a longer retention.",
         )
-    if error.name() in GONE or error.fatal():
+    if final(error):
         return explained(error, cluster.where, f"reading {got.topic() or 'a topic'}")
     return None
+
+
+def final(error: Any) -> bool:
+    """Whether the client does not get over it by itself. A right that is missing looks like a topic without messages else."""
+    return bool(error.name() in GONE or error.name() in DENIED or error.fatal())
 
 
 def gone(error: Any) -> bool:
     return error.name() in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 
 
-def _copied(at: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+def _copied(at: Cursor) -> Cursor:
     return {name: dict(numbers) for name, numbers in at.items()}
 
 
@@ -174,9 +204,7 @@ class _Gathered:
 def message_of(got: Any, ids: tuple[str, ...]) -> tuple[Message, str]:
     """A message of a topic as one of ours, and what is wrong with it: a value that is no JSON object is kept as text."""
     headers = {name: value for name, value in got.headers() or () if value is not None}
-    op, wrong, value = Op.INSERT, "", got.value()
-    with suppress(BadInput, UnicodeDecodeError):
-        op = op_named(headers["op"].decode()) if "op" in headers else op
+    op, wrong, value = op_said(headers.get("op")), "", got.value()
     if value is None:
         op, data = Op.DELETE, identified(got.key(), headers.get("data"), ids)
         wrong = "" if data else "It has neither a value nor a key."
