@@ -39,7 +39,7 @@ _VECTOR = 48  # from this many records on, numpy patches offsets faster than a l
 class Batch(NamedTuple):
     """Encoded records that still lack their offsets and their seal."""
 
-    buffer: bytearray
+    buffer: bytearray | memoryview
     starts: Sequence[int] | np.ndarray[tuple[int], np.dtype[np.uint32]]
     records: int
 
@@ -164,7 +164,7 @@ def seal(batch: Batch, offset: int, durable: int) -> None:
     close(buffer, durable)
 
 
-def close(buffer: bytearray, durable: int) -> None:
+def close(buffer: bytearray | memoryview, durable: int) -> None:
     """Put the trailer behind a batch whose offsets are right: the durable end, the length and the checksum."""
     end = len(buffer)
     TRAILER.pack_into(buffer, end - 16, durable, end, 0)

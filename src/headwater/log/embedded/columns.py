@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -40,13 +41,13 @@ def encode_columns(batch: pa.RecordBatch, *, now: int, limit: int) -> Batch:
     head["mode"] = _numbers(batch, "mode", 0, 0, 3) | _numbers(batch, "op", 0, 0, 7) << 2
     if values.null_count:
         head["mode"] |= np.where(_nulls(values), NO_VALUE, 0).astype(np.uint8)
-    values = values.fill_null(b"")
+    pieces = [values.fill_null(b"")]
     if blocks is not None and blocks.null_count < count:
         head["mode"] |= np.where(_nulls(blocks), 0, HEADERS).astype(np.uint8)
-        values = pc.binary_join_element_wise(blocks.fill_null(b""), values, b"")
+        pieces.insert(0, blocks.fill_null(b""))
     head["mode"][-1] |= LAST
     head["key"] = np.where(_nulls(keys), NULL, key_sizes) if keys.null_count else key_sizes
-    return _joined(head, keys.fill_null(b""), value_sizes, values, total)
+    return _joined(head, keys.fill_null(b""), key_sizes, value_sizes, pieces, total)
 
 
 def reencode(data: mmap.mmap, size: int, starts: Column, *, seconds: bool = False) -> Batch:
@@ -68,16 +69,28 @@ def reencode(data: mmap.mmap, size: int, starts: Column, *, seconds: bool = Fals
     total = int(key_sizes.sum() + data_sizes.sum()) + SMALLEST * len(starts) + TRAILER.size
     data_sizes[-1] += TRAILER.size
     head["message"] = 8 + key_sizes + data_sizes
-    return _joined(head, keys, data_sizes, values, total)
+    return _joined(head, keys, key_sizes, data_sizes, [values], total)
 
 
-def _joined(head: Column, keys: pa.Array, data_sizes: Column, data: pa.Array, total: int) -> Batch:
+def _joined(head: Column, keys: pa.Array, key_sizes: Column, data_sizes: Column, data: Sequence[pa.Array], total: int) -> Batch:
     """Arrow puts the pieces of all records one behind the other: the batch is its data buffer, where records begin its offsets."""
-    joined = pc.binary_join_element_wise(_fixed(head, HEAD.size), keys, _fixed(data_sizes.astype(">u4"), 4), data, b"")
-    buffer = bytearray(total)
-    buffer[: total - TRAILER.size] = memoryview(joined.buffers()[2])[: total - TRAILER.size]
-    starts = np.frombuffer(joined.buffers()[1], np.int32, len(head), joined.offset * 4).astype(np.uint32)
-    return Batch(buffer, starts, len(head))
+    count, sizes = len(head), data_sizes.astype(">u4")
+    width = int(key_sizes[0])
+    if (key_sizes == width).all():  # keys of one length, which is the rule in a copy: what stands before the data is one piece
+        fixed = np.empty(count, [("head", head.dtype), ("key", f"V{width}"), ("size", ">u4")])
+        fixed["head"], fixed["size"] = head, sizes
+        if width:
+            begin = int(np.frombuffer(keys.buffers()[1], np.int32)[keys.offset])
+            fixed["key"] = np.frombuffer(keys.buffers()[2], f"V{width}", count, begin)
+        before = [_fixed(fixed, fixed.dtype.itemsize)]
+    else:
+        before = [_fixed(head, HEAD.size), keys, _fixed(sizes, 4)]
+    ends = np.zeros(count + 1, np.int32)
+    ends[-1] = TRAILER.size
+    trailer = pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(bytes(TRAILER.size))])
+    joined = pc.binary_join_element_wise(*before, *data, trailer, b"")
+    starts = np.frombuffer(joined.buffers()[1], np.int32, count, joined.offset * 4).astype(np.uint32)
+    return Batch(memoryview(joined.buffers()[2])[:total], starts, count)
 
 
 def _binary(column: pa.Array) -> pa.Array:

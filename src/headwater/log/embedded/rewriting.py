@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from headwater.core.files import Files, write_all
+from headwater.core.files import Bytes, Files, write_all
 from headwater.log.embedded.manifest import Segment
 from headwater.log.layout import Batch, close
 
@@ -27,7 +27,7 @@ class SegmentWriter:
         close(batch.buffer, durable)
         self.copy(batch.buffer, np.asarray(batch.starts, np.int64))
 
-    def copy(self, whole: bytes | bytearray, starts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+    def copy(self, whole: Bytes, starts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
         """Whole batches as they are."""
         write_all(self._files, self._fd, [whole], self.length)
         write_all(self._files, self._pos_fd, [(starts + self.length).astype("<u4").tobytes()], self.records * 4)

@@ -26,7 +26,7 @@ class OpenSegment:
         self.pins = 0
         self.retired = False
 
-    def write(self, buffer: bytearray, rows: bytes, position: int, row: int) -> None:
+    def write(self, buffer: bytearray | memoryview, rows: bytes, position: int, row: int) -> None:
         """The batch, then its sidecar rows."""
         pwritev = self._files.pwritev
         if (done := pwritev(self.fd, (buffer,), position)) < len(buffer):
