@@ -41,18 +41,21 @@ _sorted = msgspec.json.Encoder(decimal_format="number", order="sorted")
 
 
 # What reading JSON can raise: text that is none, bytes that are no UTF-8, 1e99999999999999999999, a thousand brackets inside each other.
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, InvalidOperation, RecursionError)
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, InvalidOperation, RecursionError)
 _NUMERIC = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 _PLAIN = frozenset({type(None), bool, int, str})
 _NESTED = frozenset({dict, list})
 _NEVER = _PLAIN | {float, Decimal, list}  # types that are no extended JSON, told apart quicker than by asking for a Mapping
 
 
+decode_plain = _object.decode  # `decode` without a step of ours, which raises UNREADABLE
+
+
 def decode(data: bytes) -> dict[str, Any]:
     """A document. Errors: `BadInput` for what is no JSON object in UTF-8."""
     try:
         return _object.decode(data)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise BadInput(f"This is no JSON object: {error}.") from error
 
 
@@ -60,7 +63,7 @@ def decode_any(data: bytes | str) -> Any:
     """Any JSON value, exact as documents are. Errors: `BadInput`."""
     try:
         return _decoder.decode(data)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise BadInput(f"This is no JSON: {error}.") from error
 
 
@@ -79,7 +82,7 @@ def field_by_field(texts: Sequence[bytes], change: Callable[[dict[str, Any]], di
     decode, encode = _fields.decode, _encoder.encode
     try:
         return [encode(change(decode(one))) for one in texts]
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
 
 
@@ -201,11 +204,6 @@ def natives(value: Any) -> Any:
     if isinstance(value, list):
         return [natives(one) for one in value]
     return value
-
-
-def column_of_natives(cells: Sequence[Any]) -> Sequence[Any]:
-    """`natives` of each; the column itself where it holds plain values only, which is seen quicker for all at once."""
-    return cells if _NESTED.isdisjoint(map(type, cells)) else [natives(one) for one in cells]
 
 
 def number(value: Any) -> int | float | Decimal | None:

@@ -14,8 +14,9 @@ from headwater.log.record import Header, Mode, Record
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import LONGEST, Piece
 from headwater.pipeline.message import DEFAULT_ID, Op
-from headwater.pipeline.running.found import counts, id_hash
+from headwater.pipeline.running.found import counts, id_hash, marked_rows
 from headwater.pipeline.running.work import HASH, IDS, PROGRESS, UNREADABLE, Ids, Progress
+from headwater.pipeline.texts import Texts
 
 FOLLOWING = -1  # the slice number of what is followed
 _BEGINNING = 64 << 10
@@ -35,10 +36,12 @@ def append(
         return len(records), sum(len(one.value or b"") for one in records)
     if not piece.values:
         return 0, 0
-    texts, bad, size = list(piece.values), dict(piece.bad), sum(map(len, piece.values))
-    for index, text in enumerate(texts) if size > longest else ():
-        if len(text) > longest:
-            texts[index], bad[index] = text[:_BEGINNING], _too_long(text, longest)
+    texts = piece.values if isinstance(piece.values, Texts) else Texts(pa.array(piece.values, pa.binary()))
+    bad, size = dict(piece.bad), texts.size
+    if size > longest and texts.longest > longest:
+        whole = list(texts)
+        bad |= {index: _too_long(text, longest) for index, text in enumerate(whole) if len(text) > longest}
+        texts = Texts(pa.array([text[:_BEGINNING] if len(text) > longest else text for text in whole], pa.binary()))
     writer.append_arrow(_columns(texts, bad, namespace, progress))
     return len(texts), size
 
@@ -47,7 +50,7 @@ def _too_long(text: bytes, longest: int) -> str:
     return f"The document has {len(text)} bytes, and a record of the log at most {longest}: only its beginning was kept."
 
 
-def _columns(texts: Sequence[bytes], bad: dict[int, str], namespace: str, progress: Progress) -> pa.RecordBatch:
+def _columns(texts: Texts, bad: dict[int, str], namespace: str, progress: Progress) -> pa.RecordBatch:
     """Documents of a copy, all of one namespace: as columns they need no step of ours for each."""
     count = len(texts)
     marks: dict[int, list[Header]] = {index: [(UNREADABLE, why.encode())] for index, why in bad.items()}
@@ -57,7 +60,7 @@ def _columns(texts: Sequence[bytes], bad: dict[int, str], namespace: str, progre
         blocks[index] = encode_headers(headers)
     columns = [
         pa.repeat(pa.scalar(namespace.encode(), pa.binary()), count),
-        pa.array(texts, pa.binary()),
+        texts.column,
         pa.array(blocks, pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, names=["key", "value", "headers"])
@@ -92,11 +95,7 @@ def positions(log: Log, topic: str, start: int, copy: str, claims: Sequence[tupl
     if start >= log.bounds(topic, 0).end:
         return found
     for chunk in log.scan(topic, 0, start):
-        headers = chunk.column("headers")
-        if headers.null_count == len(chunk):
-            continue
-        offsets = chunk.column("offset").filter(headers.is_valid())
-        for offset, block in zip(offsets.to_pylist(), _present(headers), strict=True):
+        for offset, block in marked_rows(chunk):
             marked = dict(decode_headers(block))
             value = marked.get(PROGRESS)
             if value is not None and counts(marked, offset, claims):
@@ -104,8 +103,3 @@ def positions(log: Log, topic: str, start: int, copy: str, claims: Sequence[tupl
                 if progress.copy == copy:
                     found[progress.slice] = progress.position
     return found
-
-
-def _present(headers: pa.Array) -> list[bytes]:
-    present: list[bytes] = headers.cast(pa.binary()).drop_null().to_pylist()
-    return present

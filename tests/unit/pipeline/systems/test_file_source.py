@@ -23,7 +23,7 @@ from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.file.adaptor import File
 from headwater.pipeline.systems.file.cells import csv_pieces
 from headwater.pipeline.systems.file.groups import parquet_pieces
-from headwater.pipeline.systems.file.lines import line_pieces, stream_pieces
+from headwater.pipeline.systems.file.lines import line_documents, line_pieces, stream_pieces
 
 
 def read(adaptor: File) -> Iterator[Piece]:
@@ -107,6 +107,30 @@ LONG = b'{"_id":2,"v":"' + b"x" * 100 + b'"}'
 def texts(pieces: list[Piece]) -> list[bytes]:
     """The documents; the long one whole where its beginning is there."""
     return [LONG if len(one) > 20 and LONG.startswith(one) else one for piece in pieces for one in piece.values]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"a":1}{"b":2}\n{"c":\n3}\n',
+        b'{"a":\n1}\n{"b":1} {"c":2}\n',
+        b'{"a":{"b":1}\n}{}\n{}\n',
+        b'{"a":[{}\n,{}]}{}\n{}\n',
+        b"{}{}\n\n{}\n",
+        b"{}\n[{}\n]{}\n{}{}{}\n",
+        b'{"a":"}\n{"}\n{}{}\n',
+    ],
+)
+def test_documents_and_lines_of_the_same_number_are_not_taken_for_each_other(data: bytes) -> None:
+    found, bad = line_documents(data, lambda index: index + 1)
+    lines = [line for line in data.split(b"\n") if line]
+    assert list(found) == lines
+    for index, line in enumerate(lines):
+        try:
+            values.decode(line)
+            assert index not in bad
+        except BadInput:
+            assert index in bad
 
 
 @pytest.mark.parametrize("ended", [b"\n", b""], ids=["ended", "not ended"])

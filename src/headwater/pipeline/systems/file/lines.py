@@ -6,7 +6,7 @@ import operator
 import os
 from codecs import BOM_UTF8
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -15,16 +15,17 @@ from typing import IO, Any
 import msgspec
 
 from headwater.pipeline.adaptor import LONGEST, Piece
+from headwater.pipeline.texts import Texts
 
 _BLOCK = 2 << 20
 KEPT = 64 << 10  # bytes of a document that is longer
 
 
-class _Object(msgspec.Struct):
+class _Object(msgspec.Struct, gc=False):
     """Decoding into this proves that a line is a JSON object, at a fraction of the cost of building it."""
 
 
-_prove = msgspec.json.Decoder(_Object).decode
+_decoder = msgspec.json.Decoder(_Object)
 
 
 def line_pieces(path: Path, begin: int, end: int, position: Any, *, usual: int = _BLOCK, longest: int = LONGEST) -> Iterator[Piece]:
@@ -64,15 +65,19 @@ def too_long(line: int, longest: int) -> str:
     return f"Line {line} has more than {longest} bytes, which is more than a record of the log holds: only its beginning was kept."
 
 
-def line_documents(data: bytes, number: Callable[[int], int], longest: int = LONGEST) -> tuple[list[bytes], dict[int, str]]:
+def line_documents(data: bytes, number: Callable[[int], int], longest: int = LONGEST) -> tuple[Sequence[bytes], dict[int, str]]:
     """The documents of whole lines; what is no JSON object is kept as it is, with what is wrong with it and its line's number."""
-    lines = data.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
     checked = _utf8(data)
     if checked and len(data) <= longest:
         with suppress(msgspec.DecodeError, RecursionError):
-            deque(map(_prove, lines), 0)  # the rule: nothing is wrong
+            if (texts := _plain(data if data.endswith(b"\n") else data + b"\n")) is not None:  # the rule: nothing is wrong
+                return texts, {}
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    if checked and len(data) <= longest:
+        with suppress(msgspec.DecodeError, RecursionError):
+            deque(map(_decoder.decode, lines), 0)
             return lines, {}
     documents: list[bytes] = []
     bad: dict[int, str] = {}
@@ -87,13 +92,25 @@ def line_documents(data: bytes, number: Callable[[int], int], longest: int = LON
         try:
             if not checked:
                 line.decode()
-            _prove(line)
+            _decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             if not line.strip():
                 continue
             bad[len(documents)] = f"Line {number(index)} is no JSON object: {error}."
         add(line)
     return documents, bad
+
+
+def _plain(data: bytes) -> Texts | None:
+    """Lines of which each is a document without a space around it; None where one is not, or an error of the decoder.
+
+    The decoder takes documents whatever stands between them. But inside of one, no `}` is followed by a line's end and a `{`: where all
+    lines begin and end so, each of them holds at least one document, and where there are as many documents, just one.
+    """
+    texts = Texts.of_lines(data)
+    if not texts.stand_between(b"{", b"}"):
+        return None
+    return texts if len(_decoder.decode_lines(data)) == len(texts) else None
 
 
 def _utf8(data: bytes) -> bool:
