@@ -159,7 +159,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     start: int
     end: int
     messages: Sequence[Message] = ()
-    values: Sequence[bytes] = ()  # for writers with `takes_text`: inserts that no transform has touched
+    values: Sequence[bytes] = ()  # for writers with `takes_text`: inserts, as they stand in the log or with fields moved about
 
     def __len__(self) -> int:
         return len(self.messages) or len(self.values)
@@ -177,6 +177,11 @@ class SinkWriter(ABC):
         Errors: `Rejected` for a message that the sink refuses; `Unreachable`, `Timeout`, `DiskFull` when it cannot write at all, which
         is no message's fault; `Fenced` when a newer run has written.
         """
+
+    def write_text(self, batch: Batch) -> bool:
+        """`write` for a batch of text, where the writer `takes_text`. False: these must come as messages, and nothing was written."""
+        self.write(batch)
+        return True
 
     def finish(self) -> dict[str, Any]:
         """All batches were given. Returns what `CanWrite.publish` needs to make them count; empty where they count already."""

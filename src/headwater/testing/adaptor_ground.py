@@ -32,9 +32,10 @@ def deliver(
     part = Part(pipeline=PIPELINE, sink=SINK, start=start, end=end, epoch=epoch, attempt=random_id())
     writer = adaptor.writer(part)
     try:
-        if type(writer).takes_text and all(one.op == Op.INSERT for one in given):
-            writer.write(Batch(start=start, end=end, values=[values.encode(one.data) for one in given]))
-        else:
+        texts = (
+            [values.encode(one.data) for one in given] if type(writer).takes_text and all(one.op == Op.INSERT for one in given) else None
+        )
+        if texts is None or not writer.write_text(Batch(start=start, end=end, values=texts)):
             writer.write(Batch(start=start, end=end, messages=given))
         receipt = writer.finish()
     finally:

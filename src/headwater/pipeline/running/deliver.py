@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from headwater.core.errors import Fenced, HeadwaterError, Rejected, Unavailable
@@ -83,10 +83,10 @@ class _Delivering:
 
     def _one(self, found: Found) -> None:
         """One batch, all of it or `Rejected`."""
-        if (text := self._text(found)) is not None:
-            self._write(Batch(start=found.start, end=found.end, values=text), found.last())
-            return
-        self._write(Batch(start=found.start, end=found.end, messages=self._transformed(found.messages())), found.last())
+        text = self._text(found)
+        if text is None or not self._written_by(self._writer.write_text, Batch(start=found.start, end=found.end, values=text), found):
+            messages = self._transformed(found.messages())
+            self._written_by(self._writer.write, Batch(start=found.start, end=found.end, messages=messages), found)
 
     def _text(self, found: Found) -> list[bytes] | None:
         """Documents as they are stored, their fields moved about at most, where sink, transforms and messages are content with that."""
@@ -100,10 +100,12 @@ class _Delivering:
             return list(messages)
         return [message for message in self._apply(messages) if message is not None and message.op not in (Op.NOOP, Op.SKIP)]
 
-    def _write(self, batch: Batch, last: dict[str, int]) -> None:
+    def _written_by(self, write: Callable[[Batch], bool | None], batch: Batch, found: Found) -> bool:
         self._writing = True
         try:
-            self._writer.write(batch)
+            if write(batch) is False:
+                self._writing = False
+                return False
         except (Rejected, Unavailable, Fenced):
             raise
         except HeadwaterError as error:  # an adaptor's own word on data, without an offset: the batch is to blame, one by one tells more
@@ -112,7 +114,8 @@ class _Delivering:
             raise Rejected(f"{type(error).__name__}: {error}", offset=-1, trace=traceback.format_exc(limit=-8)) from error
         self._writing = False
         self._written += len(batch)
-        self._last.update(last)
+        self._last.update(found.last())
+        return True
 
     def _failed(self, no: Rejected, start: int, end: int) -> Failure:
         """Take what lies before a refused message in its batch, where that can be known; say what was refused."""

@@ -249,7 +249,7 @@ def test_every_document_is_a_row_of_a_table(tmp_path: Path, documents: list[dict
 
 
 def test_documents_without_a_value_join_the_table_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.pipeline.systems.file.writers._ROWS", 1)  # each batch a table of its own
+    monkeypatch.setattr("headwater.pipeline.systems.file.tables._ROWS", 1)  # each batch a table of its own
     adaptor = file(f"{tmp_path}/out/", format="parquet")
     adaptor.begin("p", "s", 1)
     part = Part(pipeline="p", sink="s", start=0, end=3, epoch=1, attempt="a")

@@ -13,8 +13,9 @@ from headwater.pipeline.systems.file.folder import Folder
 from headwater.pipeline.systems.file.formats import compression_of
 from headwater.pipeline.systems.file.single import Single, columns
 from headwater.pipeline.systems.file.standard import Standard
+from headwater.pipeline.systems.file.tables import TableWriter
 from headwater.pipeline.systems.file.target import Target, temporary
-from headwater.pipeline.systems.file.writers import LineWriter, TableWriter, TextWriter
+from headwater.pipeline.systems.file.writers import LineWriter, TextWriter
 
 if TYPE_CHECKING:
     from headwater.pipeline.systems.file.adaptor import File

@@ -7,7 +7,6 @@ import gzip
 import io
 import os
 from collections.abc import Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, cast
 
@@ -18,9 +17,6 @@ from headwater.pipeline.adaptor import Batch, SinkWriter
 from headwater.pipeline.message import Message, Op
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     from headwater.pipeline.systems.file.adaptor import File
 
 _ROWS = 65_536
@@ -38,7 +34,7 @@ def ending(adaptor: File) -> str:
     return f".{kind}" + {"none": "", "gzip": ".gz", "zstd": ".zst"}[compression]
 
 
-class _Temporary(SinkWriter):
+class Temporary(SinkWriter):
     """A writer whose file counts once the run publishes it."""
 
     def __init__(self, path: Path) -> None:
@@ -52,7 +48,7 @@ class _Temporary(SinkWriter):
                 leftover.unlink(missing_ok=True)
 
 
-class LineWriter(_Temporary):
+class LineWriter(Temporary):
     """JSON lines or CSV, compressed if asked. `names`: the columns that a CSV file has already.
 
     The header of CSV is compressed by itself, and its length is in the receipt: a part that is appended to a file goes without it.
@@ -183,185 +179,6 @@ def _lines(rows: Sequence[Sequence[Any]]) -> bytes:
         for row in rows:
             (quoting if any(isinstance(one, str) and "\r" in one for one in row) else plain).writerow(row)
     return text.getvalue().encode()
-
-
-class TableWriter(_Temporary):
-    """Parquet. A table whose types do not fit the ones before begins a further file of the same part."""
-
-    takes_text: ClassVar[bool] = False
-
-    def __init__(self, path: Path, *, compression: str) -> None:
-        super().__init__(path)
-        self._compression = compression
-        self._gathered: list[tuple[dict[str, pa.Array], list[dict[str, Any]]]] = []  # batches, each as columns and as rows
-        self._count = 0
-        self._open: pq.ParquetWriter | None = None
-        self._schema: pa.Schema | None = None
-        self._files: list[Path] = []
-
-    def write(self, batch: Batch) -> None:
-        rows = documents(batch.messages)
-        columns = _columns(rows)
-        if columns is None:
-            written = [message for message in batch.messages if message.op != Op.COMMAND]
-            for message, row in zip(written, rows, strict=True):
-                if _columns([row]) is None:  # later nobody could tell which one it was
-                    raise Rejected(
-                        _wrong(row), offset=message.offset, hint="Change the field with python(...), or leave it out with omit(...)."
-                    )
-        if rows:
-            self._gathered.append((columns or {}, rows))
-            self._count += len(rows)
-        if self._count >= _ROWS:
-            self._flush()
-        self._end = batch.end
-
-    def _flush(self) -> None:
-        """Write what was gathered: as it is where all batches have the same columns, else as what their rows make together."""
-        gathered, self._gathered, self._count = self._gathered, [], 0
-        kinds = [{name: one.type for name, one in columns.items()} for columns, _ in gathered]
-        rows = [row for _, rows in gathered for row in rows]
-        if kinds and kinds[0] and all(kind == kinds[0] for kind in kinds):
-            import pyarrow as pa
-
-            self._put({name: pa.concat_arrays([columns[name] for columns, _ in gathered]) for name in kinds[0]}, rows)
-        else:
-            self._flush_rows(rows)
-
-    def _flush_rows(self, rows: list[dict[str, Any]]) -> None:
-        """Write rows as a table; those that do not fit into one become several, in their order."""
-        if not rows:
-            return
-        columns = _columns(rows)
-        if columns is None:
-            half = len(rows) // 2
-            self._flush_rows(rows[:half])
-            self._flush_rows(rows[half:])
-            return
-        self._put(columns, rows)
-
-    def _put(self, columns: dict[str, pa.Array], rows: list[dict[str, Any]]) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        if self._schema is not None and _fits(columns, self._schema):
-            arrays = [columns[one.name].cast(one.type) if one.name in columns else pa.nulls(len(rows), one.type) for one in self._schema]
-            table = pa.Table.from_arrays(arrays, schema=self._schema)
-        else:
-            if not columns:  # a table has at least one column, or it has no rows; a text is what every reader of Parquet knows
-                columns = {name: pa.nulls(len(rows), pa.string()) for name in dict.fromkeys(n for row in rows for n in row) or ("_id",)}
-            table = pa.table(columns)
-        try:
-            if self._open is None or table.schema != self._schema:
-                self._end_file()
-                path = self._path.with_name(f"{self._path.name}.{len(self._files)}")
-                self._open, self._schema = pq.ParquetWriter(path, table.schema, compression=self._compression), table.schema
-                self._files.append(path)
-            self._open.write_table(table)
-        except OSError as error:
-            raise explained(error, self._path) from error
-
-    def _end_file(self) -> None:
-        if self._open is not None:
-            self._open.close()
-            self._open = None
-            fd = os.open(self._files[-1], os.O_RDONLY)
-            os.fsync(fd)
-            os.close(fd)
-
-    def finish(self) -> dict[str, Any]:
-        try:
-            self._flush()
-            self._end_file()
-        except OSError as error:
-            raise explained(error, self._path) from error
-        self._finished = self._end >= 0
-        return {"files": [str(one) for one in self._files], "end": self._end} if self._finished else {}
-
-    def close(self) -> None:
-        if self._open is not None:
-            self._open.close()
-        super().close()
-
-
-def _columns(rows: list[dict[str, Any]]) -> dict[str, pa.Array] | None:
-    """Rows as columns, without those that hold no value; None where a column would have several types.
-
-    Arrow casts an integer among texts to nothing: it refuses, and so does this. `from_pylist` looks at the first row's names only.
-    """
-    import pyarrow as pa
-
-    first = tuple(rows[0]) if rows else ()
-    try:
-        if all(tuple(row) == first for row in rows):  # the rule: every document has the same fields
-            columns = {name: _column(cells) for name, cells in zip(first, zip(*map(dict.values, rows), strict=True), strict=True)}
-        else:
-            names = dict.fromkeys(name for row in rows for name in row)
-            columns = {name: _column([row.get(name) for row in rows]) for name in names}
-    except _NO_COLUMN:
-        return None
-    return {name: column for name, column in columns.items() if not pa.types.is_null(column.type)}
-
-
-def _column(cells: Sequence[Any]) -> pa.Array:
-    """One column. Decimals have all of Arrow's digits, so that a longer number does not change the type; other numbers among them, and
-    integers beyond 64 bits, join them."""
-    import pyarrow as pa
-
-    cells = values.column_of_natives(cells)
-    try:
-        column = pa.array(cells)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        if not all(one is None or (isinstance(one, int | float | Decimal) and not isinstance(one, bool)) for one in cells):
-            raise
-        column = pa.array([one if one is None or isinstance(one, Decimal) else Decimal(repr(one)) for one in cells])
-    if pa.types.is_binary(column.type) and any(isinstance(one, str) for one in cells):
-        raise TypeError("texts among bytes would become bytes")
-    if pa.types.is_decimal(column.type) and column.type.precision < _DIGITS:
-        column = column.cast(pa.decimal128(_DIGITS, column.type.scale))
-    if _holds_nothing(column.type):
-        column = pa.array([_something(one) for one in cells])
-    return column
-
-
-def _holds_nothing(kind: pa.DataType) -> bool:
-    """Whether there is an object without fields in a type: Parquet has none."""
-    import pyarrow as pa
-
-    if pa.types.is_struct(kind):
-        return not kind.num_fields or any(_holds_nothing(one.type) for one in kind)
-    return pa.types.is_nested(kind) and _holds_nothing(kind.value_type)
-
-
-def _something(value: Any) -> Any:
-    """A value without objects that have no fields: they become null."""
-    if isinstance(value, dict):
-        return {name: _something(one) for name, one in value.items()} or None
-    return [_something(one) for one in value] if isinstance(value, list) else value
-
-
-def _wrong(row: dict[str, Any]) -> str:
-    """Why a document cannot be a row of a table."""
-    for name, value in ((name, values.natives(value)) for name, value in row.items()):
-        try:
-            _column([value])
-        except OverflowError:
-            return f"The field {name} holds an integer beyond 64 bits inside an object or a list, which Parquet cannot hold."
-        except _NO_COLUMN as error:
-            if isinstance(value, list | dict):
-                return f"The field {name} cannot be in a table: a list in it holds values of several types ({str(error).rstrip('.')})."
-            return f"The field {name} cannot be in a table: {str(error).rstrip('.')}."
-    return "The document cannot be a row of a table."
-
-
-def _fits(given: dict[str, pa.Array], kept: pa.Schema) -> bool:
-    """Whether columns can be written under a schema without changing a value: decimals perhaps with fewer places, and none may be new."""
-    import pyarrow as pa
-
-    if not given.keys() <= set(kept.names):
-        return False
-    pairs = [(column.type, kept.field(name).type) for name, column in given.items()]
-    return all(a == b or (pa.types.is_decimal(a) and pa.types.is_decimal(b) and a.scale <= b.scale) for a, b in pairs)
 
 
 def documents(messages: Sequence[Message]) -> list[dict[str, Any]]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from headwater.core.errors import Denied, NotFound, Unreachable
 from headwater.pipeline.adaptor import Batch, Part, SinkWriter
-from headwater.pipeline.systems.file.writers import LineWriter, TableWriter, TextWriter
+from headwater.pipeline.systems.file.tables import TableWriter
+from headwater.pipeline.systems.file.writers import LineWriter, TextWriter
 from headwater.pipeline.systems.s3.link import PART, Bucket
 from headwater.pipeline.systems.s3.parts import named
 
@@ -21,7 +22,7 @@ def writer(adaptor: S3, part: Part) -> SinkWriter:
     folder = Path(tempfile.mkdtemp(prefix="headwater-s3-"))
     kind, compression = adaptor.written_format, "none" if adaptor.compression == "auto" else adaptor.compression
     if kind == "parquet":
-        return S3Writer(adaptor, part, folder, TableWriter(folder / "part", compression="zstd" if compression == "zstd" else "snappy"))
+        return S3TextWriter(adaptor, part, folder, TableWriter(folder / "part", compression="zstd" if compression == "zstd" else "snappy"))
     if kind == "jsonl" and not adaptor.envelope:
         return S3TextWriter(adaptor, part, folder, TextWriter(folder / "part", csv=False, envelope=False, compression=compression))
     inner = LineWriter(folder / "part", csv=kind == "csv", envelope=adaptor.envelope, compression=compression)
@@ -36,6 +37,9 @@ class S3Writer(SinkWriter):
 
     def write(self, batch: Batch) -> None:
         self._inner.write(batch)
+
+    def write_text(self, batch: Batch) -> bool:
+        return self._inner.write_text(batch)
 
     def finish(self) -> dict[str, Any]:
         receipt = self._inner.finish()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from headwater.core.files import explained
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part, SinkWriter
+from headwater.pipeline.systems.file.tables import TableWriter
 from headwater.pipeline.systems.file.target import gone
-from headwater.pipeline.systems.file.writers import TableWriter
 from headwater.pipeline.systems.spark.link import loaded, spoken, staging, started
 from headwater.pipeline.systems.spark.ranges import Ranges
 
