@@ -73,6 +73,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     positions: dict[str, Any] = {}  # by number, of slices that are begun and not finished
     finished: tuple[tuple[int, int], ...] = ()  # ranges of the numbers of slices that are read to their end
     copied: bool = False  # every Complete record is written
+    ended: int = 0  # where the copy's documents end in the log, once it is copied
     cursor: Any = None  # where following goes on
 
 

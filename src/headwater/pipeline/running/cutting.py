@@ -27,15 +27,17 @@ class Cut(NamedTuple):
         return sum(end - start for start, end, _, _ in self.parts) // (len(self.parts) if self.shared else 1)
 
 
-def cut(log: Log, topic: str, gaps: Sequence[Span], *, width: int, shares: int, most: int, begun: int, copying: bool) -> Cut:
+def cut(log: Log, topic: str, gaps: Sequence[Span], *, width: int, shares: int, most: int, copy: Span) -> Cut:
     """The next parts of the gaps. Copies go in consecutive slices; changes in one range whose documents are shared out by id.
 
-    `width` parts at most; changes are shared out among `shares`. `begun`: where the newest copy begins, which has the same documents as
-    an older one: no range goes beyond it. With `copying` all behind it is known to be of that copy; else the log has to be asked.
+    `width` parts at most; changes are shared out among `shares`. `copy`: what is known to be of the newest copy and of nothing else; of
+    the rest the log has to be asked. That copy has the same documents as an older one: no range goes beyond its beginning.
     """
     start, end = gaps[0]
-    if not copying or start < begun:
-        end = min(end, start + width * most, begun if start < begun else end)
+    if copy[0] <= start < copy[1]:
+        gaps = [(a, min(b, copy[1])) for a, b in gaps if a < copy[1]]
+    else:
+        end = min(end, start + width * most, copy[0] if start < copy[0] else end)
         end, mode = _same_mode(log, topic, start, end)
         if mode == Mode.SYNC:
             end = min(end, start + most)

@@ -5,6 +5,7 @@ Batches first; after a failed one, one message at a time, until the message is f
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 
@@ -18,6 +19,7 @@ from headwater.pipeline.adaptor import Part, SinkWriter
 from headwater.pipeline.definition import Sink
 from headwater.pipeline.offsets.acks import Acks
 from headwater.pipeline.offsets.control import Control, identity
+from headwater.pipeline.offsets.ranges import Span
 from headwater.pipeline.offsets.state import Dead, Failure
 from headwater.pipeline.policy import DeadLetter, Retry
 from headwater.pipeline.running.cutting import Cut, cut
@@ -211,13 +213,15 @@ class SinkLoop:
         width = self.sink.options.parallelism or self._engine.cores
         # One file takes a range from one task only: of shares it would keep the first and take the others for the same again.
         shares = width if self._keeps_ids() and not self.sink.adaptor.ordered() else 1
-        begun, copying = self._copying()
-        planned = cut(self._log, self._topic, gaps, width=width, shares=shares, most=_SLICE, begun=begun, copying=copying)
+        copy = self._copy()
+        planned = cut(self._log, self._topic, gaps, width=width, shares=shares, most=_SLICE, copy=copy)
         batch = max(self.sink.options.batch, type(self.sink.adaptor).least_batch)
         local = planned.size < SMALL or not self._engine.allowed
         if not local and not self._engine.ready():
             gaps, local = [(gaps[0][0], min(gaps[0][1], gaps[0][0] + _MEANWHILE))], True
-            planned = cut(self._log, self._topic, gaps, width=1, shares=1, most=_SLICE, begun=begun, copying=copying)
+            planned = cut(self._log, self._topic, gaps, width=1, shares=1, most=_SLICE, copy=copy)
+        if not local and planned.size < width * _SLICE and not self._engine.free(_WAIT):
+            return  # by then there is more to deliver at once
         parts = [self._part(*one) for one in planned.parts]
         here = needs_session(self.sink)
         if here:
@@ -240,10 +244,12 @@ class SinkLoop:
         fields = {name for names in self._work().ids.values() for name in names} | {"_id"}
         return all(one.keeps(sorted(fields)) for one in self.sink.transforms)
 
-    def _copying(self) -> tuple[int, bool]:
-        """Where the newest copy begins in the log, and whether it is still being read, so that all behind that is of it."""
+    def _copy(self) -> Span:
+        """The part of the log that holds the newest copy and nothing else; while it is being read, all behind its beginning."""
         reader = self._control.state.reader
-        return (0, False) if reader is None else (reader.begun, not reader.copied)
+        if reader is None:
+            return 0, 0
+        return reader.begun, sys.maxsize if not reader.copied else max(reader.ended, reader.begun)
 
     def _settle(self, planned: Cut, outcomes: Sequence[Outcome]) -> None:
         """Publish and acknowledge what was taken; then see to the first failure."""

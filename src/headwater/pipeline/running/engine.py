@@ -16,6 +16,7 @@ import msgspec
 
 from headwater.core.errors import Unsupported
 from headwater.core.ids import random_id
+from headwater.core.memory import keep_freed
 from headwater.core.settings import Spark
 from headwater.log import Log
 from headwater.pipeline.adaptor import Part
@@ -44,6 +45,8 @@ class Engine:
         self._starting: threading.Thread | None = None
         self._eager = settings.start == "eager"
         self._closed = threading.Event()
+        self._free = threading.Event()  # set while no copy has all of Spark's cores
+        self._free.set()
         self.cores = _cores(settings.master)
         self.allowed = settings.start != "never"
         self.spreads = self.allowed and log.engine == "embedded"  # tasks may append only where a claim can be shared
@@ -53,7 +56,12 @@ class Engine:
         from headwater.spark.ranges import Range
 
         ranges = [Range(work.topic, task, work.since, work.since) for task in tasks]  # a range's partition carries the task's number
-        tables = self._running().run(ranges, partial(_copy_task, work, tasks), schema=_schema(), read_only=False, cancel=self._stopping)
+        running = self._running()
+        self._free.clear()
+        try:
+            tables = running.run(ranges, partial(_copy_task, work, tasks), schema=_schema(), read_only=False, cancel=self._stopping)
+        finally:
+            self._free.set()
         return [one for table in tables for one in msgspec.json.decode(table.column("result")[0].as_py(), type=list[Copied])]
 
     def deliver(self, work: Delivery, parts: Sequence[Part], *, batch: int) -> list[Outcome]:
@@ -64,6 +72,10 @@ class Engine:
         worker = partial(_deliver_task, work, tuple(parts), batch)
         tables = self._running().run(ranges, worker, schema=_schema(), cancel=self._stopping)
         return [msgspec.json.decode(table.column("result")[0].as_py(), type=Outcome) for table in tables]
+
+    def free(self, seconds: float) -> bool:
+        """Whether tasks would begin at once; waits for that so long. A copy takes every core: what is asked for meanwhile only queues."""
+        return self._free.wait(seconds)
 
     def ready(self) -> bool:
         """Whether work of some size is better given to Spark than done here.
@@ -146,7 +158,9 @@ def _table(result: object) -> pa.RecordBatch:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without Python's search for cycles, of which documents have none: it would look at every one of them again and again."""
+    """Without Python's search for cycles, of which documents have none: it would look at every one of them again and again. And with
+    the memory of the batch before."""
+    keep_freed()
     was = gc.isenabled()
     gc.disable()
     try:

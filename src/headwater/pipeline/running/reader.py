@@ -181,9 +181,10 @@ class SourceReader:
             most *= 2  # a compressed file is read from its beginning in every round: with ever longer ones that stays a small part
         if not self._stopping.is_set():
             names = list(dict.fromkeys(part.namespace for part in plan.slices))
+            behind = self._log.bounds(self._topic, 0).end
             if names:
                 self._writer.append(complete_records(names))
-            state = self._store(msgspec.structs.replace(state, copied=True, upto=self._log.bounds(self._topic, 0).end))
+            state = self._store(msgspec.structs.replace(state, copied=True, ended=behind, upto=self._log.bounds(self._topic, 0).end))
         return state
 
     def _work(self, state: ReaderState, plan: CopyPlan, numbers: Sequence[int], since: int, most: int) -> CopyWork:

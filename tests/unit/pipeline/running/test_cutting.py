@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,8 +30,8 @@ def log(tmp_path: Path) -> Iterator[Log]:
         yield log
 
 
-def parts(log: Log, start: int, *, begun: int = END, copying: bool = False) -> tuple[list[tuple[int, int, int, int]], bool]:
-    made = cut(log, "t", [(start, log.bounds("t", 0).end)], width=2, shares=2, most=200_000, begun=begun, copying=copying)
+def parts(log: Log, start: int, *, begun: int = END, ended: int = 0) -> tuple[list[tuple[int, int, int, int]], bool]:
+    made = cut(log, "t", [(start, log.bounds("t", 0).end)], width=2, shares=2, most=200_000, copy=(begun, ended))
     return made.parts, made.shared
 
 
@@ -43,7 +44,15 @@ def test_two_copies_of_the_same_documents_are_not_written_side_by_side(log: Log,
 
 def test_a_copy_that_was_broken_off_ends_where_the_next_one_begins(log: Log) -> None:
     assert parts(log, 0, begun=3000)[0][-1][1] == 3000
-    assert parts(log, 3000, begun=3000, copying=True)[0][0][0] == 3000
+    assert parts(log, 3000, begun=3000, ended=sys.maxsize)[0][0][0] == 3000
+
+
+def test_a_copy_whose_end_is_known_is_cut_without_reading_it_and_not_beyond(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "scan", None)
+    half = END + COUNT // 2
+    assert parts(log, END, ended=END + COUNT) == ([(END, half, 0, 1), (half, END + COUNT, 0, 1)], False)
+    made = cut(log, "t", [(END, END + 10), (END + 20, 3 * END)], width=2, shares=2, most=200_000, copy=(END, END + 30))
+    assert made.parts == [(END, END + 10, 0, 1), (END + 20, END + 30, 0, 1)]
 
 
 def test_changes_are_shared_out(log: Log) -> None:
