@@ -45,6 +45,11 @@ def test_a_value_is_a_document_and_the_key_its_id_where_it_has_none(topic: Calla
     assert (found[0].namespace, found[0].timestamp) == ("orders", 5_000)
 
 
+def test_a_key_changes_no_field_that_the_value_has(topic: Callable[..., Headwater]) -> None:
+    found, _, _ = changes(topic(Record(b'{"region":"north","shelf":3}', b'{"region":"south","n":1}')))
+    assert [one.data for one in found] == [{"region": "south", "n": 1, "shelf": 3}]
+
+
 def test_a_null_value_is_a_delete_of_what_the_key_names(topic: Callable[..., Headwater]) -> None:
     plain, _, _ = changes(topic(Record(b"a-7", None), Record(b"7", None), Record(b'{"region":1,"id":2}', None)))
     assert [(one.op, one.data) for one in plain] == [

@@ -80,7 +80,8 @@ class JsonDecoder(Decoder):
                 wrong, data = error.message, {"value": record.value.decode("utf-8", "backslashreplace")}
             else:
                 if record.key is not None and not any(name in data for name in self._ids):
-                    data |= identified(record.key, None, self._ids)
+                    for name, value in identified(record.key, None, self._ids).items():
+                        data.setdefault(name, value)  # a key of many fields may tell something else of one that the value has
         yield Message(self.topic, data, op, record.timestamp or 0, Mode.SYNC, id_fields=self._ids), wrong
 
 
