@@ -45,6 +45,10 @@ def _first(pipeline: Pipeline) -> Message | None:
     reader = pipeline.reader
     if not isinstance(reader, CanCopy):
         return None
+    alone = getattr(reader, "first", None)
+    if alone is not None:  # of an adaptor whose plan is more than a look
+        found: Message | None = alone(pipeline.namespaces)
+        return found
     if getattr(reader, "tail", False):
         reader = msgspec.structs.replace(reader, tail=False)  # planning to follow makes slots and the like at the source
     plan = reader.plan(pipeline.namespaces, 1)

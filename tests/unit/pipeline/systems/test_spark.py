@@ -15,9 +15,11 @@ from headwater.core.errors import BadConfig, Conflict, Fenced, NotFound, Rejecte
 from headwater.core.settings import Spark as Settings
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, CanWrite, CopyPlan, Part
+from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.env import Env
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.operating.trying import try_out
 from headwater.pipeline.systems.spark.adaptor import Spark, spark
 from headwater.pipeline.systems.spark.link import staging
 from headwater.spark import session
@@ -110,6 +112,21 @@ def test_a_copy_goes_on_with_the_rows_that_were_staged(running: SparkSession, tm
     assert len(list(staging(adaptor).glob("copy-*"))) == 1
 
 
+def test_a_pipeline_is_tried_without_a_trace_and_without_harm_to_a_run(running: SparkSession, tmp_path: Path) -> None:
+    path = f"{tmp_path}/orders"
+    running.range(3).coalesce(1).write.orc(path)
+    adaptor = spark("orc", path=path, staging=str(tmp_path / "staging"), id="id")
+    plan = adaptor.plan(Namespaces(), 2)
+    pipeline = Pipeline("p")
+    pipeline.source("in", adaptor).save("out", spark("orc", path=f"{tmp_path}/out", staging=str(tmp_path / "staging")))
+    tried = try_out(pipeline)
+    assert [one["ok"] for one in tried["checks"]] == [True, True]
+    assert tried["message"] == {"namespace": "orders", "data": {"id": 0}}
+    assert adaptor.same(plan, Namespaces())  # what a run reads is still there
+    assert len(list(staging(adaptor).iterdir())) == 1
+    assert not (tmp_path / "out").exists()
+
+
 def test_ranges_are_folders_and_writing_one_twice_leaves_it_once(running: SparkSession, tmp_path: Path) -> None:
     adaptor = spark("orc", path=f"{tmp_path}/out", staging=str(tmp_path / "staging"))
     assert adaptor.begin("p", "s", 1) == []
@@ -170,6 +187,21 @@ def test_a_folder_belongs_to_one_sink_of_one_log_and_its_newest_run(running: Spa
     with pytest.raises(Fenced):
         deliver(adaptor, part(5, 9, pipeline="p#1", epoch=5))
     assert ids(adaptor) == []
+
+
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize(("torn", "left"), [("owner.json", ""), ("owner.json", '{"pipel'), ("owner.new", "")])
+def test_a_run_that_dies_while_it_takes_over_hides_nothing(
+    running: SparkSession, tmp_path: Path, torn: str, left: str, checked: bool
+) -> None:
+    adaptor = spark("orc", path=f"{tmp_path}/out", staging=str(tmp_path / "staging"))
+    assert adaptor.begin("p", "s", 1) == []
+    deliver(adaptor, part())
+    (tmp_path / "out/_headwater" / torn).write_text(left)
+    if not checked:
+        (tmp_path / f"out/_headwater/.{torn}.crc").unlink()
+    assert adaptor.begin("p", "s", 2) == [(0, 5)]
+    assert ids(adaptor) == list(range(5))
 
 
 def test_tables_of_other_types_are_folders_of_their_own(running: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

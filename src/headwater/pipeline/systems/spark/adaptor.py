@@ -12,6 +12,7 @@ from headwater.core.config import load
 from headwater.core.errors import BadConfig
 from headwater.pipeline.adaptor import About, CanCopy, CanWrite, CopyPlan, Delivery, Part, Piece, SinkWriter, Slice
 from headwater.pipeline.env import Env, resolve
+from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.strict import strict
 
@@ -87,6 +88,12 @@ class Spark(CanCopy, CanWrite, frozen=True, kw_only=True):
         from headwater.pipeline.systems.spark.source import plan
 
         return plan(self, chosen, slices)
+
+    def first(self, chosen: Namespaces) -> Message | None:
+        """One message for `headwater pipeline test`: a plan would load everything, and take away what a run is reading."""
+        from headwater.pipeline.systems.spark.source import first
+
+        return first(self, chosen)
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         from headwater.pipeline.systems.spark.source import read

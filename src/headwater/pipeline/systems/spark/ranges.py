@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from headwater.pipeline.systems.spark.adaptor import Spark
 
 _RANGE = re.compile(r"range-(\d{20})-(\d{20})(?:-(\d+)of(\d+))?(?:\.(\d+))?")
-_OWNER = "_headwater/owner.json"
+_WORK = "_headwater"
+_OWNER, _NEW = f"{_WORK}/owner.json", f"{_WORK}/owner.new"
 
 
 class Ranges:
@@ -31,8 +32,9 @@ class Ranges:
 
     def try_to_write(self) -> None:
         with self._spoken():
-            self._folder.write("_headwater/check")
-            self._folder.remove("_headwater/check")
+            new = next((name for name in ("", _WORK) if not self._folder.has(name)), None)  # it is made by the way, and must not stay
+            self._folder.write(f"{_WORK}/check")
+            self._folder.remove(f"{_WORK}/check" if new is None else new)
 
     def begin(self, epoch: int) -> list[tuple[int, int]]:
         """Take the folder over; remove what dead runs have left half done. Returns the ranges that are there whole.
@@ -75,11 +77,19 @@ class Ranges:
             return [f"{self._folder.path}/{name}" for name in names if self._folder.names(name) != ["_SUCCESS"]]
 
     def _owner(self) -> Owner | None:
-        text = self._folder.read(_OWNER)
-        try:
-            return None if text is None else msgspec.json.decode(text, type=Owner)
-        except msgspec.DecodeError:  # a run died while it wrote this
-            return None
+        from py4j.protocol import Py4JError
+
+        problem: Py4JError | None = None
+        for name in (_OWNER, _NEW):
+            try:
+                return msgspec.json.decode(self._folder.read(name) or "", type=Owner)
+            except msgspec.DecodeError:  # there is none; or a run died while it wrote this one, and the other is whole
+                continue
+            except Py4JError as error:  # a file system with checksums does not even give what is half written
+                problem = error
+        if problem is not None:
+            raise problem
+        return None
 
     def _own(self, epoch: int) -> None:
         owner = self._owner()
@@ -93,7 +103,10 @@ class Ranges:
                 self._folder.rename(one, f"earlier-{log}-{one}")
         elif owner.epoch > epoch:
             raise self._fenced()
-        self._folder.write(_OWNER, msgspec.json.encode(Owner(self._pipeline, self._sink, epoch)).decode())
+        text = msgspec.json.encode(Owner(self._pipeline, self._sink, epoch)).decode()
+        # Written twice: a file is never half of both. Without an owner, all that is here would pass for another log's and be hidden.
+        self._folder.write(_NEW, text)
+        self._folder.write(_OWNER, text)
 
     def _recovered(self) -> list[tuple[int, int]]:
         shares: dict[tuple[int, int, int], dict[int, str]] = {}

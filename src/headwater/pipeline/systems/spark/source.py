@@ -11,22 +11,24 @@ import msgspec
 
 from headwater.core.errors import NotFound
 from headwater.core.ids import random_id
+from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
+from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.file import source as file_source
 from headwater.pipeline.systems.file.adaptor import File, file
 from headwater.pipeline.systems.spark.link import loaded, spoken, staging
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from headwater.pipeline.systems.spark.adaptor import Spark
 
 
 def plan(adaptor: Spark, chosen: Namespaces, slices: int) -> CopyPlan:
     """Load everything into a new folder; the folders of earlier copies go. Errors: `NotFound`, and as `spoken`."""
-    if adaptor.name not in chosen:
-        raise NotFound(f"The only namespace here is {adaptor.name}, and {chosen} does not match it.", hint="Say namespace=.")
+    data = _chosen(adaptor, chosen)
     folder = staging(adaptor)
-    data = loaded(adaptor)
     for earlier in folder.glob("copy-*"):
         shutil.rmtree(earlier, ignore_errors=True)
     new = folder / f"copy-{random_id()}"
@@ -39,6 +41,20 @@ def plan(adaptor: Spark, chosen: Namespaces, slices: int) -> CopyPlan:
         slices=tuple(msgspec.structs.replace(one, namespace=adaptor.name) for one in found.slices),
         ids={adaptor.name: adaptor.id},
     )
+
+
+def first(adaptor: Spark, chosen: Namespaces) -> Message | None:
+    """The first document. Nothing is staged, and what a run has staged stays as it is. Errors: as `plan`."""
+    data = _chosen(adaptor, chosen)
+    with spoken(adaptor, f"read {adaptor.name} as {adaptor.format}"):
+        found = data.limit(1).collect()
+    return Message(adaptor.name, values.extended(found[0].asDict(recursive=True)), offset=0, id_fields=adaptor.id) if found else None
+
+
+def _chosen(adaptor: Spark, chosen: Namespaces) -> DataFrame:
+    if adaptor.name not in chosen:
+        raise NotFound(f"The only namespace here is {adaptor.name}, and {chosen} does not match it.", hint="Say namespace=.")
+    return loaded(adaptor)
 
 
 def read(part: Slice, position: Any) -> Iterator[Piece]:
