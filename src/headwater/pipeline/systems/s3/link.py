@@ -90,10 +90,15 @@ class Bucket:
         """An object's bytes and tag; None where there is none."""
         try:
             answer: Any = self.ask(self.client.get_object, Key=key)
-            return answer["Body"].read(), str(answer["ETag"])
+            return self.body(answer), str(answer["ETag"])
         except NotFound:
             self.ask(self.client.head_bucket)  # it is the object that is missing, not the bucket
             return None
+
+    def body(self, answer: Any) -> bytes:
+        """What an answer holds, which may break off. Errors: as `ask`."""
+        data: bytes = self.ask(lambda Bucket: answer["Body"].read())  # noqa: N803 (what `ask` passes)
+        return data
 
     def put(self, key: str, data: bytes, **conditions: str) -> None:
         self.ask(self.client.put_object, Key=key, Body=data, **conditions)
@@ -153,7 +158,7 @@ class ObjectFile(io.RawIOBase):
         gone = "Put it back, or begin anew with `run --again`."
         try:
             answer: Any = self._bucket.ask(client.get_object, Key=key, Range=f"bytes={self._at}-{end - 1}", IfMatch=self._object.tag)
-            data: bytes = self._bucket.ask(lambda Bucket: answer["Body"].read())  # noqa: N803 (what `ask` passes)
+            data = self._bucket.body(answer)
         except Conflict:
             raise Differs(f"{key} was replaced since its copy began.", hint=gone) from None
         except NotFound:

@@ -66,7 +66,9 @@ class Parts:
                 self._complete(one)
             if not receipt["uploads"] and part.buckets > 1:  # a share without messages: an empty object would be no table
                 self._bucket.put(f"{self._work}{named(self._adaptor, part, int(receipt['end']))}", b"")
-        except (Denied, NotFound) as error:
+        except Fenced:
+            raise
+        except (Denied, NotFound, Conflict) as error:  # a conflict here is a store that is busy with the same object: it passes
             raise Unreachable(error.message, hint=error.hint) from error
 
     def forget(self, position: int, epoch: int) -> None:
@@ -107,8 +109,10 @@ class Parts:
                 raise self._fenced()
         try:
             self._bucket.put(f"{self._work}owner.json", msgspec.json.encode(mine) + b"\n", **condition)
-        except Conflict:
-            raise self._fenced() from None
+        except Conflict:  # or it is we who were first: a request whose answer was lost is sent again by the client
+            now = self._bucket.get(f"{self._work}owner.json")
+            if now is None or msgspec.json.decode(now[0], type=Owner) != mine:
+                raise self._fenced() from None
 
     def _leave(self, former: str) -> None:
         """The same sink wrote here from another log, whose offsets mean other messages: its parts keep their content under other names."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from headwater.core.errors import Denied, NotFound, Unreachable
+from headwater.core.errors import Conflict, Denied, HeadwaterError, NotFound, Unreachable
+from headwater.core.files import explained
 from headwater.pipeline.adaptor import Batch, Part, SinkWriter
 from headwater.pipeline.systems.file.tables import TableWriter
 from headwater.pipeline.systems.file.writers import LineWriter, TextWriter
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def writer(adaptor: S3, part: Part) -> SinkWriter:
-    folder = Path(tempfile.mkdtemp(prefix="headwater-s3-"))
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="headwater-s3-"))
+    except OSError as error:
+        raise explained(error, error.filename or "the folder for temporary files") from error
     kind, compression = adaptor.written_format, "none" if adaptor.compression == "auto" else adaptor.compression
     if kind == "parquet":
         return S3TextWriter(adaptor, part, folder, TableWriter(folder / "part", compression="zstd" if compression == "zstd" else "snappy"))
@@ -53,7 +58,7 @@ class S3Writer(SinkWriter):
                     key = bucket.folder + named(self._adaptor, self._part, receipt["end"], number)
                     try:
                         uploads.append(_uploaded(bucket, key, file))
-                    except (Denied, NotFound) as error:  # of the bucket, not of a message
+                    except (Conflict, Denied, NotFound) as error:  # of the bucket, not of a message
                         raise Unreachable(error.message, hint=error.hint) from error
         return {"uploads": uploads, "end": receipt["end"]}
 
@@ -73,11 +78,16 @@ class S3TextWriter(S3Writer):
 def _uploaded(bucket: Bucket, key: str, file: Path) -> dict[str, Any]:
     """An upload that is whole, and that nobody sees until it is completed."""
     client = bucket.client
-    begun: Any = bucket.ask(client.create_multipart_upload, Key=key)
+    upload = bucket.ask(client.create_multipart_upload, Key=key)["UploadId"]
     tags: list[str] = []
     size = max(PART, -(-file.stat().st_size // 9_000))
-    with file.open("rb") as source:
-        while data := source.read(size):
-            answer: Any = bucket.ask(client.upload_part, Key=key, UploadId=begun["UploadId"], PartNumber=len(tags) + 1, Body=data)
-            tags.append(answer["ETag"])
-    return {"key": key, "upload": begun["UploadId"], "tags": tags}
+    try:
+        with file.open("rb") as source:
+            while data := source.read(size):
+                answer: Any = bucket.ask(client.upload_part, Key=key, UploadId=upload, PartNumber=len(tags) + 1, Body=data)
+                tags.append(answer["ETag"])
+    except BaseException:
+        with suppress(HeadwaterError):  # what is left of it would be paid for until the next run begins
+            bucket.ask(client.abort_multipart_upload, Key=key, UploadId=upload)
+        raise
+    return {"key": key, "upload": upload, "tags": tags}

@@ -12,9 +12,10 @@ from typing import IO, TYPE_CHECKING, Any, cast
 import msgspec
 
 from headwater.core.errors import Damaged, NotFound
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
+from headwater.pipeline.adaptor import LONGEST, CopyPlan, Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.file.formats import collection, compression_of, format_of, known, plain
+from headwater.pipeline.systems.file.lines import KEPT, too_long
 from headwater.pipeline.systems.file.source import csv_pieces, line_documents, parquet_pieces, stream_pieces
 from headwater.pipeline.systems.s3.link import Bucket, Object, ObjectFile
 
@@ -110,16 +111,21 @@ def _opened(bucket: Bucket, one: Object) -> IO[bytes]:
     return cast("IO[bytes]", io.BufferedReader(ObjectFile(bucket, one), _AHEAD))
 
 
-def _lines(source: IO[bytes], begin: int) -> Iterator[Piece]:
-    """Lines from a byte on, which is a line's first."""
+def _lines(source: IO[bytes], begin: int, *, usual: int = _BLOCK, longest: int = LONGEST) -> Iterator[Piece]:
+    """Lines from a byte on, which is a line's first. Of one that is longer than a record, its beginning alone is kept in memory."""
     source.seek(begin)
     at, pending = begin, b""
     while True:
-        data = source.read(_BLOCK)
+        data = source.read(usual)
         if not data and not pending:
             return
         whole = pending + data
         cut = whole.rfind(b"\n") + 1 if data else len(whole)
+        if not cut and len(whole) > longest:
+            length, pending = _passed(source, usual)
+            first, at = at, at + len(whole) + length
+            yield Piece(position=at, values=[whole[:KEPT]], bad={0: too_long(_lines_before(source, first), longest)})
+            continue
         whole, pending = whole[:cut], whole[cut:]
         if whole:
             first, at = at, at + len(whole)
@@ -127,8 +133,18 @@ def _lines(source: IO[bytes], begin: int) -> Iterator[Piece]:
             def number(index: int, first: int = first) -> int:
                 return _lines_before(source, first) + index
 
-            documents, bad = line_documents(whole, number)
+            documents, bad = line_documents(whole, number, longest)
             yield Piece(position=at, values=documents, bad=bad)
+
+
+def _passed(source: IO[bytes], usual: int) -> tuple[int, bytes]:
+    """Read past a line's end: how many bytes that was, and what was read of the lines behind it."""
+    length = 0
+    while data := source.read(usual):
+        if end := data.find(b"\n") + 1:
+            return length + end, data[end:]
+        length += len(data)
+    return length, b""
 
 
 def _lines_before(source: IO[bytes], at: int) -> int:
