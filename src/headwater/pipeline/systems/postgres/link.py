@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # Classes of SQLSTATE that are about the values in a statement: bad data, broken constraints, a view's check, a trigger's own error.
 _DATA = ("21", "22", "23", "44", "P0")
 _DATA_STATES = ("42804", "42846", "54000", "54001")  # a type that does not fit; a value too long for its index
-_AGAIN = ("40", "55", "57", "53")  # serialization and deadlock, locks, operator intervention, lack of resources
+_IN_THE_WAY = ("55006", "55P03")  # a lock, an object in use; and all of class 40: serialization and deadlock
 # What libpq says of a server that is there, but not as the URI's sslmode wants it. Waiting would not help.
 _NO_TLS = ("certificate", "SSL was required")
 # What makes text the same everywhere, whatever the server's own settings are. Seqscans that join one another would change the order.
@@ -60,7 +60,8 @@ def connect(uri: str, **more: Any) -> Connection:
             "keepalives_count": 3,
             "application_name": "headwater",
         }
-        own = {name: value for name, value in usual.items() if name not in given}
+        # JSON is in UTF-8, whatever the database's own encoding or the machine's is.
+        own = {name: value for name, value in usual.items() if name not in given} | {"client_encoding": "UTF8"}
         session = f"{given.get('options', '')} {_SESSION}"  # ours last, so that they hold
         link: Connection = psycopg.connect(uri, autocommit=True, **{**own, "options": session, **more})
     except psycopg.Error as error:
@@ -117,7 +118,9 @@ def meaning(error: Any, where: str) -> HeadwaterError:
             f"PostgreSQL at {where} cannot be trusted as the URI wants it: {said}.",
             hint="Give the authority that signed its certificate (sslrootcert=...), the host that it names, or another sslmode.",
         )
-    if state[:2] in _AGAIN or state[:2] == "08" or isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+    if state[:2] == "40" or state in _IN_THE_WAY:
+        return Unreachable(f"PostgreSQL at {where} cannot do it now: {said}.", hint="Start again: another transaction was in the way.")
+    if state[:2] in ("57", "58", "08") or (not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)):
         return Unreachable(
             f"PostgreSQL at {where} does not answer: {said}.",
             hint="Check host and port in the URI and see whether it runs, then start again.",

@@ -35,7 +35,8 @@ _KINDS: dict[str, Kind] = {
     "json": "json",
     "jsonb": "json",
 }
-_PLAIN_LISTS = frozenset({"bool", "int", "decimal", "float", "text", "json"})
+# Elements that the server's own JSON of an array has as we have them alone. Of others it may make objects, numbers or padded text.
+_PLAIN_LISTS = frozenset({"bool", "int2", "int4", "int8", "numeric", "float4", "float8", "json", "jsonb"})
 
 
 class Type(msgspec.Struct, frozen=True):
@@ -49,9 +50,10 @@ def type_of(name: str, element: str | None) -> Type:
     """By the names in the catalog; `element` is an array's element type. What is not known is text, which PostgreSQL can make of all."""
     if element is None:
         return Type(_KINDS.get(name, "text"))
-    inside = _KINDS.get(element, "text")
-    # Elements that JSON lacks a form for are given as PostgreSQL's text, which it takes back.
-    return Type("list", inside) if inside in _PLAIN_LISTS else Type("texts", "text")
+    if element in _PLAIN_LISTS:
+        return Type("list", _KINDS[element])
+    # All others are given as PostgreSQL's text, which it takes back.
+    return Type("texts", "padded" if element == "bpchar" else "text")
 
 
 def json_of(kind: Kind, column: str) -> str:
