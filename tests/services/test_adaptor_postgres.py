@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 
+import psycopg
 import pytest
 from postgres_ground import PostgresGround, a_postgres_ground
-from sql_ground import copied, documents
+from sql_ground import copied, documents, followed, insert, write
 
+from headwater.core.errors import BadConfig, Rejected
+from headwater.pipeline.message import Message
+from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.postgres.adaptor import postgres
 from headwater.pipeline.systems.postgres.link import connect
 
@@ -77,3 +81,56 @@ def test_options_in_the_uri_are_kept_and_ours_hold(ground: PostgresGround) -> No
     assert copied(postgres(uri), ground.chosen()) == [{"id": 1, "at": {"$date": "2020-01-01T00:00:00.000Z"}}]
     with connect(uri) as link:
         assert link.execute("SELECT current_setting('work_mem'), current_setting('application_name')").fetchone() == ("5MB", "mine")
+
+
+def test_lists_are_the_same_in_a_copy_and_in_changes(ground: PostgresGround) -> None:
+    """The server's own JSON would make objects of composite elements, numbers of a domain's, and no padding of char(n)."""
+    ground.run(
+        "CREATE TYPE pair AS (a int, b text)",
+        "CREATE TABLE t (id int PRIMARY KEY, p pair[], c cents[], o oid[], ch char(5)[], v varchar(9)[], iv interval[], js jsonb[])",
+    )
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run(
+        "INSERT INTO t VALUES (1, ARRAY[ROW(1, 'x')::pair], ARRAY[5]::cents[], ARRAY[7]::oid[], ARRAY['ab'], ARRAY['q ', NULL], "
+        "ARRAY['1 day'::interval], ARRAY['{\"n\": 1.10}'::jsonb])"
+    )
+    [changed] = followed(source, cursor, ground.chosen(), 1)[0]
+    expected = {"p": ["(1,x)"], "c": ["5"], "o": ["7"], "ch": ["ab"], "v": ["q ", None], "iv": ["1 day"], "js": [{"n": Decimal("1.10")}]}
+    assert changed.data == {"id": 1} | expected
+    assert copied(source, ground.chosen()) == [changed.data]
+    ground.run("CREATE TABLE u (LIKE t INCLUDING ALL)")
+    write(ground.sink(), [Message("u", changed.data, offset=0, id_fields=("id",))])
+    assert ground.all("SELECT count(*) FROM t JOIN u ON t::text = u::text") == [(1,)]
+
+
+def test_text_is_whole_in_a_database_of_another_encoding(ground: PostgresGround) -> None:
+    name = f"latin_{ground.name}"
+    ground.run(f"CREATE DATABASE {name} ENCODING LATIN1 TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
+    uri = ground.uri.rpartition("/")[0] + f"/{name}"
+    try:
+        with psycopg.connect(uri, autocommit=True, client_encoding="UTF8") as link:
+            link.execute("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'é')")
+        assert copied(postgres(uri), Namespaces()) == [{"id": 1, "v": "é"}]
+        with pytest.raises(Rejected) as refused:
+            write(postgres(uri), [insert(5, id=2, v="ü"), insert(6, id=3, v="日本")], start=5)
+        assert refused.value.offset == 6
+        assert copied(postgres(uri), Namespaces("^public.t$"))[1:] == [{"id": 2, "v": "ü"}]
+    finally:
+        ground.run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_rows_without_a_key_are_read_table_by_table_where_tables_inherit(ground: PostgresGround, monkeypatch: pytest.MonkeyPatch) -> None:
+    ground.small_pieces(monkeypatch)
+    ground.run("CREATE TABLE t (v int)", "CREATE TABLE heir (w int) INHERITS (t)")
+    ground.run("INSERT INTO t SELECT generate_series(1, 300)", "INSERT INTO heir SELECT generate_series(301, 600)")
+    source = ground.source()
+    found: list[int] = []
+    for part in source.plan(ground.chosen("t"), 1).slices:
+        first = next(source.read(part, None))
+        found += [one["v"] for one in documents(iter([first]))]
+        found += [one["v"] for one in documents(source.read(part, first.position))]
+    assert sorted(found) == list(range(1, 601))
+    ground.run("ALTER TABLE t ADD PRIMARY KEY (v)")
+    with pytest.raises(BadConfig, match="inherit"):
+        ground.source(tail=True).plan(ground.chosen("t"), 1)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import msgspec
+import psycopg
 import pytest
 from postgres_ground import PostgresGround, a_postgres_ground
-from sql_ground import eventually, followed, summary
+from sql_ground import copied, eventually, followed, summary, travelled
 
 from headwater.core.errors import BadConfig, Forbidden, OffsetGone
 from headwater.pipeline.message import Op
+from headwater.pipeline.namespaces import Namespaces
 
 
 @pytest.fixture
@@ -47,6 +49,133 @@ def test_other_peoples_wal_does_not_pin_the_slot(ground: PostgresGround, monkeyp
     ground.run("INSERT INTO t VALUES (1)")
     more, _ = followed(source, after, ground.chosen("t"), 1)
     assert {"id": 1} in [one.data for one in more]
+
+
+def test_changes_of_published_tables_that_were_not_chosen_do_not_pin_the_slot(
+    ground: PostgresGround, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of their transactions moves the place that is read, and none of them is a message that the log would keep it with."""
+    monkeypatch.setattr("headwater.pipeline.systems.postgres.tail.IDLE_WAL", 100_000)
+    monkeypatch.setattr("headwater.pipeline.systems.postgres.tail.WAIT", 0.02)
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE other (id serial PRIMARY KEY, v text)")
+    source = ground.source(tail=True)
+    source.plan(ground.chosen(), 1)
+    pieces = source.follow(source.plan(ground.chosen("t"), 1).cursor, ground.chosen("t"), lambda: False)
+    where = f"SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = '{ground.name}'"
+    before, found = ground.all(where), []
+    for _ in range(40):
+        ground.run("INSERT INTO other (v) SELECT string_agg(md5(i::text), '') FROM generate_series(1, 200) i")
+        found += next(pieces).messages
+    assert {one.op for one in found} == {Op.NOOP}
+    eventually(lambda: ground.all(where) != before)
+    pieces.close()
+
+
+def test_what_was_given_of_a_transaction_stays_given(ground: PostgresGround, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty piece's cursor is kept, too: while the server sends again what was given, it must not say that less was."""
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)")
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run("INSERT INTO t SELECT generate_series(1, 30)")
+    monkeypatch.setattr("headwater.pipeline.systems.postgres.tail.PIECE_MESSAGES", 10)
+    found, cursor = followed(source, cursor, ground.chosen(), 10)
+    monkeypatch.setattr("headwater.pipeline.systems.postgres.tail.PIECE_BYTES", 60)
+    pieces = source.follow(cursor, ground.chosen(), lambda: False)
+    empty = next(pieces)
+    assert not empty.messages
+    pieces.close()
+    assert travelled(empty.position) == cursor
+    found += followed(source, empty.position, ground.chosen(), 20)[0]
+    assert [one.data["id"] for one in found] == list(range(1, 31))
+
+
+def test_a_stream_that_is_begun_anew_lets_go_of_no_more_than_the_log_has(ground: PostgresGround, monkeypatch: pytest.MonkeyPatch) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE other (id int PRIMARY KEY)")
+    source = ground.source(tail=True)
+    source.plan(ground.chosen(), 1)
+    cursor = source.plan(ground.chosen("t"), 1).cursor
+    monkeypatch.setattr("headwater.pipeline.systems.postgres.tail.AWAY", -1.0)
+    monkeypatch.setattr("headwater.pipeline.systems.postgres.stream.STATUS_EVERY", 0.0)
+    pieces = source.follow(cursor, ground.chosen("t"), lambda: False)
+    ground.run("INSERT INTO other VALUES (1)")
+    for _ in range(3):
+        assert not next(pieces).messages
+    pieces.close()
+    ground.run("INSERT INTO t VALUES (1)")
+    monkeypatch.setattr("headwater.pipeline.systems.postgres.tail.AWAY", 20.0)
+    assert summary(followed(source, cursor, ground.chosen("t"), 1)[0]) == [("INSERT", {"id": 1})]
+
+
+def test_a_key_that_is_too_large_to_be_sent_again_is_still_the_key(ground: PostgresGround) -> None:
+    ground.run(
+        "CREATE TABLE t (id text PRIMARY KEY, big text, v int)",
+        "ALTER TABLE t ALTER id SET STORAGE EXTERNAL, ALTER big SET STORAGE EXTERNAL",
+        "INSERT INTO t SELECT string_agg(md5(i::text), ''), repeat('x', 9000), 1 FROM generate_series(1, 80) i",
+    )
+    [(key,)] = ground.all("SELECT id FROM t")
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run("UPDATE t SET v = 2")
+    assert summary(followed(source, cursor, ground.chosen(), 1)[0]) == [("UPDATE", {"id": key, "big": "x" * 9000, "v": 2})]
+
+
+def test_a_key_that_was_changed_since_does_not_change_what_changes_before_it_tell(ground: PostgresGround) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, code int NOT NULL)", "INSERT INTO t VALUES (1, 7)")
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run("DELETE FROM t", "ALTER TABLE t DROP CONSTRAINT t_pkey", "ALTER TABLE t ADD PRIMARY KEY (code)")
+    assert summary(followed(source, cursor, ground.chosen(), 1)[0]) == [("DELETE", {"id": 1})]
+
+
+def test_columns_that_the_server_makes_are_in_neither_the_copy_nor_the_changes(ground: PostgresGround) -> None:
+    ground.run(
+        "CREATE TABLE t (id int PRIMARY KEY, a int, twice int GENERATED ALWAYS AS (a * 2) STORED, big text)",
+        "ALTER TABLE t ALTER big SET STORAGE EXTERNAL",
+        "INSERT INTO t (id, a, big) VALUES (1, 1, repeat('x', 9000))",
+    )
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run("UPDATE t SET a = 2")
+    [changed] = followed(source, cursor, ground.chosen(), 1)[0]
+    assert copied(source, ground.chosen()) == [changed.data] == [{"id": 1, "a": 2, "big": "x" * 9000}]
+    assert copied(ground.source(), ground.chosen())[0]["twice"] == 4
+    ground.run("ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (twice)")
+    with pytest.raises(BadConfig, match="twice"):
+        source.plan(ground.chosen(), 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "missing"), [("FOR TABLE p WITH (publish = 'insert')", "kinds of changes"), ("FOR ALL TABLES", "names of its partitions")]
+)
+def test_a_publication_that_leaves_changes_out_is_refused(ground: PostgresGround, settings: str, missing: str) -> None:
+    ground.run("CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id)", "CREATE TABLE part PARTITION OF p DEFAULT")
+    ground.run(f"CREATE PUBLICATION {ground.name} {settings}")
+    source = ground.source(tail=True)
+    for ask in (lambda: source.check("source", ground.chosen()), lambda: source.plan(ground.chosen(), 1)):
+        with pytest.raises(BadConfig, match=missing) as refused:
+            ask()
+    assert ground.all(f"SELECT count(*) FROM pg_replication_slots WHERE slot_name = '{ground.name}'") == [(0,)]
+    ground.run(refused.value.hint.partition("run: ")[2], f"ALTER PUBLICATION {ground.name} SET (publish_via_partition_root = true)")
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run("INSERT INTO p VALUES (1)", "DELETE FROM p")
+    assert summary(followed(source, cursor, ground.chosen(), 2)[0]) == [("INSERT", {"id": 1}), ("DELETE", {"id": 1})]
+
+
+def test_a_slot_of_another_database_is_refused_before_the_copy(ground: PostgresGround) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)")
+    ground.source(tail=True).plan(ground.chosen(), 1)
+    name = f"other_{ground.name}"
+    ground.run(f"CREATE DATABASE {name}")
+    uri = ground.uri.rpartition("/")[0] + f"/{name}"
+    try:
+        with psycopg.connect(uri, autocommit=True) as link:
+            link.execute("CREATE TABLE t (id int PRIMARY KEY)")
+        other = msgspec.structs.replace(ground.source(tail=True), uri=uri)
+        for ask in (lambda: other.check("source", Namespaces()), lambda: other.plan(Namespaces(), 1)):
+            with pytest.raises(BadConfig, match="of the database postgres"):
+                ask()
+    finally:
+        ground.run(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def test_large_values_that_did_not_change_are_not_lost(ground: PostgresGround) -> None:

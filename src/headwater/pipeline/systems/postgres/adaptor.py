@@ -33,6 +33,7 @@ class Postgres(SqlAdaptor, frozen=True, kw_only=True):
             "durable slot, both made before the copy if they are missing; the slot moves on only when the log has the changes. Drop them "
             "when the pipeline is given up, or the server keeps its WAL for ever. wal_level must be logical, tables need a primary key or "
             "REPLICA IDENTITY USING INDEX. A table that is made later joins when the copy is begun anew (`run --again`). "
+            "Generated columns are left out where changes are followed, which do not tell them. "
             "Timestamps, dates, bytea and uuid are extended JSON, numeric is exact, arrays are lists."
         ),
         sink=(
@@ -68,7 +69,8 @@ class Postgres(SqlAdaptor, frozen=True, kw_only=True):
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         from headwater.pipeline.systems.postgres import copy as postgres_copy
 
-        return postgres_copy.read(self.address(), part, position)
+        # Changes come without the columns that the server makes itself: a document must not lose a field by being changed.
+        return postgres_copy.read(self.address(), part, position, generated=not self.tail)
 
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
         from headwater.pipeline.systems.postgres import tail as postgres_tail

@@ -8,6 +8,7 @@ from headwater.core.errors import BadConfig, Forbidden, ReadOnly
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.postgres.link import connect, place, translated
 from headwater.pipeline.systems.postgres.publication import check as check_publication
+from headwater.pipeline.systems.postgres.slot import place_of
 from headwater.pipeline.systems.postgres.tables import followable, logical, may_replicate, quote, tables
 from headwater.pipeline.systems.sql.table import COMMITTED
 
@@ -55,7 +56,7 @@ def sink(uri: str, state: str, chosen: Namespaces) -> list[str]:
 def _tail(link: Connection, slot: str) -> list[str]:
     logical(link)
     may_replicate(link)
-    if _one(link, "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s", slot):
+    if place_of(link, slot) is not None:
         return [f"the slot {slot} is there"]
     free = _one(link, "SELECT current_setting('max_replication_slots')::int - count(*) FROM pg_replication_slots")
     if free <= 0:

@@ -52,8 +52,11 @@ def same(uri: str, stored: CopyPlan) -> bool:
     return True
 
 
-def read(uri: str, part: Slice, position: Any) -> Iterator[Piece]:
-    """The slice's rows behind `position`, which is the last key read, or the last row's place where there is no key."""
+def read(uri: str, part: Slice, position: Any, *, generated: bool = True) -> Iterator[Piece]:
+    """The slice's rows behind `position`, which is the last key read, or the last row's place where there is no key.
+
+    `generated`: with the columns that the server makes itself.
+    """
     psycopg = library()
     where = place(uri)
     with connect(uri) as link:
@@ -62,7 +65,8 @@ def read(uri: str, part: Slice, position: Any) -> Iterator[Piece]:
             if one is None or list(one.key) != part.spec["key"]:
                 raise Differs(f"The table {part.namespace} is not what it was when the copy was planned.", hint="Begin the copy anew.")
             link.execute("SET max_parallel_workers_per_gather = 0")  # parallel workers would mix the order
-            statement = _statement(link, one, part.spec, position)
+            columns = [column for column in one.columns if generated or not column.generated]
+            statement = _statement(link, one, columns, part.spec, position)
             with link.cursor() as cursor, cursor.copy(statement) as stream:
                 yield from _pieces(iter(stream), "key" if part.spec["key"] else "row")
         except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
@@ -92,7 +96,6 @@ def document(columns: Sequence[Column], alias: str = "t") -> str:
 
 def _slices(link: Connection, one: Table, slices: int) -> list[Slice]:
     if not one.key:
-        # One part of a partitioned table after the other: a row's place is only unique inside of its part.
         return [Slice(one.namespace, {"key": [], "table": name, "from": None, "to": None}) for name in leaves(link, one)]
     cuts = _cuts(link, one, slices) if slices > 1 else []
     bounds = [None, *cuts, None]
@@ -115,7 +118,7 @@ def _cuts(link: Connection, one: Table, slices: int) -> list[list[str]]:
     return [list(row) for row in link.execute(firsts)]
 
 
-def _statement(link: Connection, one: Table, spec: dict[str, Any], position: Any) -> str:
+def _statement(link: Connection, one: Table, columns: Sequence[Column], spec: dict[str, Any], position: Any) -> str:
     """COPY of the slice behind the position: the document, then what the next position is made of."""
     sql = library().sql
 
@@ -128,7 +131,7 @@ def _statement(link: Connection, one: Table, spec: dict[str, Any], position: Any
         return f"({', '.join(parts)})"
 
     tests: list[str] = []
-    body = document(one.columns)
+    body = document(columns)
     if not spec["key"]:
         if position is not None:
             tests.append(f"t.ctid > {sql.Literal(position['row'][0]).as_string(link)}::tid")

@@ -37,6 +37,7 @@ class Relation(msgspec.Struct, frozen=True):
     name: str
     columns: tuple[tuple[str, int], ...]  # name, type
     key: tuple[str, ...]  # the columns that tell rows apart
+    full: bool = False  # all columns are told of the row before, and `key` are all of them
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -100,7 +101,7 @@ def _relation(data: bytes) -> Relation:
     (oid,) = struct.unpack_from(">I", data, 1)
     schema, at = _text(data, 5)
     name, at = _text(data, at)
-    _, count = struct.unpack_from(">BH", data, at)
+    identity, count = struct.unpack_from(">BH", data, at)
     at += 3
     columns, key = [], []
     for _ in range(count):
@@ -111,7 +112,7 @@ def _relation(data: bytes) -> Relation:
         columns.append((column, kind))
         if flags & 1:
             key.append(column)
-    return Relation(oid, schema or "pg_catalog", name, tuple(columns), tuple(key))
+    return Relation(oid, schema or "pg_catalog", name, tuple(columns), tuple(key), identity == 0x66)
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headwater.core.errors import Forbidden
+from headwater.core.errors import BadConfig, Forbidden
 from headwater.pipeline.systems.postgres.link import library
 from headwater.pipeline.systems.postgres.tables import Table, quote
 
 if TYPE_CHECKING:
     from headwater.pipeline.systems.postgres.link import Connection
 
+_KNOWN = "SELECT puballtables, pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s"
 _THERE = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
 # Publishing a table takes its owner. A publication is made with the right to create in the database, and added to by its own owner.
 _ALLOWED = """
@@ -22,18 +23,34 @@ SELECT (SELECT coalesce(bool_and(pg_has_role(relowner, 'USAGE')), true) FROM pg_
 
 
 def mending(link: Connection, publication: str, found: Sequence[Table]) -> str:
-    """The statement after which the tables are published; empty where they are."""
-    known = link.execute("SELECT puballtables FROM pg_publication WHERE pubname = %s", (publication,)).fetchone()
+    """The statement after which the tables are published; empty where they are. Errors: `BadConfig`."""
+    known = link.execute(_KNOWN, (publication,)).fetchone()
     if known is None:
         names = ", ".join(one.quoted for one in found)
         return f"CREATE PUBLICATION {quote(publication)} FOR TABLE {names} WITH (publish_via_partition_root = true)"
+    _complete(publication, found, every_change=known[1], by_root=known[2])
     there = {tuple(row) for row in link.execute(_THERE, (publication,))}
     lacking = [one.quoted for one in found if (one.schema, one.name) not in there]
     return f"ALTER PUBLICATION {quote(publication)} ADD TABLE {', '.join(lacking)}" if lacking and not known[0] else ""
 
 
+def _complete(publication: str, found: Sequence[Table], *, every_change: bool, by_root: bool) -> None:
+    """Errors: `BadConfig` for a publication, made by somebody else, that leaves changes of the tables out."""
+    parts = next((one.namespace for one in found if one.partitioned), None)
+    if not every_change:
+        raise BadConfig(
+            f"The publication {publication} leaves some kinds of changes out.",
+            hint=f"Let its owner run: ALTER PUBLICATION {quote(publication)} SET (publish = 'insert, update, delete, truncate')",
+        )
+    if parts is not None and not by_root:
+        raise BadConfig(
+            f"The publication {publication} tells the changes of {parts} by the names of its partitions.",
+            hint=f"Let its owner run: ALTER PUBLICATION {quote(publication)} SET (publish_via_partition_root = true)",
+        )
+
+
 def publish(link: Connection, publication: str, found: Sequence[Table]) -> None:
-    """Publish the tables. Errors: `Forbidden`."""
+    """Publish the tables. Errors: `Forbidden`, `BadConfig`."""
     statement = mending(link, publication, found)
     if statement:
         try:
@@ -43,7 +60,7 @@ def publish(link: Connection, publication: str, found: Sequence[Table]) -> None:
 
 
 def check(link: Connection, publication: str, found: Sequence[Table]) -> None:
-    """Errors: `Forbidden` where `publish` would be refused."""
+    """Errors: those of `publish`."""
     statement = mending(link, publication, found)
     row = link.execute(_ALLOWED, ([one.oid for one in found], publication)).fetchone()
     if statement and not (row and row[0]):

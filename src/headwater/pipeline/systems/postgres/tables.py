@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _TABLES = """
 SELECT c.oid::bigint, n.nspname, c.relname, c.relkind = 'p', c.relreplident::text, has_table_privilege(c.oid, 'SELECT'),
-       pg_relation_size(c.oid), greatest(c.reltuples, 0)::bigint
+       pg_relation_size(c.oid), greatest(c.reltuples, 0)::bigint,
+       c.relkind = 'r' AND EXISTS (SELECT 1 FROM pg_inherits h WHERE h.inhparent = c.oid)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
   AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_' AND c.relname NOT IN (%s, %s)
@@ -41,15 +42,19 @@ WHERE a.attrelid = ANY(%s) AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attrelid, a.attnum
 """
 _KEYS = """
-SELECT i.indrelid::bigint, i.indisprimary, i.indisreplident, array_agg(a.attname ORDER BY k.place)::text[]
+SELECT i.indrelid::bigint, i.indisprimary, i.indisreplident, i.indimmediate, array_agg(a.attname ORDER BY k.place)::text[]
 FROM pg_index i
 CROSS JOIN LATERAL unnest(i.indkey::int[]) WITH ORDINALITY AS k(number, place)
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
 WHERE i.indrelid = ANY(%s) AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND k.place <= i.indnkeyatts
-GROUP BY i.indexrelid, i.indrelid, i.indisprimary, i.indisreplident
+GROUP BY i.indexrelid, i.indrelid, i.indisprimary, i.indisreplident, i.indimmediate
 ORDER BY 1, i.indexrelid
 """
-_LEAVES = "SELECT p.relid::regclass::text, p.relid::bigint FROM pg_partition_tree(%s::oid::regclass) p WHERE p.isleaf ORDER BY 1"
+_LEAVES = "SELECT p.relid::regclass::text FROM pg_partition_tree(%s::oid::regclass) p WHERE p.isleaf ORDER BY 1"
+_HEIRS = """
+WITH RECURSIVE t(oid) AS (SELECT %s::oid UNION SELECT h.inhrelid FROM pg_inherits h JOIN t ON h.inhparent = t.oid)
+SELECT 'ONLY ' || oid::regclass::text FROM t ORDER BY 1
+"""
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -72,6 +77,8 @@ class Table(SqlTable[Column], frozen=True, kw_only=True):
     identity: str = "d"  # what a change says of the row before: d(efault: the key), i(ndex), f(ull), n(othing)
     bytes: int = 0
     replica: tuple[str, ...] = ()  # the columns of the index that was chosen as identity
+    heirs: bool = False  # whether other tables inherit from it: it has their rows, too
+    deferrable: bool = False  # whether the key may be broken until the commit, which no upsert can use
 
     @property
     def quoted(self) -> str:
@@ -117,6 +124,16 @@ def followable(found: Sequence[Table]) -> None:
                 f"The table {one.namespace} has nothing that tells its rows apart, so its changes cannot be followed.",
                 hint="Give it a primary key, or REPLICA IDENTITY USING INDEX, or choose a narrower namespace.",
             )
+        if made := [name for name in one.ids if (column := one.column(name)) is not None and column.generated]:
+            raise BadConfig(
+                f"The key of {one.namespace} has {', '.join(made)}, which the server makes itself and does not tell with a change.",
+                hint="Choose another key with REPLICA IDENTITY USING INDEX, or a narrower namespace.",
+            )
+        if one.heirs:
+            raise BadConfig(
+                f"Other tables inherit from {one.namespace}: their rows are copied with it, but their changes come under their own names.",
+                hint="Choose the tables that inherit from it instead, or copy it without following it.",
+            )
 
 
 def logical(link: Connection) -> None:
@@ -137,8 +154,10 @@ def may_replicate(link: Connection) -> None:
 
 
 def leaves(link: Connection, one: Table) -> list[str]:
-    """The names, quoted where they must be, of the tables that hold a table's rows."""
-    return [row[0] for row in link.execute(_LEAVES, (one.oid,))] if one.partitioned else [one.quoted]
+    """What to select from, table by table, to have all of a table's rows: a row's place is only unique inside of its own."""
+    if not one.partitioned and not one.heirs:
+        return [one.quoted]
+    return [row[0] for row in link.execute(_LEAVES if one.partitioned else _HEIRS, (one.oid,))]
 
 
 def types(link: Connection, oids: list[int]) -> dict[int, Type]:
@@ -157,9 +176,9 @@ def _described(link: Connection, rows: list[tuple[object, ...]]) -> list[Table]:
     columns: dict[object, list[Column]] = {}
     for oid, name, kind, element, declared, generated, identity, default, number in link.execute(_COLUMNS, (oids,)):
         columns.setdefault(oid, []).append(Column(name, type_of(kind, element), declared, generated, identity, default, number))
-    keys: dict[object, list[tuple[bool, bool, tuple[str, ...]]]] = {}
-    for oid, primary, replica, names in link.execute(_KEYS, (oids,)):
-        keys.setdefault(oid, []).append((primary, replica, tuple(names)))
+    keys: dict[object, list[tuple[bool, bool, bool, tuple[str, ...]]]] = {}
+    for oid, primary, replica, immediate, names in link.execute(_KEYS, (oids,)):
+        keys.setdefault(oid, []).append((primary, replica, immediate, tuple(names)))
     return [
         msgspec.convert(
             {
@@ -171,11 +190,13 @@ def _described(link: Connection, rows: list[tuple[object, ...]]) -> list[Table]:
                 "identity": identity,
                 "bytes": size,
                 "rows": count,
-                "key": next((names for primary, _, names in keys.get(oid, []) if primary), ()),
-                "unique": [names for _, _, names in keys.get(oid, [])],
-                "replica": next((names for _, replica, names in keys.get(oid, []) if replica), ()),
+                "key": next((names for primary, _, _, names in keys.get(oid, []) if primary), ()),
+                "unique": [names for _, _, immediate, names in keys.get(oid, []) if immediate],
+                "replica": next((names for _, replica, _, names in keys.get(oid, []) if replica), ()),
+                "heirs": heirs,
+                "deferrable": any(primary and not immediate for primary, _, immediate, _ in keys.get(oid, [])),
             },
             Table,
         )
-        for oid, schema, name, partitioned, identity, _, size, count in rows
+        for oid, schema, name, partitioned, identity, _, size, count, heirs in rows
     ]

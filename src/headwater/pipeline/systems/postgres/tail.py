@@ -1,7 +1,7 @@
 """Following PostgreSQL's changes: a publication, a durable slot, and the stream of its transactions as messages.
 
 A cursor is `{"lsn": end of the last whole transaction, "seen": changes already given of the one behind it}`. The slot is moved on only
-when the next piece is asked for, so it never lets go of what is not in the log.
+when the next piece is asked for, and only to cursors that came with a message: those are in the log, an empty piece's may not be.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headwater.core.errors import BadConfig, OffsetGone
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.message import Message, Mode, Op
@@ -30,8 +29,9 @@ from headwater.pipeline.systems.postgres.pgoutput import (
     lsn_text,
 )
 from headwater.pipeline.systems.postgres.publication import publish
+from headwater.pipeline.systems.postgres.slot import check_behind, made, place_of
 from headwater.pipeline.systems.postgres.stream import Stream
-from headwater.pipeline.systems.postgres.tables import Table, followable, logical, may_replicate, quote, table, tables, types
+from headwater.pipeline.systems.postgres.tables import Table, followable, logical, quote, table, tables, types
 from headwater.pipeline.systems.postgres.types import Type, converter
 
 if TYPE_CHECKING:
@@ -53,37 +53,32 @@ def prepare(uri: str, slot: str, publication: str, chosen: Namespaces) -> dict[s
         logical(link)
         found = tables(link, chosen)
         followable(found)
+        place_of(link, slot)  # one that cannot be used is an error before anything is made
         publish(link, publication, found)
         # Behind the publication: a change is decoded with the catalog of its own time, in which the publication must exist.
-        known = link.execute("SELECT confirmed_flush_lsn::text, plugin FROM pg_replication_slots WHERE slot_name = %s", (slot,)).fetchone()
-        if known is None:
-            may_replicate(link)
-            known = link.execute("SELECT lsn::text, 'pgoutput' FROM pg_create_logical_replication_slot(%s, 'pgoutput')", (slot,)).fetchone()
-        assert known is not None
-        if known[1] != "pgoutput":
-            raise BadConfig(f"The slot {slot} is made for {known[1]}, not for pgoutput.", hint="Give another name: slot=...")
-        return {"lsn": known[0], "seen": 0}
+        return {"lsn": made(link, slot), "seen": 0}
 
 
 def follow(uri: str, slot: str, publication: str, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
     """Changes behind the cursor."""
     at = lsn(cursor["lsn"])
     with connect(uri) as link, translated(place(uri)):
-        _check_slot(link, slot, at)
-    given = dict(cursor)
+        check_behind(link, slot, at)
+    kept = dict(cursor)
     while not stopped():
-        stream = Stream(uri, slot, publication, lsn(given["lsn"]))
-        reading = _Reading(uri, chosen, given)
+        stream = Stream(uri, slot, publication, lsn(kept["lsn"]))
+        reading = _Reading(uri, chosen, kept)
         try:
             while not stopped():
                 piece = reading.piece(stream)
                 asked = time.monotonic()
                 yield piece
-                given = piece.position
+                if piece.messages:
+                    kept = piece.position
                 if time.monotonic() - asked > AWAY:
                     break  # the server has probably hung up: begin again from what is kept
                 if piece.messages:
-                    stream.keep(lsn(given["lsn"]))
+                    stream.keep(lsn(kept["lsn"]))
         finally:
             reading.close()
             stream.close()
@@ -95,6 +90,7 @@ class _Reading:
     def __init__(self, uri: str, chosen: Namespaces, cursor: dict[str, Any]) -> None:
         self._uri, self._chosen = uri, chosen
         self._lsn, self._skip = lsn(cursor["lsn"]), int(cursor.get("seen", 0))
+        self._told = self._lsn  # the place that the last message came with
         self._index = 0  # changes of the open transaction so far
         self._open = False
         self._at = 0
@@ -112,15 +108,21 @@ class _Reading:
                 break
             end, data = got
             if not data:
-                # Between transactions, the server's word for its end is a place behind which nothing of ours can be missed.
-                if not self._open and not out and end - self._lsn >= IDLE_WAL:
-                    self._lsn = end
-                    out.append(Message(self._name(), {"lsn": lsn_text(end)}, Op.NOOP, 0, Mode.SYNC))
-                    break
+                # Between transactions, the server's word for its end is a place behind which nothing of ours can be missed. Before one of
+                # which a part was given it is not used: the count of what was given belongs to the place before it.
+                if not self._open and not self._skip:
+                    self._lsn = max(self._lsn, end)
+                    if self._lsn - self._told >= IDLE_WAL:
+                        break
                 continue
             size += len(data)
             out += self._messages(data)
-        return Piece(position={"lsn": lsn_text(self._lsn), "seen": self._index if self._open else 0}, messages=out)
+        if not out and self._lsn - self._told >= IDLE_WAL:
+            out.append(Message(self._name(), {"lsn": lsn_text(self._lsn)}, Op.NOOP, 0, Mode.SYNC))
+        if out:
+            self._told = self._lsn
+        # What was given before a restart counts as given until it has all been passed over, however long the server takes to send it.
+        return Piece(position={"lsn": lsn_text(self._lsn), "seen": max(self._index if self._open else 0, self._skip)}, messages=out)
 
     def close(self) -> None:
         if self._link is not None:
@@ -156,7 +158,12 @@ class _Reading:
         if change.new is None:
             assert change.old is not None
             return [self._message(one, Op.DELETE, one.document(change.old, only=one.ids))]
-        data = one.document(change.new)
+        cells = change.new
+        if change.old is not None:  # of a key so large that it is not sent again, the old one is told: it is the same
+            cells = tuple(
+                old if new is UNCHANGED and name in one.ids else new for name, new, old in zip(one.names, cells, change.old, strict=True)
+            )
+        data = one.document(cells)
         out: list[Message] = []
         if change.kind == "update":
             if change.old is not None:
@@ -166,7 +173,7 @@ class _Reading:
                 if change.whole:
                     data = {name: data.get(name, before.get(name)) for name in one.names}
             if len(data) < len(one.names):
-                data = self._filled(one, data, change.new)
+                data = self._filled(one, data, cells)
         # A changed key is a new document: the old one is deleted above.
         return [*out, self._message(one, Op.INSERT if change.kind == "insert" or out else Op.UPDATE, data)]
 
@@ -176,7 +183,8 @@ class _Reading:
     def _filled(self, one: _Followed, data: dict[str, Any], cells: Sequence[Cell]) -> dict[str, Any]:
         """The document with the large values that the change did not touch, as they are now in the table. A row that is gone by now has
         none; its delete follows."""
-        missing = [column for column in one.table.columns if column.name not in data] if one.table is not None else []
+        known = one.table.columns if one.table is not None else ()
+        missing = [column for column in known if column.name in one.names and column.name not in data]
         if one.table is None or not missing:
             return data
         link = self._connected()
@@ -214,7 +222,10 @@ class _Followed:
         self.names = [name for name, _ in relation.columns]
         self._make = [converter(kinds.get(kind, Type("text"))) for _, kind in relation.columns]
         self.table = now
-        self.ids = now.ids if now is not None and now.ids and set(now.ids) <= set(self.names) else relation.key
+        # The key of now, in its own order, where it is the one that the change tells of: a table may have got another one since.
+        known = now.ids if now is not None else ()
+        told = set(known) <= set(relation.key) if relation.full else set(known) == set(relation.key)
+        self.ids = known if known and told else relation.key
 
     def document(self, cells: Sequence[Cell], only: Sequence[str] = ()) -> dict[str, Any]:
         """The row as JSON values, without what was not sent."""
@@ -223,18 +234,3 @@ class _Followed:
             for name, make, cell in zip(self.names, self._make, cells, strict=True)
             if cell is not UNCHANGED and (not only or name in only)
         }
-
-
-def _check_slot(link: Connection, slot: str, at: int) -> None:
-    known = link.execute("SELECT confirmed_flush_lsn::text, wal_status FROM pg_replication_slots WHERE slot_name = %s", (slot,)).fetchone()
-    hint = "Begin the copy anew; and give each pipeline a slot of its own: slot=..."
-    if known is None:
-        raise OffsetGone(f"The replication slot {slot} is gone, and with it the changes since the cursor.", hint=hint)
-    if known[1] == "lost":
-        raise OffsetGone(
-            f"The server has removed WAL that the replication slot {slot} needed.", hint="Raise max_slot_wal_keep_size. " + hint
-        )
-    if lsn(known[0]) > at:
-        raise OffsetGone(
-            f"The replication slot {slot} stands at {known[0]}, behind the cursor {lsn_text(at)}: changes between are gone.", hint=hint
-        )
