@@ -6,12 +6,14 @@ import os
 import signal
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 from postgres_ground import PostgresGround, a_postgres_ground
 from sql_ground import insert, part, write
 
-from headwater.core.errors import Rejected, Timeout
+from headwater.core.errors import BadConfig, Rejected, Timeout, Unavailable, Unreachable
 from headwater.pipeline.adaptor import Batch
+from headwater.pipeline.message import Message, Op
 
 
 @pytest.fixture
@@ -54,3 +56,49 @@ def test_a_server_that_does_not_answer_at_all_is_a_timeout_too(ground: PostgresG
     finally:
         os.kill(pid, signal.SIGCONT)
         writer.close()
+
+
+def test_a_moment_of_another_zone_is_the_same_moment_in_every_column(ground: PostgresGround) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, plain timestamp, zoned timestamptz, day date)")
+    at = {"$date": "2024-01-01T23:00:00-05:00"}
+    write(ground.sink(), [insert(0, id=1, plain=at, zoned=at, day=at)])
+    assert ground.all("SELECT plain::text, zoned AT TIME ZONE 'UTC' = plain, day::text FROM t") == [
+        ("2024-01-02 04:00:00", True, "2024-01-02")
+    ]
+
+
+def test_a_truncate_that_a_constraint_forbids_is_refused_at_its_message(ground: PostgresGround) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE child (id int REFERENCES t)")
+    with pytest.raises(Rejected, match="foreign key") as refused:
+        write(ground.sink(), [Message("t", {"command": "truncate"}, Op.COMMAND, offset=3)], 3)
+    assert refused.value.offset == 3
+
+
+def test_a_key_that_no_upsert_can_use_is_told(ground: PostgresGround) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY DEFERRABLE)")
+    with pytest.raises(BadConfig, match="deferrable"):
+        write(ground.sink(), [insert(0, id=1)])
+
+
+def test_a_table_that_may_not_be_changed_is_no_servers_silence(ground: PostgresGround) -> None:
+    """What the server says has to be seen, and not "does not answer"."""
+    ground.run(
+        "CREATE TABLE t (id int PRIMARY KEY)", "ALTER TABLE t REPLICA IDENTITY NOTHING", f"CREATE PUBLICATION {ground.name} FOR TABLE t"
+    )
+    write(ground.sink(), [insert(0, id=1)])
+    with pytest.raises(Unavailable, match="replica identity") as refused:
+        write(ground.sink(), [Message("t", {"id": 1}, Op.DELETE, offset=1, id_fields=("id",))], 1)
+    assert not isinstance(refused.value, Unreachable)
+
+
+def test_a_writer_that_hangs_keeps_its_locks_no_longer_than_its_time(ground: PostgresGround, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.pipeline.systems.postgres.sink.LEFT_ALONE", 0.05)
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)")
+    sink = ground.sink()
+    sink.begin("p", "s", 1)
+    writer = sink.writer(part(epoch=1, timeout=0.2))
+    with pytest.raises(psycopg.Error), writer._session.transaction():  # type: ignore[attr-defined]
+        writer._state.shared(1)  # type: ignore[attr-defined]
+        sink.begin("p", "s", 2)  # would wait for ever
+    writer.close()
+    assert ground.all("SELECT epoch FROM headwater_epoch") == [(2,)]

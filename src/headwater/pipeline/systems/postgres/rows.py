@@ -22,13 +22,16 @@ class PostgresShape(Shape[Table]):
     def plain(self, value: Any, kind: str) -> Any:
         if isinstance(value, list):
             return [one if type(one) in AS_IT_IS else self.plain(one, kind) for one in value]
-        if isinstance(value, dict) and len(value) == 1 and isinstance(text := value.get("$date"), str):
+        text = value["$date"] if isinstance(value, dict) and value.keys() == {"$date"} else None
+        if isinstance(text, str) and text.endswith("Z"):
             return text  # PostgreSQL reads it itself, whatever its year is
         match values.native(value):
             case datetime() as stamp:
                 return (stamp.astimezone(UTC) if stamp.tzinfo else stamp).isoformat()
             case bytes() as data:
                 return f"\\x{data.hex()}"
+            case dict() if isinstance(text, str):
+                return text  # of a year that Python does not know. A zone it would pass over for a column without one.
             case UUID() as one:
                 return str(one)
             case float() as number:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+from headwater.core.errors import BadConfig, Rejected
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part
 from headwater.pipeline.systems.postgres import sql as sql
+from headwater.pipeline.systems.postgres.link import library
 from headwater.pipeline.systems.postgres.rows import PostgresShape
 from headwater.pipeline.systems.postgres.session import PostgresSession
 from headwater.pipeline.systems.postgres.tables import table
@@ -16,6 +18,8 @@ from headwater.pipeline.systems.sql.ranges import Taken
 from headwater.pipeline.systems.sql.run import Run
 from headwater.pipeline.systems.sql.writer import SqlWriter
 
+LEFT_ALONE = 10.0  # seconds besides a batch's own that a transaction may be left alone
+
 
 class PostgresWriter(SqlWriter[PostgresShape]):
     call: ClassVar[str] = "postgres"
@@ -23,8 +27,13 @@ class PostgresWriter(SqlWriter[PostgresShape]):
 
     def __init__(self, uri: str, part: Part, *, schema: str, state: str, create: bool) -> None:
         session = PostgresSession(uri)
-        patience = f"SET statement_timeout = {max(1, int(part.timeout * 1000))}"
-        super().__init__(session, sql.statements(state), part, settings=[patience], schema=schema, create=create)
+        patience = max(1, int(part.timeout * 1000))
+        settings = [
+            f"SET statement_timeout = {patience}",
+            # A writer that hangs or has lost its machine would keep its locks, and a new run would wait for them for ever.
+            f"SET idle_in_transaction_session_timeout = {patience + int(LEFT_ALONE * 1000)}",
+        ]
+        super().__init__(session, sql.statements(state), part, settings=settings, schema=schema, create=create)
         self._link = session.link
         self._open = sql.open_batch(state)
 
@@ -41,13 +50,22 @@ class PostgresWriter(SqlWriter[PostgresShape]):
     def send(self, run: Run[PostgresShape]) -> None:
         one = run.shape.table
         if run.op == "truncate":
-            self._session.do(f"TRUNCATE {one.quoted}")
+            try:
+                self._session.do(f"TRUNCATE {one.quoted}")
+            except library().errors.FeatureNotSupported as error:  # other tables refer to its rows
+                raise Rejected(
+                    self._session.said(error), hint="Acknowledge it with `headwater pipeline ack`, or drop the constraint."
+                ) from None
             return
         text = sql.delete(one, run.key) if run.op == "delete" else sql.upsert(one, run.key, run.absent)
         self._session.do(text, (values.encode(run.rows).decode(),))
 
     def shape(self, schema: str, name: str) -> PostgresShape | None:
         found = table(self._link, schema, name)
+        if found is not None and found.deferrable:
+            raise BadConfig(
+                f"The key of {found.namespace} is deferrable, so rows cannot be replaced by it.", hint="Make it NOT DEFERRABLE."
+            )
         return PostgresShape(found) if found is not None else None
 
     def create_table(self, schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str]) -> Sequence[str]:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Generic
 
-from headwater.core.errors import BadConfig, NotFound, Rejected
+from headwater.core.errors import BadConfig, NotFound, Rejected, Unavailable
 from headwater.pipeline.adaptor import Batch, Part, SinkWriter, deliverable
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.systems.sql.deadline import Deadline
@@ -74,7 +74,10 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
                 if session.about_data(error):  # seen at the commit only, as by a deferred constraint: which message it is, one by one tells
                     offset = batch.messages[0].offset if len(batch.messages) == 1 else -1
                     raise Rejected(f"The batch is refused at its commit: {session.said(error)}", offset=offset) from error
-                raise session.meaning(error) from error
+                meant = session.meaning(error)
+                if not isinstance(meant, Unavailable):  # a right that was taken away, a password: no message's fault
+                    meant = Unavailable(meant.message, hint=meant.hint)
+                raise meant from error
 
     def close(self) -> None:
         self._session.close()
