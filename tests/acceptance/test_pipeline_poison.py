@@ -244,6 +244,29 @@ def test_put_aside_listed_shown_mended_sent_and_dropped(tmp_path: Path, nursery:
     assert home.pipeline("verify", "shop", "report").code == 0  # what was let go is not expected
 
 
+def test_what_was_put_aside_does_not_come_over_a_newer_state_unasked(tmp_path: Path, nursery: Nursery) -> None:
+    home = Home(tmp_path, nursery)
+    home.documents(16, at5={"price": None}, at9={"_id": 5, "price": 7, "qty": 1})
+    policy = 'table="orders"), on_error=DeadLetter())'
+    home.write("shop.py", SHOP.replace('table="orders"))', policy).replace("Pipeline, python", "DeadLetter, Pipeline, python"))
+    assert home.pipeline("run", "shop.py").code == 0
+    assert home.pipeline("edit", "shop", "5", "--set", "price=1", "--why", "left out").code == 0
+    for more in ([], ["--dry-run"]):
+        refused = home.pipeline("dead", "shop", "retry", "5", *more)
+        assert (refused.code, "Sink report has taken message 9, a newer one of the same document" in refused.err) == (4, True)
+    assert home.rows("select total from orders where _id = 5") == [(7,)]
+    assert home.pipeline("dead", "shop", "retry", "5", "--force").out == "Message 5 is taken (report).\n"
+    assert home.rows("select total from orders where _id = 5") == [(5,)]
+    replayed = home.pipeline("replay", "shop", "report", "5")
+    assert replayed.err.splitlines() == [
+        "They have come over message 9, a newer one of the same document. To send that and all between as well:",
+        "  headwater pipeline replay shop report 5..9",
+    ]
+    assert home.pipeline("replay", "shop", "report", "5..9").err == ""
+    assert home.rows("select total from orders where _id = 5") == [(7,)]
+    assert home.pipeline("replay", "shop", "archive", "5").err == ""  # a file keeps both
+
+
 def test_retry_then_put_aside(tmp_path: Path, nursery: Nursery) -> None:
     home = Home(tmp_path, nursery)
     home.documents(16, at14={"price": None})

@@ -51,6 +51,10 @@ def replay(
         said = desk.replay(sink, first, last, why=why, dry_run=at.dry_run)
     would = "would be sent again" if at.dry_run else f"were sent again: {count(said.written)} written"
     at.answered(said, f"Messages {first}..{last} {would}.")
+    if said.newer is not None:
+        come = "would come" if at.dry_run else "have come"
+        at.note(f"They {come} over message {said.newer}, a newer one of the same document. To send that and all between as well:")
+        at.note(f"  {at.command(f'replay {name} {sink} {first}..{said.newer}')}")
 
 
 @command("file", "dry_run")
@@ -61,6 +65,7 @@ def dead(
     message: OffsetIfAny = None,
     sink: Annotated[str | None, typer.Option("--sink", metavar="SINK", help="Of this sink.")] = None,
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for the audit. `drop` needs one.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="`retry` although the sink has a newer message of the same document.")] = False,
 ) -> None:
     """See to messages that were put aside: list them, look at one, send it again, or let it go."""
     if verb not in ("list", "show", "retry", "drop"):
@@ -82,7 +87,7 @@ def dead(
         done = "would be let go" if at.dry_run else "is let go"
     else:
         with at.sending(name) as desk:
-            said = desk.retry(message, sink=sink, why=why, dry_run=at.dry_run)
+            said = desk.retry(message, sink=sink, why=why, force=force, dry_run=at.dry_run)
         done = "would be sent again" if at.dry_run else "is taken"
     at.answered(said, f"Message {message} {done} ({said.sink}).")
 

@@ -149,9 +149,11 @@ class OnePipeline:
         """Send messages again, both ends included; positions do not move."""
         return await self._ask(answers.Replayed, "replay", sink=sink, first=first, last=last, why=why, dry_run=dry_run)
 
-    async def retry(self, offset: int, *, sink: str | None = None, why: str = "", dry_run: bool = False) -> answers.Resolved:
-        """Send a message that was put aside."""
-        return await self._ask(answers.Resolved, "retry", offset=offset, sink=sink, why=why, dry_run=dry_run)
+    async def retry(
+        self, offset: int, *, sink: str | None = None, why: str = "", force: bool = False, dry_run: bool = False
+    ) -> answers.Resolved:
+        """Send a message that was put aside. `Conflict` where the sink has a newer one of the same document, unless `force` is given."""
+        return await self._ask(answers.Resolved, "retry", offset=offset, sink=sink, why=why, force=force, dry_run=dry_run)
 
     # -- the run and its log --------------------------------------------------------------------------------
 

@@ -200,11 +200,12 @@ class Stepped(SinkChange, frozen=True, kw_only=True):
 
 
 class Replayed(SinkChange, frozen=True, kw_only=True):
-    """Messages that were sent again, and how many the sink wrote."""
+    """Messages that were sent again, and how many the sink wrote. `newer`: one behind them of the same document, which they came over."""
 
     first: int
     last: int
     written: int
+    newer: int | None = None
 
 
 class Resolved(SinkChange, frozen=True, kw_only=True):

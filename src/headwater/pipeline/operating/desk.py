@@ -297,13 +297,18 @@ class Desk:
         return answers.Stepped(sink=sink, taken=taken, position=position, next=hands.following(), dry_run=dry_run)
 
     def replay(self, sink: str, first: int, last: int, *, why: str = "", dry_run: bool = False) -> answers.Replayed:
-        outcome = self._hands(sink).replay(first, last, why=why, dry_run=dry_run)
+        hands = self._hands(sink)
+        outcome = hands.replay(first, last, why=why, dry_run=dry_run)
         written = outcome.written if outcome is not None else 0
-        return answers.Replayed(sink=sink, first=first, last=last, written=written, dry_run=dry_run)
+        newer = hands.covered(first, last)
+        return answers.Replayed(sink=sink, first=first, last=last, written=written, newer=newer, dry_run=dry_run)
 
-    def retry(self, offset: int, *, sink: str | None = None, why: str = "", dry_run: bool = False) -> answers.Resolved:
+    def retry(self, offset: int, *, sink: str | None = None, why: str = "", force: bool = False, dry_run: bool = False) -> answers.Resolved:
+        """Send a message that was put aside; with `force` also where the sink has a newer one of the same document."""
         one = self.operator.dead_one(offset, sink)
         hands = self._hands(one.sink)
+        if not force:
+            hands.refuse_older(one)
         if not dry_run:
             hands.retry(one, why=why)
         return answers.Resolved(sink=one.sink, offset=offset, done="taken", dry_run=dry_run)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import msgspec
 
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import BadBounds, Conflict, Stopped, UnknownSink
+from headwater.core.files import FileLock, Files, explained
 from headwater.core.ids import random_id
 from headwater.core.settings import Settings
 from headwater.pipeline.adaptor import Part
@@ -18,6 +21,8 @@ from headwater.pipeline.offsets.liveness import last_sign, life
 from headwater.pipeline.offsets.ranges import missing
 from headwater.pipeline.offsets.state import Dead, Failure
 from headwater.pipeline.operating.answers import moment
+from headwater.pipeline.operating.elsewhere import FOLDER
+from headwater.pipeline.operating.newer import newer
 from headwater.pipeline.operating.operator import Operator
 from headwater.pipeline.operating.standing import Stand, refused
 from headwater.pipeline.policy import Stop
@@ -48,6 +53,10 @@ class Hands:
         Whatever the sink's policy: a message that is refused is neither put aside nor tried again, because somebody is looking.
         Errors: `Stopped` at a message that the sink refuses; `Conflict` while a live run delivers to the sink.
         """
+        with self._turn():
+            return self._step(count, why, told)
+
+    def _step(self, count: int, why: str, told: Callable[[int], None] | None) -> int:
         operator, name = self._operator, self._sink.name
         self.alone()
         run = operator.state().run
@@ -110,7 +119,8 @@ class Hands:
             )
         if dry_run:
             return None
-        outcome = self._send(first, last + 1)
+        with self._turn():
+            outcome = self._send(first, last + 1)
         failure = outcome.failure
         stood = {} if failure is None else {"refused": failure.offset}
         self._operator.note("replay", why, sink=self._sink.name, first=first, last=last, written=outcome.written, **stood)
@@ -120,8 +130,10 @@ class Hands:
 
     def retry(self, one: Dead, *, why: str = "") -> None:
         """Send a message that was put aside. Errors: `Stopped` when it is refused again; it stays put aside, with the newest error."""
-        failure = self._send(one.offset, one.offset + 1).failure
-        self._operator.retried(one, failure, why=why)
+        with self._turn():
+            one = self._operator.dead_one(one.offset, one.sink)  # somebody may have sent it, or let it go, since
+            failure = self._send(one.offset, one.offset + 1).failure
+            self._operator.retried(one, failure, why=why)
         if failure is not None:
             name, at = self._operator.pipeline, one.offset
             raise Stopped(
@@ -131,6 +143,48 @@ class Hands:
                 f"    headwater pipeline edit {name} {at} --set FIELD=JSON --why ...\n"
                 f"    headwater pipeline dead {name} drop {at} --sink {one.sink} --why ...",
             )
+
+    def covered(self, first: int, last: int) -> int | None:
+        """A newer message of one of these messages' documents, over which they come in a sink that keeps one state of each document."""
+        adaptor = self._sink.adaptor
+        appends = adaptor.kind == "file" or not type(adaptor).upserts
+        found = None if appends else newer(self._operator, self._sink, first, last)
+        return None if found is None else found.later
+
+    def refuse_older(self, one: Dead) -> None:
+        """Errors: `Conflict` where the sink has a newer message of the same document, which this one would be put over."""
+        found = newer(self._operator, self._sink, one.offset, one.offset)
+        if found is not None:
+            raise Conflict(
+                f"Sink {one.sink} has taken message {found.later}, a newer one of the same document: message {one.offset} would be put "
+                "over it.",
+                hint=f"Let it go with `headwater pipeline dead {self._operator.pipeline} drop {one.offset} --sink {one.sink} --why ...`. "
+                "To send it all the same, say --force (`force` over HTTP and in Python), and send the newer one behind it with replay.",
+            )
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Whoever sends to a sink by hand does it alone on this data directory: two at once would send the same message twice.
+
+        Errors: `Conflict`.
+        """
+        operator, name = self._operator, self._sink.name
+        data = operator.log.address.path
+        if not data:  # of a log on Kafka without a directory here
+            yield
+            return
+        path = Path(data) / FOLDER / operator.pipeline / f"sending-{name}.lock"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(Files(), path)
+        except OSError as error:
+            raise explained(error, path) from error
+        try:
+            if not lock.try_exclusive():
+                raise Conflict(f"Somebody sends to {name} of {operator.pipeline} now.", hint="Wait until that is done.")
+            yield
+        finally:
+            lock.forget()
 
     def _send(self, start: int, end: int) -> Outcome:
         if needs_session(self._sink):

@@ -58,10 +58,11 @@ class Correction(Sent, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Retried(Sent, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Whose message it is, where several sinks have put it aside."""
+    """Whose message it is, where several sinks have put it aside; `force`: also where the sink has a newer one of the same document."""
 
     sink: str | None = None
     why: str = ""
+    force: bool = False
 
 
 class Reason(Sent, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import Conflict, Stopped
+from headwater.core.errors import Conflict, NotFound, Stopped
 from headwater.core.settings import Settings, Spark
 from headwater.log import Log, Record
 from headwater.log.embedded.log import EmbeddedLog
@@ -210,3 +210,60 @@ def test_beside_a_live_run_a_sink_that_stands_is_stepped_and_the_run_does_not_se
     assert hands.following() == 2
     with pytest.raises(Conflict, match="A run delivers to s now"):
         hands.step()
+
+
+# -- what is older than what the sink has -------------------------------------------------------------------
+
+
+def bury(log: Log, *more: Record) -> Operator:
+    """Message 1 is put aside; more messages, and the sink has all but that one."""
+    operator = Operator(log, "p")
+    log.writer(log_topic("p"), 0, log.epoch(log_topic("p"), 0)).append(more)
+    dead = Dead(sink="s", offset=1, error="E", message="no")
+    operator.control.change(lambda state: [("dead/s/1", dead), ("sink/s", SinkState(position=4 + len(more)))])
+    return operator
+
+
+def test_what_was_put_aside_is_not_put_over_a_newer_state_of_its_document(log: Log, hands: Hands) -> None:
+    operator = bury(log, Record(b"other", b'{"_id":1}'), Record(b"t", b"no json"), Record(b"t", b'{"_id":1,"n":2}', op=1))
+    one = operator.dead_one(1)
+    with pytest.raises(Conflict, match="Sink s has taken message 7, a newer one of the same document") as caught:
+        hands.refuse_older(one)
+    assert "headwater pipeline dead p drop 1 --sink s" in caught.value.hint
+    assert hands.covered(0, 2) == 7
+    assert hands.covered(2, 4) is None
+    operator.edit(1, {"_id": 100}, why="another document")
+    hands.refuse_older(one)
+
+
+@pytest.mark.parametrize("how", ["put aside", "skipped", "not taken yet"])
+def test_a_newer_message_that_the_sink_does_not_have_is_none(log: Log, hands: Hands, how: str) -> None:
+    operator = bury(log, Record(b"t", b'{"_id":1,"n":2}'))
+    if how == "put aside":
+        operator.control.change(lambda state: [("dead/s/5", Dead(sink="s", offset=5, error="E", message="no"))])
+    else:
+        operator.control.change(lambda state: [("sink/s", SinkState(position=4))])
+        if how == "skipped":
+            operator.ack("s", 5, why="skip")
+    hands.refuse_older(operator.dead_one(1))
+
+
+def test_two_do_not_send_to_a_sink_at_once(log: Log, hands: Hands, tmp_path: Path) -> None:
+    other = made(log, tmp_path)
+
+    def meanwhile(offset: int) -> None:
+        for call in (other.step, lambda: other.replay(0, 0)):
+            with pytest.raises(Conflict, match="Somebody sends to s of p now"):
+                call()
+
+    assert hands.step(2, told=meanwhile) == 2
+    assert other.step() == 1  # it is over
+    assert [entry.what for entry in Operator(log, "p").audit()] == ["step", "step"]
+
+
+def test_what_somebody_else_has_sent_meanwhile_is_not_sent_again(log: Log, hands: Hands) -> None:
+    operator = bury(log, Record(b"t", b"{}"))
+    one = operator.dead_one(1)
+    hands.retry(one)
+    with pytest.raises(NotFound, match="Message 1 is not put aside"):
+        hands.retry(one)

@@ -1,0 +1,67 @@
+"""Whether a sink has newer messages of the same documents: an older one that is sent now would be put over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from headwater.core.errors import Rejected
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Part
+from headwater.pipeline.definition import Sink
+from headwater.pipeline.message import Message
+from headwater.pipeline.offsets.ranges import Span, joined
+from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.operating.verification import left_out
+from headwater.pipeline.running.found import Found
+from headwater.pipeline.running.work import Delivery
+
+_CHUNK = 8192
+_SENT = 10_000  # messages whose documents are looked for, at most
+_LOOKED = 1_000_000  # offsets behind them that are looked at: some seconds
+
+
+class Newer(NamedTuple):
+    """A message, and a later one of the same document that the sink has taken."""
+
+    offset: int
+    later: int
+
+
+def newer(operator: Operator, sink: Sink, first: int, last: int) -> Newer | None:
+    """The first newer message of a document of `first` to `last`; None where there is none among the million behind them.
+
+    What was put aside or skipped by an operator the sink does not have.
+    """
+    if last - first >= _SENT:
+        return None
+    state, work = operator.state(), operator.delivery(sink)
+    sent = {known: one.offset for one in _messages(operator, work, first, last + 1, []) if (known := _known(one)) is not None}
+    now, begin = state.sink(sink.name), last + 1
+    aside = [(offset, offset + 1) for whose, offset in state.dead if whose == sink.name]
+    without = joined([*left_out(operator.audit(), sink.name), *aside])
+    for start, end in joined([(0, now.position + 1), *now.taken]) if sent else ():
+        for one in _messages(operator, work, max(begin, start), min(begin + _LOOKED, end), without):
+            if (known := _known(one)) in sent and known is not None:
+                return Newer(sent[known], one.offset)
+    return None
+
+
+def _known(message: Message) -> tuple[str, bytes] | None:
+    return None if message.id is None else (message.namespace, values.canonical(message.id))
+
+
+def _messages(operator: Operator, work: Delivery, start: int, end: int, without: list[Span]) -> Iterator[Message]:
+    """The messages of [start, end) as the sink is given them, before its transforms; those that cannot be read are left out."""
+    at = start
+    while at < end:
+        part = Part(pipeline=operator.pipeline, sink=work.sink.name, start=at, end=min(end, at + _CHUNK))
+        found = Found(operator.log, work, part.start, part.end, part)
+        at = found.end
+        out = {offset for a, b in without for offset in range(max(a, part.start), min(b, at))}
+        while True:
+            try:
+                yield from found.messages(leave_out=out)
+                break
+            except Rejected as unreadable:
+                out.add(unreadable.offset)
