@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from headwater.cli.options import Json
-from headwater.cli.output import Column, print_json, print_table
+from headwater.cli.output import Column, print_json, print_table, visible
 from headwater.core.errors import AlreadyExists, BadInput
 
 _TEMPLATE = '''"""From {source} to {sink}. Try it: `headwater pipeline test {file}`. Run it: `headwater pipeline run {file}`."""
@@ -117,11 +117,12 @@ def try_it(file: PipelineFile, json: Json = False) -> None:
         for line in pipeline.tree():
             typer.echo(f"  {line}")
         for one in found["checks"]:
-            typer.echo(f"{'ok  ' if one['ok'] else 'FAIL'} {one['name']}: {one['said']}")
+            typer.echo(f"{'ok  ' if one['ok'] else 'FAIL'} {one['name']}: {visible(one['said'])}")
         if found["message"] is not None:
             from headwater.pipeline import values
 
-            typer.echo(f"first message: {found['message']['namespace']} {values.encode(found['message']['data']).decode()}")
+            text = values.encode(found["message"]["data"]).decode()
+            typer.echo(f"first message: {visible(found['message']['namespace'])} {visible(text)}")
     failed = [one for one in found["checks"] if not one["ok"]]
     if failed:
         for one in failed:

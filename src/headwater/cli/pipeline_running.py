@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwater.cli.output import count, print_json_line
+from headwater.cli.output import count, print_json_line, visible
 from headwater.cli.pipeline_making import PipelineFile
 from headwater.cli.pipeline_options import At, command
 from headwater.cli.stop import Stop
@@ -184,7 +184,7 @@ class _Display:
             if self._follow and one.state == "stopped" and one.failure is not None:  # a run that ends with it says it then
                 trouble = f"stands at message {one.failure.offset}: {one.failure.message}"
             if trouble and trouble != self._troubles.get(one.sink):
-                typer.echo(f"{one.sink} {trouble}", err=True)
+                typer.echo(f"{one.sink} {visible(trouble)}", err=True)
                 if one.failure is not None:
                     name, offset = self._made.pipeline.name, one.failure.offset
                     typer.echo(f"  See it, and what to do: {self._at.command(f'xlog {name} show {offset}')}", err=True)
@@ -206,7 +206,7 @@ class _Display:
         for one in progress:
             rate = self._rate(one)
             left = f"{one.lag / rate:.0f} s" if rate and one.lag else "-"
-            state = one.state if one.failure is None else f"stopped at {one.failure.offset}: {one.failure.message[:60]}"
+            state = one.state if one.failure is None else f"stopped at {one.failure.offset}: {visible(one.failure.message[:60])}"
             table.add_row(one.sink, count(one.written), count(round(rate)), count(one.lag), left, state)
         return table
 
@@ -232,7 +232,8 @@ def _told(result: Result, log: Log, at: At) -> None:
     stands = [
         Stand(sink=one.sink, offset=one.failure.offset, message=one.failure.message, hint=one.failure.hint)
         for one in result.sinks
-        if one.failure is not None
+        # Of a batch that was refused when somebody asked the run to stop, nobody has found the message yet: the next run does.
+        if one.failure is not None and (one.failure.start < 0 or not result.asked)
     ]
     if stands:
         raise stopped(Operator(log, result.pipeline), stands)

@@ -110,5 +110,8 @@ def _problem(stderr: TextIO, exit_code: int, **fields: Any) -> None:
 
 
 def _lines(stderr: TextIO, message: str, hint: str) -> None:
-    stderr.write(f"headwater: {message}\n" + (f"  {hint}\n" if hint else ""))
+    from headwater.cli.output import visible  # an error may repeat what a record holds, and that must not drive the terminal
+
+    told = f"headwater: {message}\n" + (f"  {hint}\n" if hint else "")
+    stderr.write("".join(f"{visible(line)}\n" for line in told[:-1].split("\n")))
     stderr.flush()

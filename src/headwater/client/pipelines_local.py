@@ -33,6 +33,7 @@ _SENDING = frozenset({"step", "replay", "retry"})
 _ELSEWHERE = _SENDING | {"verify"}  # they run the pipeline's file: in a process of its own
 _PLAIN = re.compile(r"\^?(?:[\w .-]|\\[.-])*\$?|\.\*")  # expressions whose search takes no longer than the text is
 _PATIENCE = 30.0  # seconds for any other expression: some take for ever, and Python can do nothing else meanwhile
+_AT_ONCE = 4  # processes that look for others, who only may look: a hundred questions at once would take the machine's memory
 _LONG = frozenset({"compact"})  # what others must not wait for
 _CHANGING = frozenset({"mark", "delete", "ack", "edit", "undo", "drop", "stop", "compact"})
 
@@ -51,6 +52,7 @@ class LocalPipelines(Asked):
         self._log, self._clock = log, clock or SystemClock()
         self._all: dict[str, _Kept] = {}
         self._busy: set[tuple[str, str | None]] = set()
+        self._looking = asyncio.Semaphore(_AT_ONCE)
         self._mutex = threading.Lock()
 
     async def every(self) -> list[answers.Status]:
@@ -62,9 +64,11 @@ class LocalPipelines(Asked):
             with self._only(pipeline, arguments.get("sink")):
                 return await self._errand(pipeline, verb, kind, arguments, who)
         if verb in _ELSEWHERE:
-            return await self._errand(pipeline, verb, kind, arguments, who)
+            async with self._looking:
+                return await self._errand(pipeline, verb, kind, arguments, who)
         if verb == "messages" and not _PLAIN.fullmatch(arguments.get("namespace", ".*")):
-            return await self._searched(pipeline, kind, arguments)
+            async with self._looking:
+                return await self._searched(pipeline, kind, arguments)
         return cast(T, await self._log.work(lambda log: self._asked(log, pipeline, verb, arguments, who)))
 
     def readings(self) -> list[SinkReading]:

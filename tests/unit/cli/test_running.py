@@ -56,6 +56,11 @@ def test_an_error_is_a_line_and_a_hint(kind: type[HeadwaterError]) -> None:
     assert told == "headwater: There is no topic bank.\n  Make it.\n"
 
 
+def test_what_an_error_repeats_of_a_record_does_not_drive_the_terminal() -> None:
+    code, told = ran(["go"], raising(BadConfig("It refuses \x1b[2Jthis.\nAnd \u202ethat.", hint="See\n  it.\x07")))
+    assert (code, told) == (2, "headwater: It refuses \\x1b[2Jthis.\nAnd \\u202ethat.\n  See\n  it.\\x07\n")
+
+
 def test_an_error_without_a_hint_is_one_line() -> None:
     assert ran(["go"], raising(UnknownTopic("There is no topic bank."))) == (3, "headwater: There is no topic bank.\n")
 

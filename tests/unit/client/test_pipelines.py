@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -258,6 +259,27 @@ async def test_an_expression_that_takes_for_ever_is_ended(shop: OnePipeline, log
     monkeypatch.setattr("headwater.client.pipelines_local._PATIENCE", 1.0)
     with pytest.raises(Timeout, match="simpler expression"):
         await shop.messages(namespace="^(a+)+!")
+
+
+async def test_few_processes_look_at_once_however_many_ask(log: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.client.pipelines_local._AT_ONCE", 2)
+    here, now, seen, errand = LocalPipelines(log), 0, [], LocalPipelines._errand
+
+    async def counted(*words: Any, **more: Any) -> Any:
+        nonlocal now
+        now += 1
+        seen.append(now)
+        try:
+            return await errand(*words, **more)
+        finally:
+            now -= 1
+
+    monkeypatch.setattr(LocalPipelines, "_errand", counted)
+    shop = Pipelines(here)["shop"]
+    asked = [shop.verify("report"), *(shop.messages(namespace="^(orders|returns)$", limit=1) for _ in range(4))]
+    _, *pages = await asyncio.gather(*asked, return_exceptions=True)
+    assert [len(page) for page in pages if isinstance(page, list)] == [1] * 4
+    assert max(seen) == 2
 
 
 async def test_two_do_not_send_to_a_sink_at_once(shop: OnePipeline) -> None:

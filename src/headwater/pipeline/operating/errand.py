@@ -47,7 +47,8 @@ def done(errand: Errand) -> Outcome:
     from headwater.pipeline.operating.desk import Desk
 
     try:
-        with open_log(errand.log, read_only=errand.verb in ("verify", "messages")) as log:
+        looks = errand.verb in ("verify", "messages") or bool(errand.arguments.get("dry_run"))
+        with open_log(errand.log, read_only=looks) as log:
             answer = getattr(Desk(log, errand.pipeline, who=errand.who), errand.verb)(**errand.arguments)
     except HeadwaterError as error:
         return Outcome(code=error.code, message=error.message, hint=error.hint)
