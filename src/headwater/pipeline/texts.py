@@ -25,6 +25,14 @@ class Texts(Sequence[bytes]):
         lines = pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
         return cls(pc.binary_slice(lines, 0, -1))
 
+    @classmethod
+    def within(cls, data: bytes, begins: Any, ends: Any) -> Texts:
+        """The parts of some data between these places, which follow one another."""
+        offsets = np.zeros(2 * len(begins) + 2, np.int32)
+        offsets[1:-1:2], offsets[2:-1:2], offsets[-1] = begins, ends, len(data)
+        parts = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+        return cls(parts.take(pa.array(np.arange(1, len(offsets) - 1, 2))))
+
     def stand_between(self, first: bytes, last: bytes) -> bool:
         """Whether every one begins and ends with these bytes."""
         column = self.column
@@ -33,6 +41,10 @@ class Texts(Sequence[bytes]):
             return False
         found = np.frombuffer(column.buffers()[2], np.uint8)
         return bool(np.all(found[offsets[:-1]] == ord(first)) and np.all(found[offsets[1:] - 1] == ord(last)))
+
+    def contain(self, byte: bytes) -> bool:
+        """Whether the byte is in one of them, or in what lies beside them in their column's buffer."""
+        return bool(np.any(np.frombuffer(self.column.buffers()[2], np.uint8) == ord(byte)))
 
     @property
     def size(self) -> int:

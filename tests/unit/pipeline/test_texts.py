@@ -23,6 +23,16 @@ def test_lines_are_a_sequence(lines: list[bytes], begin: int, end: int) -> None:
     assert texts.longest == max(map(len, lines), default=0)
 
 
+@given(st.lists(st.tuples(st.binary(max_size=3), st.binary(max_size=20)), max_size=8), st.binary(max_size=3))
+def test_parts_of_some_data(parts: list[tuple[bytes, bytes]], rest: bytes) -> None:
+    data, begins, ends = b"", [], []
+    for before, part in parts:
+        data += before + part
+        begins.append(len(data) - len(part))
+        ends.append(len(data))
+    assert list(Texts.within(data + rest, begins, ends)) == [part for _, part in parts]
+
+
 @given(st.lists(st.sampled_from([b"{}", b"{a}", b"{", b"}", b"", b" {}", b"{} "]), max_size=6), st.integers(0, 3))
 def test_what_lines_stand_between(lines: list[bytes], begin: int) -> None:
     texts = Texts.of_lines(b"".join(one + b"\n" for one in lines))[begin:]

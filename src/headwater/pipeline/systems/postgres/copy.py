@@ -6,7 +6,6 @@ the changes, whose beginning was taken before the copy.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.postgres.link import connect, library, meaning, place, translated
+from headwater.pipeline.systems.postgres.outflow import pieces
 from headwater.pipeline.systems.postgres.tables import Column, Table, leaves, quote, table, tables
 from headwater.pipeline.systems.postgres.types import json_of
 from headwater.pipeline.systems.sql.table import split_name
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 PIECE = 4 << 20  # bytes
 SAMPLE = 2000  # rows looked at for each slice, to cut a table into parts of about the same size
-_HEADER = b"PGCOPY\n\xff\r\n\0"
-_ROW = struct.Struct(">hi")
 
 
 def plan(uri: str, chosen: Namespaces, slices: int, cursor: Any) -> CopyPlan:
@@ -67,8 +65,7 @@ def read(uri: str, part: Slice, position: Any, *, generated: bool = True) -> Ite
             link.execute("SET max_parallel_workers_per_gather = 0")  # parallel workers would mix the order
             columns = [column for column in one.columns if generated or not column.generated]
             statement = _statement(link, one, columns, part.spec, position)
-            with link.cursor() as cursor, cursor.copy(statement) as stream:
-                yield from _pieces(iter(stream), "key" if part.spec["key"] else "row")
+            yield from pieces(link, statement, "key" if part.spec["key"] else "row", PIECE)
         except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
             raise Differs(f"The table {part.namespace} has changed under the copy: {error}.", hint="Begin the copy anew.") from error
         except psycopg.Error as error:
@@ -148,44 +145,3 @@ def _statement(link: Connection, one: Table, columns: Sequence[Column], spec: di
         order = f" ORDER BY {names}"
     where = f" WHERE {' AND '.join(tests)}" if tests else ""
     return f"COPY (SELECT {chosen} FROM {spec['table']} t{where}{order}) TO STDOUT (FORMAT binary)"
-
-
-def _pieces(stream: Iterator[Any], by: str) -> Iterator[Piece]:
-    """What COPY sends, row by row, as pieces. Binary, because its text form would double every backslash inside the JSON."""
-    out: list[bytes] = []
-    size, last = 0, b""
-    first = True
-    unpack = _ROW.unpack_from
-    for data in stream:
-        row = bytes(data)
-        if first:
-            first = False
-            if row.startswith(_HEADER):
-                row = row[19 + int.from_bytes(row[15:19], "big") :]
-                if not row:
-                    continue
-        if len(row) < 6:  # the end's mark
-            continue
-        _, length = unpack(row)
-        value = row[6 : 6 + length]
-        if b"\n" in value or b"\r" in value:  # a column of type json keeps its line breaks, and lines of JSON must not have any
-            value = values.encode(values.decode(value))
-        out.append(value)
-        size += length
-        last = row
-        if size >= PIECE:
-            yield Piece(position={by: _behind(last)}, values=out)
-            out, size = [], 0
-    if out:
-        yield Piece(position={by: _behind(last)}, values=out)
-
-
-def _behind(row: bytes) -> list[str]:
-    """The fields of a row behind its document: its key, or its place."""
-    count, length = _ROW.unpack_from(row)
-    at, found = 6 + length, []
-    for _ in range(count - 1):
-        (length,) = struct.unpack_from(">i", row, at)
-        found.append(row[at + 4 : at + 4 + length].decode())
-        at += 4 + length
-    return found
