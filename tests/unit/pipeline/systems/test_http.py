@@ -231,6 +231,33 @@ def test_an_answer_that_comes_in_drops_does_not_hold_us() -> None:
     assert sent < 1000
 
 
+@pytest.mark.parametrize(("head", "taken"), [(b"", False), (b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n", True)])
+def test_an_answer_that_comes_byte_by_byte_does_not_hold_the_sink_longer_than_its_timeout(head: bytes, taken: bool) -> None:
+    ended = threading.Event()
+
+    def answer(server: socket.socket) -> None:
+        with server.accept()[0] as link, suppress(OSError):  # the other side hangs up
+            link.recv(65_536)
+            link.sendall(head or b"HTTP/1.1 200 OK\r\n")
+            while not ended.wait(0.01):
+                link.sendall(b"x" if head else b"x: 1\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=answer, args=(server,), daemon=True)
+        thread.start()
+        address = http(f"http://127.0.0.1:{server.getsockname()[1]}/")
+        try:
+            if taken:  # its status says so, whatever comes behind it
+                write(address, numbered(1), part(timeout=0.2))
+            else:
+                with pytest.raises(Timeout, match=r"within 0\.2 s"):
+                    write(address, numbered(1), part(timeout=0.2))
+            thread.join(30)
+            assert not thread.is_alive()  # the connection was ended
+        finally:
+            ended.set()
+
+
 def test_nobody_there(hook: Hook) -> None:
     with socket.socket() as taken:  # bound and not listening: nobody else can have the port meanwhile
         taken.bind(("127.0.0.1", 0))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import suppress
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx2
 
@@ -22,6 +26,7 @@ OURS = (401, 403, 407)  # a token that is wrong is wrong for every message
 PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two tries
 ENOUGH = 4096  # bytes of an answer that are read
 SHOWN = 300  # characters of an answer that an error shows
+REST = 0.5  # seconds: no server ends a connection sooner because nobody uses it
 SECONDS = 10.0  # to look whether the address answers at all
 
 
@@ -38,6 +43,11 @@ class Poster(Closing):
         self._adaptor = adaptor
         self._addresses = {"": adaptor.address("")}  # by namespace; what is no address is said before anything is made of it
         self.place = adaptor.shown
+        self._socket: socket.socket | None = None
+        self._until = inf  # when the request that is under way has to be over
+        self._watch: threading.Thread | None = None
+        self._closed = threading.Event()
+        self._rested = 0.0  # when the connection has been idle for so long that the other side may have ended it
         ca = adaptor.resolved().ca
         headers, trusted = adaptor.sent_headers(), trusting(ca) if ca else True
         try:
@@ -46,6 +56,9 @@ class Poster(Closing):
             raise BadConfig("A header holds letters that no header can have.", hint="Look at the values of headers.") from error
 
     def close(self) -> None:
+        self._closed.set()
+        if self._watch is not None:
+            self._watch.join()
         self._client.close()
 
     def look(self) -> int:
@@ -60,20 +73,55 @@ class Poster(Closing):
 
     def _ask(self, method: str, address: str, body: bytes, headers: dict[str, str], seconds: float) -> Answer:
         deadline = time.monotonic() + seconds
+        self._watched(deadline, seconds)
+        told = {"trace": self._opened} if self._socket is None or self._socket.fileno() < 0 or self._rested < time.monotonic() else {}
+        sent: dict[str, Any] = {"content": body, "headers": headers, "timeout": max(0.001, seconds), "extensions": told}
         try:
-            with self._client.stream(method, address, content=body, headers=headers, timeout=max(0.001, seconds)) as answer:
+            with self._client.stream(method, address, **sent) as answer:
                 text = b""
-                for part in answer.iter_bytes():
-                    text += part
-                    if len(text) >= ENOUGH or time.monotonic() > deadline:  # a body without end must not hold us
-                        break
+                try:
+                    for part in answer.iter_bytes():
+                        text += part
+                        if len(text) >= ENOUGH or time.monotonic() > deadline:  # a body without end must not hold us
+                            break
+                except httpx2.HTTPError:
+                    if time.monotonic() < deadline:  # else it was we who did not wait for its end, and the answer itself is there
+                        raise
                 return Answer(answer.status_code, _shown(text), _later(answer.headers.get("retry-after", "")))
-        except httpx2.TimeoutException as error:
-            raise Timeout(f"{self.place} has not answered within {seconds:.3g} s.", hint="See how busy it is.") from error
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+            if isinstance(error, httpx2.TimeoutException) or time.monotonic() >= deadline:
+                raise Timeout(f"{self.place} has not answered within {seconds:.3g} s.", hint="See how busy it is.") from error
             raise Unreachable(
                 f"{self.place} cannot be reached: {error_text(error)}.", hint="See whether it runs, and whether the address is right."
             ) from None
+        finally:
+            self._until, self._rested = inf, time.monotonic() + REST
+
+    def _watched(self, deadline: float, seconds: float) -> None:
+        """See that the request ends. The client's timeout is for every byte anew: an answer that comes byte by byte would hold us for ever.
+
+        By one thread that looks now and then: one for each request would take as long as the request.
+        """
+        self._until = deadline
+        if self._watch is None:
+            self._watch = threading.Thread(target=self._watching, args=(min(1.0, seconds / 10),), name="headwater http", daemon=True)
+            self._watch.start()
+
+    def _watching(self, pause: float) -> None:
+        while not self._closed.wait(pause):
+            if time.monotonic() >= self._until:
+                self._cut()
+
+    def _opened(self, event: str, told: dict[str, Any]) -> None:
+        """Keeps the socket of the one connection. The client tells of all that it does, which takes a third of the time of a request: it is
+        only asked where it may open a new one."""
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self._socket = told["return_value"].get_extra_info("socket")
+
+    def _cut(self) -> None:
+        with suppress(OSError):  # it is closed already
+            if self._socket is not None:
+                self._socket.shutdown(socket.SHUT_RDWR)
 
 
 class HttpWriter(SinkWriter):
