@@ -78,6 +78,20 @@ def test_a_topic_is_made_where_there_is_none_and_left_as_it_is_where_there_is(lo
     assert list(adaptor.rows("never")) == []
 
 
+def test_what_a_topic_holds_is_the_last_of_each_key_and_every_message_without_one(
+    log: EmbeddedLog, topic: Callable[..., Headwater]
+) -> None:
+    adaptor = topic(partitions=2)
+    sent = Message("x", {"n": 7}, offset=7)  # without an id
+    write(adaptor, Message("x", {"_id": 1, "n": 1}, offset=0), Message("x", {"_id": 2}, offset=1), sent)
+    write(adaptor, sent, Message("x", {"_id": 1, "n": 2}, offset=2), Message("x", {"_id": 2}, Op.DELETE, offset=3))
+    for partition in (0, 1):
+        end = log.bounds("orders", partition).end
+        log.append("orders", partition, [Record(None, b"{}")] * (20 - end) + [Record(None, b'{"of":%d}' % partition)])
+    found = [one for one in adaptor.rows("x") if one]
+    assert sorted(map(str, found)) == ["{'_id': 1, 'n': 2}", "{'n': 7}", "{'of': 0}", "{'of': 1}"]  # both at the offset 20
+
+
 def test_a_refused_message_is_named_and_those_before_it_are_there(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
     adaptor = topic(settings=TopicSettings(max_record=2000), partitions=3)
     good = [Message("x", {"_id": n}, offset=n) for n in range(4)]

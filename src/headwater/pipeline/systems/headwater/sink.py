@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from headwater.core.errors import (
@@ -24,7 +25,7 @@ from headwater.core.errors import (
 from headwater.log.epochs import Epochs
 from headwater.log.layout import too_large
 from headwater.log.partitioner import partition_for
-from headwater.log.record import Record, Topic
+from headwater.log.record import Bounds, Record, Topic
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, SinkWriter
 from headwater.pipeline.message import Message, Op
@@ -159,31 +160,38 @@ def rows(adaptor: Headwater, namespace: str) -> Iterator[dict[str, Any]]:
     """The last document of each key. Of records without a key each message once, however often it was sent."""
     if adaptor.format == "bytes":
         raise Unsupported("Records that were copied as they are cannot be compared as documents.", hint="Compare the topics.")
-    last: dict[tuple[int, bytes], bytes | None] = {}
     with opened(adaptor, read_only=True) as link:
         try:
             topic = link.topic(adaptor.topic_for(namespace))
         except NotFound:
             return
-        for number, bounds in enumerate(link.all_bounds(topic)):
-            at, epochs = bounds.start, Epochs()
-            while at < bounds.end and (records := link.read(topic.name, number, at, _ONCE)):
-                for one in records:
-                    if epochs.admits(one):
-                        last[_told_apart(one)] = one.value
-                at = (records[-1].offset or 0) + 1
-    for value in last.values():
-        if value is not None:
-            yield values.decode(value)
+        every = link.all_bounds(topic)
+        # Twice through: which record is the last of each key, then those records. The documents themselves may not fit into memory.
+        last = {_told_apart(number, one): (number, one.offset) for number, one in _admitted(link, topic, every)}
+        for number, one in _admitted(link, topic, every):
+            if one.value is not None and last[_told_apart(number, one)] == (number, one.offset):
+                yield values.decode(one.value)
 
 
-def _told_apart(record: Record) -> tuple[int, bytes]:
+def _admitted(link: Link, topic: Topic, every: Sequence[Bounds]) -> Iterator[tuple[int, Record]]:
+    """The records within these bounds that count, with their partitions."""
+    for number, bounds in enumerate(every):
+        at, epochs = bounds.start, Epochs()
+        while at < bounds.end and (records := link.read(topic.name, number, at, _ONCE)):
+            for one in records:
+                if (one.offset or 0) < bounds.end and epochs.admits(one):
+                    yield number, one
+            at = (records[-1].offset or 0) + 1
+
+
+def _told_apart(partition: int, record: Record) -> bytes:
+    """A digest of what makes two records the same document, or the same message."""
     if record.key is not None:
-        return 0, record.key
+        return blake2b(record.key, digest_size=16, person=b"key").digest()
     headers = dict(record.headers)
     if SENT in headers:
-        return 1, (headers[SENT] or b"") + b" " + (headers.get(OFFSET) or b"")
-    return 2, b"%d" % (record.offset or 0)
+        return blake2b((headers[SENT] or b"") + b" " + (headers.get(OFFSET) or b""), digest_size=16, person=b"message").digest()
+    return blake2b(b"%d/%d" % (partition, record.offset or 0), digest_size=16, person=b"offset").digest()
 
 
 def _chunks(sent: Sequence[Sent]) -> Iterator[list[Sent]]:
