@@ -127,6 +127,7 @@ class MySQLGround(Ground):
 
     def small_pieces(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("headwater.pipeline.systems.mysql.copy.PAGE_ROWS", 70)
+        monkeypatch.setattr("headwater.pipeline.systems.mysql.copy.PIECE", 1000)
 
 
 @contextmanager

@@ -7,9 +7,10 @@ from decimal import Decimal
 
 import pytest
 from mysql_ground import MySQLGround, a_mysql_ground
-from sql_ground import copied, documents, followed
+from sql_ground import copied, documents, followed, travelled
 
-from headwater.core.errors import OffsetGone
+from headwater.core.errors import BadConfig, OffsetGone, TooLarge
+from headwater.pipeline.message import Op
 
 
 @pytest.fixture
@@ -18,15 +19,45 @@ def ground(mariadb: str) -> Iterator[MySQLGround]:
         yield made
 
 
-def test_a_key_that_does_not_sort_as_it_compares_is_one_slice_and_resumes_too(ground: MySQLGround) -> None:
-    ground.run("CREATE TABLE t (e enum('b', 'a') PRIMARY KEY, v text)", "INSERT INTO t VALUES ('a', '1'), ('b', '2')")
+KEYS = {
+    "enum('b', 'a', 'c')": ["'a'", "'b'", "'c'"],
+    "set('b', 'a')": ["''", "'a'", "'b'", "'b,a'"],
+    "bit(10)": ["b'1010101010'", "b'1'", "b'1000000000'"],
+    "float": ["0.1", "3.3", "1e30", "-2.5"],
+    "double": ["0.1", "1e0/3", "1e300", "-2.5e-7"],
+    "uuid": ["'00000000-0000-0000-0000-000000000001'", "'00000000-0000-4000-8000-100000000000'", "'10000000-0000-1000-8000-000000000002'"],
+    "inet6": ["'::1'", "'fe80::1'", "'::ffff:1.2.3.4'"],
+    "inet4": ["'9.0.0.1'", "'10.0.0.1'", "'100.1.1.1'"],
+    "time(3)": ["'-12:00:00.5'", "'838:00:00'", "'00:00:01'"],
+    "datetime(3)": ["'0000-00-00'", "'2020-01-01 00:00:00.5'", "'1000-01-01'"],
+    "date": ["'0000-00-00'", "'2020-01-01'", "'2020-00-00'"],
+    "year": ["0", "1901", "2155"],
+    "varchar(9)": ["'a'", "'B'", "'é'", "''"],
+    "varbinary(9)": ["x'00'", "x'ff'", "''", "x'0027'"],
+    "decimal(30, 20)": ["0.10000000000000000001", "-1", "0.1"],
+    "bigint unsigned": ["18446744073709551615", "0", "9223372036854775808"],
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_reading_goes_on_behind_a_key_of_any_type(ground: MySQLGround, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """From every row on, although the row itself and those before it are gone by then."""
+    monkeypatch.setattr("headwater.pipeline.systems.mysql.copy.PIECE", 1)
+    monkeypatch.setattr("headwater.pipeline.systems.mysql.copy.AT_ONCE", 1)
+    monkeypatch.setattr("headwater.pipeline.systems.mysql.copy.PAGE_ROWS", 2)
+    ground.run(f"CREATE TABLE t (k {kind}, n int, v int AUTO_INCREMENT UNIQUE, PRIMARY KEY (k, n))")
+    ground.run(*(f"INSERT INTO t (k, n) VALUES ({key}, {number})" for key in KEYS[kind] for number in (1, 2)))
+    everything = set(range(1, 2 * len(KEYS[kind]) + 1))
     source = ground.source()
-    plan = source.plan(ground.chosen(), 4)
-    assert len(plan.slices) == 1
-    pieces = list(source.read(plan.slices[0], None))
-    whole = documents(iter(pieces))
-    assert sorted(one["v"] for one in whole) == ["1", "2"]
-    assert documents(iter(pieces[:1])) + documents(source.read(plan.slices[0], pieces[0].position)) == whole
+    plan = source.plan(ground.chosen(), 3)
+    assert sorted(one["v"] for part in plan.slices for one in documents(source.read(part, None))) == sorted(everything)
+    [part] = source.plan(ground.chosen(), 1).slices
+    read: list[int] = []
+    for piece in list(source.read(part, None)):
+        read += [one["v"] for one in documents(iter([piece]))]
+        ground.run(f"DELETE FROM t WHERE v IN ({', '.join(map(str, read))})")
+        rest = [one["v"] for one in documents(source.read(part, travelled(piece.position)))]
+        assert sorted(read + rest) == sorted(everything)
 
 
 def test_types_are_exact(ground: MySQLGround) -> None:
@@ -78,3 +109,88 @@ def test_a_table_that_is_made_later_is_followed_too(ground: MySQLGround) -> None
     ground.run("CREATE TABLE b (id int PRIMARY KEY)", "INSERT INTO b VALUES (2)")
     found, _ = followed(source, cursor, ground.chosen(), 1)
     assert [(one.namespace, one.data) for one in found] == [(f"{ground.name}.b", {"id": 2})]
+
+
+def test_numbers_with_zeros_before_them_and_dates_that_are_none_are_the_same_in_a_copy_and_in_changes(ground: MySQLGround) -> None:
+    ground.run("CREATE TABLE t (id int(8) ZEROFILL PRIMARY KEY, d decimal(10, 2) ZEROFILL, f double ZEROFILL, y year, at timestamp NULL)")
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run("INSERT INTO t VALUES (42, 1.5, 2.5, '0000', '0000-00-00'), (43, 0, 0, 2024, '1970-01-01 00:00:01')")
+    changed = [one.data for one in followed(source, cursor, ground.chosen(), 2)[0]]
+    assert changed == [
+        {"id": 42, "d": Decimal("1.50"), "f": 2.5, "y": 0, "at": None},
+        {"id": 43, "d": Decimal("0.00"), "f": 0, "y": 2024, "at": {"$date": "1970-01-01T00:00:01.000Z"}},
+    ]
+    assert copied(source, ground.chosen()) == changed
+
+
+def test_a_value_that_the_server_cannot_give_is_no_null(ground: MySQLGround) -> None:
+    """As text it has a third more bytes than max_allowed_packet lets out, though the value itself came in."""
+    [(most,)] = ground.all("SELECT @@max_allowed_packet")
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, big longblob)", f"INSERT INTO t VALUES (1, REPEAT('x', {most * 4 // 5}))")
+    with pytest.raises(TooLarge, match="max_allowed_packet"):
+        copied(ground.source(), ground.chosen())
+
+
+def test_pieces_stay_small_where_the_rows_are_larger_than_the_server_thinks(ground: MySQLGround, monkeypatch: pytest.MonkeyPatch) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, big longtext)", "INSERT INTO t SELECT seq, REPEAT('x', 100000) FROM seq_1_to_300")
+    monkeypatch.setattr("headwater.pipeline.systems.mysql.copy.PIECE", 1 << 20)
+    monkeypatch.setattr("headwater.pipeline.systems.mysql.copy.PAGE", 1 << 40)
+    source = ground.source()
+    pieces = list(source.read(source.plan(ground.chosen(), 1).slices[0], None))
+    assert max(sum(map(len, piece.values)) for piece in pieces) < 8 << 20
+    assert [one["id"] for one in documents(iter(pieces))] == list(range(1, 301))
+
+
+def test_a_log_that_is_compressed_is_refused(ground: MySQLGround) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run("SET GLOBAL log_bin_compress = ON")
+    try:
+        ground.run("INSERT INTO t VALUES (1, REPEAT('x', 5000))")
+        for ask in (lambda: source.plan(ground.chosen(), 1), lambda: followed(source, cursor, ground.chosen(), 1)):
+            with pytest.raises(BadConfig, match="log_bin_compress"):
+                ask()
+    finally:
+        ground.run("SET GLOBAL log_bin_compress = OFF")
+    with pytest.raises(OffsetGone, match="cannot be read"):  # what was logged meanwhile stays as it is
+        followed(source, cursor, ground.chosen(), 1)
+
+
+def test_what_was_given_of_a_transaction_stays_given(ground: MySQLGround, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty piece's cursor is kept, too: before the transaction comes again it must not say that none of it was given."""
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run("INSERT INTO t SELECT seq, REPEAT('x', 500) FROM seq_1_to_200")
+    monkeypatch.setattr("headwater.pipeline.systems.mysql.tail.PIECE_MESSAGES", 50)
+    found, cursor = followed(source, cursor, ground.chosen(), 50)
+    monkeypatch.setattr("headwater.pipeline.systems.mysql.tail.PIECE_BYTES", 1)
+    for piece in source.follow(cursor, ground.chosen(), lambda: False):
+        if piece.messages:
+            break
+        assert travelled(piece.position) == cursor
+        assert len(found) < 200
+    found += followed(source, cursor, ground.chosen(), 200 - len(found))[0]
+    assert [one.data["id"] for one in found] == list(range(1, 201))
+
+
+def test_a_truncate_is_known_by_every_way_to_name_its_table(ground: MySQLGround) -> None:
+    ground.run("CREATE TABLE `a b.``c` (id int PRIMARY KEY)", "CREATE TABLE u (id int PRIMARY KEY)")
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run("TRUNCATE `a b.``c`", "USE mysql", f"/* far */ truncate table {ground.name} . `a b.``c`", f"TRUNCATE `{ground.name}`.u")
+    found, _ = followed(source, cursor, ground.chosen(), 3)
+    assert {one.op for one in found} == {Op.COMMAND}
+    assert [one.namespace for one in found] == [f"{ground.name}.a b.`c", f"{ground.name}.a b.`c", f"{ground.name}.u"]
+
+
+def test_a_column_that_is_gone_by_now_still_has_values_of_json(ground: MySQLGround) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, at datetime, bin blob)")
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run("INSERT INTO t VALUES (1, '2024-01-01', 'a')", "ALTER TABLE t DROP at, DROP bin")
+    [found] = followed(source, cursor, ground.chosen(), 1)[0]
+    binary = {"$binary": {"base64": "YQ==", "subType": "00"}}
+    assert found.data == {"id": 1, "at": {"$date": "2024-01-01T00:00:00.000Z"}, "bin": binary}

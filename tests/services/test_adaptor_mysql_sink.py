@@ -11,6 +11,7 @@ from mysql_ground import MySQLGround, a_mysql_ground
 from sql_ground import insert, write
 
 from headwater.core.errors import BadConfig, Rejected
+from headwater.pipeline.message import Message
 
 
 @pytest.fixture
@@ -74,3 +75,9 @@ def test_a_row_larger_than_the_server_takes_is_refused_with_the_setting_to_raise
     assert (refused.value.offset, refused.value.before_taken) == (1, True)
     assert "max_allowed_packet" in refused.value.hint
     assert ground.all("SELECT id FROM t") == [(1,)]
+
+
+def test_ids_that_differ_by_case_or_blanks_are_rows_of_their_own_in_a_table_that_is_made(ground: MySQLGround) -> None:
+    ids = ["aB", "Ab", "x", "x ", "é", "e"]
+    write(ground.sink(create=True), [Message("t", {"_id": one}, offset=number) for number, one in enumerate(ids)])
+    assert sorted(row[0] for row in ground.all("SELECT _id FROM t")) == sorted(ids)

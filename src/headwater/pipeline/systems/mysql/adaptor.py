@@ -28,10 +28,10 @@ class MySQL(SqlAdaptor, frozen=True, kw_only=True):
         source=(
             "Copies tables side by side, cut by ranges of the primary key (one without a key in one slice), and resumes behind the last "
             "key read. With tail=True it follows the binary log from the file and position before the copy; the server must log whole "
-            "rows with names (binlog_format=ROW, binlog_row_image=FULL, binlog_row_metadata=FULL), keep its log for as long as the "
-            "pipeline may be down, and every table needs a primary key. The position is that of one server: after a failover the copy "
-            "begins anew. Dates and binary values are extended JSON, decimals are exact, JSON columns are nested values; dates such as "
-            "0000-00-00 are null. Tables that are made later are followed too."
+            "rows with names (binlog_format=ROW, binlog_row_image=FULL, binlog_row_metadata=FULL) and not compressed, keep its log for as "
+            "long as the pipeline may be down, and every table needs a primary key. The position is that of one server: after a failover "
+            "the copy begins anew. Dates and binary values are extended JSON, decimals are exact, JSON columns are nested values; dates "
+            "such as 0000-00-00 are null. Tables that are made later are followed too."
         ),
         sink=(
             "Replaces or deletes the row of the table's primary key, exactly once: what was taken is kept in the same transaction, in "

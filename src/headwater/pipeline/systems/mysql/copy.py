@@ -16,12 +16,14 @@ from headwater.core.errors import Differs, TooLarge
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.systems.mysql.link import Where, ask, connected, do, library, quote
+from headwater.pipeline.systems.mysql.link import Where, abandon, ask, connected, do, library
 from headwater.pipeline.systems.mysql.tables import Table, document, table, tables
 from headwater.pipeline.systems.sql.table import split_name
 
+PIECE = 4 << 20  # bytes
 PAGE = 2 << 20  # bytes, about
 PAGE_ROWS = 5000
+AT_ONCE = 50  # rows taken from the connection, until their size is known
 
 
 def plan(where: Where, chosen: Namespaces, slices: int, cursor: Any) -> CopyPlan:
@@ -54,7 +56,10 @@ def read(where: Where, part: Slice, position: Any) -> Iterator[Piece]:
         if one is None or list(one.key) != part.spec["key"]:
             raise Differs(f"The table {part.namespace} is not what it was when the copy was planned.", hint="Begin the copy anew.")
         do(link, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
-        yield from _pages(link, one, part.spec, position) if one.sliced else _stream(link, one, position)
+        if one.sliced:
+            yield from _pages(link, one, part.spec, position)
+        else:
+            yield from _sorted(link, one, position) if one.key else _stream(link, one, position)
 
 
 def whole(where: Where, schema: str, name: str) -> list[Slice]:
@@ -66,42 +71,68 @@ def whole(where: Where, schema: str, name: str) -> list[Slice]:
 
 def _pages(link: Any, one: Table, spec: dict[str, Any], position: Any) -> Iterator[Piece]:
     limit = max(1, min(PAGE_ROWS, PAGE // max(one.row_bytes, 1)))
-    order = ", ".join(f"t.{quote(name)}" for name in one.key)
     last = position["key"] if position is not None else None
     while True:
         tests: list[str] = []
         if last is not None:
-            tests.append(_behind(link, one.key, last, equal=False))
+            tests.append(_behind(link, one, last, equal=False))
         elif spec["from"] is not None:
-            tests.append(_behind(link, one.key, spec["from"], equal=True))
+            tests.append(_behind(link, one, spec["from"], equal=True))
         if spec["to"] is not None:
-            tests.append("NOT " + _behind(link, one.key, spec["to"], equal=True))
-        where = f" WHERE {' AND '.join(tests)}" if tests else ""
-        question = f"SELECT {document(one)} FROM {one.quoted} t{where} ORDER BY {order} LIMIT {limit}"
-        found = [_text(row[0], one) for row in ask(link, question)]
-        if not found:
+            tests.append("NOT " + _behind(link, one, spec["to"], equal=True))
+        count = 0
+        for rows in _read(link, _select(one, " AND ".join(tests)) + f" LIMIT {limit}"):
+            count += len(rows)
+            last = _key(rows[-1], one)
+            yield Piece(position={"key": last}, values=[_text(row[0], one) for row in rows])
+        if count < limit:
             return
-        decoded = values.decode(found[-1])
-        last = [decoded[name] for name in one.key]
-        yield Piece(position={"key": last}, values=found)
-        if len(found) < limit:
-            return
+
+
+def _sorted(link: Any, one: Table, position: Any) -> Iterator[Piece]:
+    """By a key whose index cannot be entered in the middle: all that is behind the last one, which the server sorts."""
+    # A copy that an older version has begun counted rows: it goes on at the beginning, since rows may be gone by now.
+    last = (position or {}).get("key")
+    for rows in _read(link, _select(one, _behind(link, one, last, equal=False) if last is not None else "")):
+        yield Piece(position={"key": _key(rows[-1], one)}, values=[_text(row[0], one) for row in rows])
 
 
 def _stream(link: Any, one: Table, position: Any) -> Iterator[Piece]:
-    """Without a key that sorts as it compares: all rows in the order in which the server keeps them, those read before passed over."""
+    """Without a key: all rows in the order in which the server keeps them, those read before passed over."""
     done = position["rows"] if position is not None else 0
-    cursor = link.cursor(library().cursors.SSCursor)
-    cursor.execute(f"SELECT {document(one)} FROM {one.quoted} t")
     seen = 0
+    for rows in _read(link, f"SELECT {document(one)} FROM {one.quoted} t"):
+        seen += len(rows)
+        fresh = rows[max(0, done - (seen - len(rows))) :]
+        if fresh:
+            yield Piece(position={"rows": seen}, values=[_text(row[0], one) for row in fresh])
+
+
+def _select(one: Table, test: str) -> str:
+    """Documents, and behind each what of its key the document does not tell, in the order of the key."""
+    marks = "".join(f", {column.mark}" for column in one.places if column.mark)
+    order = ", ".join(column.place for column in one.places)
+    return f"SELECT {document(one)}{marks} FROM {one.quoted} t{f' WHERE {test}' if test else ''} ORDER BY {order}"
+
+
+def _read(link: Any, question: str) -> Iterator[list[tuple[Any, ...]]]:
+    """An answer's rows as they come, as many at once as a piece may hold: of a page whose rows are large, memory would not hold all."""
+    cursor = link.cursor(library().cursors.SSCursor)
+    cursor.execute(question)
     try:
-        while page := cursor.fetchmany(1000):
-            seen += len(page)
-            fresh = page[max(0, done - (seen - len(page))) :]
-            if fresh:
-                yield Piece(position={"rows": seen}, values=[_text(row[0], one) for row in fresh])
+        out: list[tuple[Any, ...]] = []
+        size, at_once = 0, AT_ONCE
+        while page := cursor.fetchmany(at_once):
+            out += page
+            size += sum(len(row[0] or "") for row in page)
+            if size >= PIECE:
+                yield out
+                out, size = [], 0
+            at_once = max(1, min(1000, PAGE * len(out) // size if size else AT_ONCE))
+        if out:
+            yield out
     finally:
-        link._force_close()  # closing the cursor would first read all that is left
+        abandon(link, cursor)
 
 
 def _slices(link: Any, one: Table, slices: int) -> list[Slice]:
@@ -112,24 +143,33 @@ def _slices(link: Any, one: Table, slices: int) -> list[Slice]:
 
 def _cuts(link: Any, one: Table, slices: int) -> list[list[Any]]:
     """Keys that divide the table into about equal parts, found by walking its index."""
-    order = ", ".join(f"t.{quote(name)}" for name in one.key)
     count = ask(link, f"SELECT COUNT(*) FROM {one.quoted}")[0][0] if one.rows < 1_000_000 else one.rows
     found: list[list[Any]] = []
     for number in range(1, slices):
-        page = ask(link, f"SELECT {document(one)} FROM {one.quoted} t ORDER BY {order} LIMIT 1 OFFSET {count * number // slices}")
+        page = ask(link, f"{_select(one, '')} LIMIT 1 OFFSET {count * number // slices}")
         if not page:
             break
-        row = values.decode(_text(page[0][0], one))
-        key = [row[name] for name in one.key]
+        key = _key(page[0], one)
         if key not in found:
             found.append(key)
     return found
 
 
-def _behind(link: Any, names: Sequence[str], key: Sequence[Any], *, equal: bool) -> str:
+def _key(row: tuple[Any, ...], one: Table) -> list[Any]:
+    """What stands for the row's place: of each column of its key the mark that was read with it, or the document's value."""
+    told, marks = values.decode(_text(row[0], one)), iter(row[1:])
+    return [_mark(next(marks)) if column.mark else told[column.name] for column in one.places]
+
+
+def _mark(value: Any) -> Any:
+    """As JSON: of a date the text, else the number."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _behind(link: Any, one: Table, key: Sequence[Any], *, equal: bool) -> str:
     """A test for keys behind one, column by column: servers do not use their index for a comparison of lists."""
-    columns = [f"t.{quote(name)}" for name in names]
-    texts = [link.escape(literal(one)) for one in key]
+    columns = [column.place for column in one.places]
+    texts = [link.escape(literal(value)) for value in key]
     tests = []
     for at, column in enumerate(columns):
         same = [f"{columns[before]} = {texts[before]}" for before in range(at)]

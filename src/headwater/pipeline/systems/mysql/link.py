@@ -215,5 +215,14 @@ def do(link: Any, statement: str | bytes, given: Any = None) -> int:
         return int(cursor.execute(statement, given))
 
 
+def abandon(link: Any, cursor: Any) -> None:
+    """Close a cursor; in the middle of an answer the connection with it. Closing it alone, or forgetting it, would first read the rest."""
+    if cursor._result is not None and cursor._result.unbuffered_active:
+        cursor._result.unbuffered_active = False
+        cursor._result.connection = None
+        link._force_close()
+    cursor.close()
+
+
 def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"

@@ -66,7 +66,8 @@ class MySQLWriter(SqlWriter[MySQLShape]):
         return MySQLShape(found) if found is not None else None
 
     def create_table(self, schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str]) -> Sequence[str]:
-        made = sql.create_table(schema, name, columns, key)
+        exact = sql.MARIADB if "mariadb" in str(self._session.ask("SELECT VERSION()")[0][0]).lower() else sql.MYSQL
+        made = sql.create_table(schema, name, columns, key, exact)
         return (made,) if schema == self._schema else (sql.create_database(schema), made)
 
     def add_columns(self, shape: MySQLShape, columns: dict[str, ColumnKind]) -> Sequence[str]:

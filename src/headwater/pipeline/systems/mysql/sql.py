@@ -52,15 +52,21 @@ _TYPES: dict[ColumnKind, str] = {
     "json": "json",
 }
 _IN_A_KEY: dict[ColumnKind, str] = {"text": "varchar(255)", "bytes": "varbinary(255)", "json": "varchar(255)"}  # what an index can hold
+# How ids of text compare: letter by letter, whatever their case, and with the blanks at their ends. Else two documents were one row.
+MARIADB, MYSQL = "utf8mb4_nopad_bin", "utf8mb4_0900_bin"
 
 
 def create_database(name: str) -> str:
     return f"CREATE DATABASE IF NOT EXISTS {quote(name)}"
 
 
-def create_table(schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str]) -> str:
+def create_table(schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str], exact: str) -> str:
+    """`exact`: the collation of ids."""
     names = tuple(key)
-    body = [f"{quote(column)} {(_IN_A_KEY if column in names else {}).get(kind, _TYPES[kind])}" for column, kind in columns.items()]
+    body = []
+    for column, kind in columns.items():
+        declared = _IN_A_KEY.get(kind, _TYPES[kind]) if column in names else _TYPES[kind]
+        body.append(f"{quote(column)} {declared}{f' COLLATE {exact}' if column in names and declared.startswith('varchar') else ''}")
     if names:
         body.append(f"PRIMARY KEY ({', '.join(quote(column) for column in names)})")
     return f"CREATE TABLE IF NOT EXISTS {quote(schema)}.{quote(name)} ({', '.join(body)}) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"

@@ -40,7 +40,7 @@ _KINDS: dict[str, Kind] = {
     "json": "json",
     "uuid": "uuid",
 }
-_UNORDERED = frozenset({"enum", "set", "float", "double", "bit", "uuid", "inet4", "inet6"})  # not sorted as a literal of theirs compares
+_NUMBERED = frozenset({"enum", "set", "bit"})  # sorted by their number, and not as a literal of theirs compares
 
 _TABLES = """
 SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.TABLE_ROWS, t.AVG_ROW_LENGTH, COALESCE(e.TRANSACTIONS, 'NO') = 'YES', t.CREATE_TIME
@@ -73,7 +73,22 @@ class Column(msgspec.Struct, frozen=True):
 
     @property
     def ordered(self) -> bool:
-        return self.data_type not in _UNORDERED
+        """Whether it is sorted as it compares with a literal, so that its index can be entered anywhere."""
+        return self.data_type not in _NUMBERED and self.data_type != "float"
+
+    @property
+    def place(self) -> str:
+        """An SQL expression that sorts as the column does, and compares so with what is read of it."""
+        name = f"t.{quote(self.name)}"
+        return f"{name} + 0" if self.data_type in _NUMBERED else name if self.ordered else f"{name} + 0e0"
+
+    @property
+    def mark(self) -> str:
+        """An SQL expression for the literal that stands for a row's place; empty where it is the value itself.
+
+        A date may be 0000-00-00, which is null in a document: nothing is behind null.
+        """
+        return f"CAST({self.place} AS CHAR)" if self.kind in ("moment", "date") else "" if self.ordered else self.place
 
 
 class Table(SqlTable[Column], frozen=True, kw_only=True):
@@ -87,9 +102,14 @@ class Table(SqlTable[Column], frozen=True, kw_only=True):
         return f"{quote(self.schema)}.{quote(self.name)}"
 
     @property
+    def places(self) -> list[Column]:
+        """The key's columns."""
+        return [column for name in self.key if (column := self.column(name)) is not None]
+
+    @property
     def sliced(self) -> bool:
-        """Whether the key's columns are sorted as they compare, so that reading can go on behind one."""
-        return bool(self.key) and all((column := self.column(name)) is not None and column.ordered for name in self.key)
+        """Whether the key's index can be entered anywhere."""
+        return bool(self.key) and all(column.ordered for column in self.places)
 
 
 def tables(link: Any, database: str, chosen: Namespaces) -> list[Table]:
@@ -146,17 +166,18 @@ def _described(link: Any, row: tuple[Any, ...]) -> Table:
     )
 
 
+_NEVER = datetime(1970, 1, 1)  # a timestamp of 0 is 0000-00-00 00:00:00: the least of all is a second later
+
+
 # -- values -----------------------------------------------------------------------------------------------------
 
 
 def json_of(column: Column) -> str:
-    """An SQL expression: the column's value as JSON text, NULL as NULL."""
+    """An SQL expression: the column's value as JSON text, if it has one."""
     name = f"t.{quote(column.name)}"
     match column.kind:
-        case "int" | "decimal":
-            return f"CAST({name} AS CHAR)"
-        case "bits":
-            return f"CAST({name} + 0 AS CHAR)"
+        case "int" | "decimal" | "bits":
+            return f"CAST({name} + 0 AS CHAR)"  # the text of a column by itself may begin with zeros, as no number of JSON does
         case "float" | "double":
             return f"CAST({name} + 0e0 AS CHAR)"  # as text, a float has only six digits; as a double it has all
         case "moment":
@@ -180,11 +201,11 @@ def json_of(column: Column) -> str:
 
 
 def document(table: Table) -> str:
-    """An SQL expression: a row as a JSON object."""
+    """An SQL expression: a row as a JSON object. NULL where the server cannot hold one of its values: that is no null of the row's."""
     parts: list[str] = []
     for number, column in enumerate(table.columns):
         name = json.dumps(column.name, ensure_ascii=False).replace("\\", "\\\\").replace("'", "''")
-        parts += [f"'{'{' if number == 0 else ','}{name}:'", f"COALESCE({json_of(column)}, 'null')"]
+        parts += [f"'{'{' if number == 0 else ','}{name}:'", f"IF(t.{quote(column.name)} IS NULL, 'null', {json_of(column)})"]
     return f"CONCAT({', '.join(parts)}, '}}')"
 
 
@@ -200,13 +221,17 @@ def converter(column: Column) -> Callable[[Any], Any]:
         case "set":
             return lambda value: ",".join(one for one in column.members if one in value) if isinstance(value, set) else value
         case "json":
-            return _json
+            return _own_json if column.data_type == "json" else _json
         case "time":
             return lambda value: _time(value, column.precision) if isinstance(value, timedelta) else value
         case "bytes":
             return lambda value: values.extended(_bytes(value).ljust(column.bytes, b"\0"))
+        case "moment" if column.data_type == "timestamp":
+            return lambda value: None if value == _NEVER else values.extended(value)
         case "moment" | "date":
             return lambda value: values.extended(value) if isinstance(value, datetime | date) else value
+        case "int" if column.data_type == "year":
+            return lambda value: 0 if value == 1900 else value  # the log's reader counts from there, and no other year is 1900
         case "int" | "text":
             return lambda value: value.decode(errors="replace") if isinstance(value, bytes) else value
         case _:
@@ -220,7 +245,17 @@ def _members(declared: str) -> tuple[str, ...]:
     return tuple(one.replace("''", "'") for one in re.findall(r"'((?:[^']|'')*)'", declared))
 
 
+def _own_json(value: Any) -> Any:
+    """What the log's reader makes of MySQL's own type, in which names and texts are bytes."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, dict):
+        return {_own_json(name): _own_json(one) for name, one in value.items()}
+    return [_own_json(one) for one in value] if isinstance(value, list) else values.extended(value)
+
+
 def _json(value: Any) -> Any:
+    """MariaDB's JSON, which is text."""
     return values.decode_any(value) if isinstance(value, str | bytes) else values.extended(value)
 
 

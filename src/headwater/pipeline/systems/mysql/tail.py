@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from headwater.core.errors import BadConfig, OffsetGone, Unreachable
+from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
@@ -23,8 +24,13 @@ PIECE_BYTES = 4 << 20
 PIECE_MESSAGES = 10_000
 HEARTBEAT = 0.5  # seconds after which a server without changes says so
 SILENCE = 15.0  # seconds without even that, after which it is not there
-_TRUNCATE = re.compile(r"\s*(?:/\*.*?\*/\s*)*TRUNCATE\s+(?:TABLE\s+)?(?:`?([^`.\s]+)`?\s*\.\s*)?`?([^`.\s;]+)`?", re.IGNORECASE | re.DOTALL)
+_NAME = r"(?:`((?:[^`]|``)+)`|([^`.\s;]+))"
+_TRUNCATE = re.compile(rf"\s*(?:/\*.*?\*/\s*)*TRUNCATE\s+(?:TABLE\s+)?(?:{_NAME}\s*\.\s*)?{_NAME}", re.IGNORECASE | re.DOTALL)
 _NEEDED = {"log_bin": ("1", "ON"), "binlog_format": ("ROW",), "binlog_row_image": ("FULL",), "binlog_row_metadata": ("FULL",)}
+# Ways to save room in the log that its reader does not understand, as MariaDB and MySQL call them.
+_UNREADABLE = {"log_bin_compress": "OFF", "binlog_transaction_compression": "OFF", "binlog_row_value_options": ""}
+# Their events: a transaction or a document's part of MySQL, the six of MariaDB's rows.
+_UNREAD = frozenset({39, 40, *range(166, 172)})
 
 
 def prepare(where: Where, chosen: Namespaces) -> dict[str, Any]:
@@ -56,6 +62,13 @@ def check(link: Any) -> None:
             raise BadConfig(
                 f"The server's {name} is {now}; following changes needs {wanted[-1]}.", hint=f"Set {name} = {wanted[-1]} there."
             )
+    for name, needed in _UNREADABLE.items():
+        found = ask(link, "SHOW GLOBAL VARIABLES LIKE %s", (name,))
+        if found and str(found[0][1]).upper() not in (needed, "0" if needed else ""):
+            raise BadConfig(
+                f"The server's {name} is {found[0][1]}, and changes that are logged so cannot be read.",
+                hint=f"SET GLOBAL {name} = {needed or repr('')}",
+            )
 
 
 def follow(where: Where, server_id: int, cursor: dict[str, Any], chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
@@ -64,6 +77,7 @@ def follow(where: Where, server_id: int, cursor: dict[str, Any], chosen: Namespa
     with connected(where) as link:
         if _server(link) != cursor["server"]:
             raise OffsetGone("This is another server than the one whose binary log was followed.", hint="Begin the copy anew.")
+        check(link)
     reading = _Reading(where, server_id, cursor, chosen)
     try:
         while not stopped():
@@ -101,7 +115,8 @@ class _Reading:
             out += self._messages(event)
             if (not self._open and not self._more()) or (not out and time.monotonic() > ends):
                 break
-        return Piece(position={**self._cursor, "seen": self._index if self._open else 0}, messages=out)
+        # What was given before a restart counts as given until it has all been passed over.
+        return Piece(position={**self._cursor, "seen": max(self._index if self._open else 0, self._skip)}, messages=out)
 
     def close(self) -> None:
         self._stream.close()
@@ -117,6 +132,12 @@ class _Reading:
                 return []
             one = self._followed(event)
             return [message for row in rows[skipped:] for message in one.messages(kind, row, event.timestamp * 1000)]
+        if event.event_type in _UNREAD:
+            raise OffsetGone(
+                f"The binary log at {self._where} has changes of a form that cannot be read, at {self._stream.log_file}:"
+                f"{self._stream.log_pos}.",
+                hint=f"Set {', '.join(_UNREADABLE)} off there, then begin the copy anew.",
+            )
         if kind == "XidEvent":
             self._committed()
         elif kind == "RotateEvent" and not self._open:
@@ -134,8 +155,9 @@ class _Reading:
             return []
         out: list[Message] = []
         if (found := _TRUNCATE.match(text)) is not None:
-            schema = found[1] or (event.schema.decode() if isinstance(event.schema, bytes) else event.schema)
-            name = f"{schema}.{found[2]}"
+            usual = event.schema.decode() if isinstance(event.schema, bytes) else event.schema
+            schema = (found[1] or "").replace("``", "`") or found[2] or usual
+            name = f"{schema}.{(found[3] or '').replace('``', '`') or found[4]}"
             if name in self._chosen and (not self._where.database or schema == self._where.database):
                 out = [Message(name, {"command": "truncate"}, Op.COMMAND, event.timestamp * 1000, Mode.SYNC)]
         if not word.startswith("COMMIT"):
@@ -170,8 +192,8 @@ class _Reading:
     def _started(self, server_id: int) -> Any:
         try:
             from pymysqlreplication import BinLogStreamReader
-            from pymysqlreplication.event import HeartbeatLogEvent, QueryEvent, RotateEvent, XidEvent
-            from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
+            from pymysqlreplication.event import HeartbeatLogEvent, NotImplementedEvent, QueryEvent, RotateEvent, XidEvent
+            from pymysqlreplication.row_event import DeleteRowsEvent, PartialUpdateRowsEvent, UpdateRowsEvent, WriteRowsEvent
         except ImportError as error:
             raise BadConfig(
                 "Following changes needs the package mysql-replication, which is not installed.", hint='`pip install "headwater[mysql]"`.'
@@ -183,11 +205,16 @@ class _Reading:
             resume_stream=True,
             log_file=self._cursor["file"],
             log_pos=self._cursor["pos"],
-            only_events=[HeartbeatLogEvent, QueryEvent, RotateEvent, XidEvent, DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent],
+            only_events=[
+                *(DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent),
+                *(HeartbeatLogEvent, QueryEvent, RotateEvent, XidEvent),
+                *(NotImplementedEvent, PartialUpdateRowsEvent),  # to know of changes that cannot be read
+            ],
             only_schemas=[self._where.database] if self._where.database else None,
             slave_heartbeat=HEARTBEAT,
             pymysql_wrapper=self._connect,
             enable_logging=False,
+            filter_non_implemented_events=False,
         )
 
     def _connect(self, **given: Any) -> Any:
@@ -208,7 +235,7 @@ class _Followed:
     def __init__(self, namespace: str, names: tuple[str, ...], now: Table | None) -> None:
         self._namespace = namespace
         known = {column.name: column for column in now.columns} if now is not None else {}
-        self._make = {name: converter(known[name]) if name in known else (lambda value: value) for name in names}
+        self._make = {name: converter(known[name]) if name in known else values.extended for name in names}
         self._ids = now.key if now is not None and set(now.key) <= set(names) else ()
 
     def messages(self, kind: str, row: dict[str, Any], at: int) -> list[Message]:
