@@ -239,3 +239,15 @@ def test_a_user_who_may_make_tables_but_no_schemas_can_use_create(ground: Ground
     sink.begin("p", "s", 1)
     write(sink, [insert(0, id=1)], epoch=1)
     assert ground.all("SELECT id FROM t") == [(1,)]
+
+
+def test_a_right_that_is_missing_is_no_messages_fault(ground: Ground) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)")
+    ground.sink().begin("p", "s", 0)
+    sink = msgspec.structs.replace(ground.sink(), uri=ground.stranger("SELECT"))
+    for kept in ("headwater_committed", "headwater_epoch"):
+        ground.run(f"GRANT INSERT, UPDATE, DELETE ON {kept} TO {ground.name}")
+    with pytest.raises(Unavailable, match="denied") as refused:
+        write(sink, [insert(0, id=1)])
+    assert "Grant" in refused.value.hint
+    assert ground.all("SELECT * FROM headwater_committed") == []
