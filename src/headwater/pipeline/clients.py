@@ -12,6 +12,9 @@ from typing import Self
 from headwater.core.errors import BadConfig
 from headwater.pipeline.env import Env
 
+_USER = re.compile(r"^[^/\s]*:[^/\s]*@")  # of an address whose // was forgotten
+_WORDS = re.compile(r"\b(password|passwd|pwd|secret|token)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s;&]+)", re.IGNORECASE)  # as in host=db password=...
+
 
 @contextmanager
 def client_of(system: str, extra: str) -> Iterator[None]:
@@ -49,10 +52,11 @@ def trusting(ca: str) -> ssl.SSLContext:
 
 def shown(address: object) -> str:
     """An address without what may be secret: user, password, and what follows a question mark. Anything else, a path say, as it is."""
-    if isinstance(address, Env) or "//" not in str(address):
-        return str(address)
+    text = _WORDS.sub(r"\1=***", str(address))
+    if isinstance(address, Env) or "//" not in text:
+        return _USER.sub("", text)
     # Up to the last @, because a password that is not written as it should be may hold one itself.
-    return re.sub(r"//.*@", "//", str(address), flags=re.DOTALL).partition("?")[0]
+    return re.sub(r"//.*@", "//", text, flags=re.DOTALL).partition("?")[0]
 
 
 def error_text(error: BaseException) -> str:

@@ -70,6 +70,12 @@ def test_a_client_of_another_release_is_told_with_what_it_lacks() -> None:
         ("http://host/hook?key=secret", "http://host/hook"),
         ("${SEARCH_URI}", "${SEARCH_URI}"),
         (env("SEARCH_URI", "http://somebody:secret@host"), "${SEARCH_URI}"),
+        ("amqp:somebody:secret@host/x", "host/x"),
+        ("somebody:secr@et@host:9200", "host:9200"),
+        ("host=db user=somebody password=secret dbname=shop", "host=db user=somebody password=*** dbname=shop"),
+        ("host=db password = 'a secret\\' of two' port=1", "host=db password=*** port=1"),
+        ("jdbc:sqlserver://host;user=sa;PWD=secret;x=1", "jdbc:sqlserver://host;user=sa;PWD=***;x=1"),
+        ("folder/a@home.jsonl", "folder/a@home.jsonl"),
     ],
 )
 def test_an_address_is_shown_without_its_secrets(address: str | Env, text: str) -> None:
@@ -79,6 +85,21 @@ def test_an_address_is_shown_without_its_secrets(address: str | Env, text: str) 
 @pytest.mark.parametrize("name", ["elasticsearch", "http", "mongodb", "opensearch"])
 def test_an_adaptor_is_shown_without_its_secrets(name: str) -> None:
     assert str(adaptors.find(name)("http://somebody:secret@host/x?key=secret")).endswith("(http://host/x)")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("kafka", {"servers": "h:1", "client": {"sasl.password": 12345}}),
+        ("headwater", {"topic": "t", "client": {"sasl.password": 12345}}),
+        ("spark", {"format": "jdbc", "options": {"password": 12345}}),
+        ("http", {"url": "http://h/", "headers": [("authorization", "12345")]}),
+    ],
+)
+def test_an_option_of_the_wrong_type_is_told_without_its_value(name: str, words: dict[str, object]) -> None:
+    with pytest.raises(BadConfig) as caught:
+        adaptors.find(name)(**words)
+    assert "12345" not in caught.value.message + caught.value.hint
 
 
 def test_authorities_that_cannot_be_read_are_told(tmp_path: Path) -> None:

@@ -243,6 +243,12 @@ def test_deletes_are_refused(running: SparkSession, tmp_path: Path) -> None:
     assert refused.value.offset == 0
 
 
+def test_what_a_path_has_from_the_environment_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEY", "s3cret")
+    told = spark("orc", path="s3a://who:${KEY}@bucket/x").redacted("Path does not exist: s3a://who:s3cret@bucket/x/part of s3cret")
+    assert "s3cret" not in told
+
+
 def test_jdbc_both_ways(running: SparkSession, tmp_path: Path) -> None:
     options = {
         "url": f"jdbc:derby:{tmp_path}/db;create=true",

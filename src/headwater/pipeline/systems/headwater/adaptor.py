@@ -231,7 +231,7 @@ def headwater(
         raise BadConfig(f"headwater() knows no format {format!r}.", hint=f"Use one of {', '.join(known())}.")
     for name, value in (client or {}).items():
         if not isinstance(value, str | Env):
-            raise BadConfig(f"The client's setting {name} is no text.", hint=f'Write client={{"{name}": "{value}"}}.')
+            raise BadConfig(f"The client's setting {name} is no text.", hint=f'Write client={{"{name}": "..."}}.')
     made = Headwater(
         address=address,
         topic=topic,

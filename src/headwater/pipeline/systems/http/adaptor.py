@@ -100,7 +100,7 @@ def http(
         raise BadConfig(f"http() knows no method {method!r}.", hint=f"Use one of {', '.join(get_args(Method))}.")
     hint = 'Give headers={"authorization": "Bearer ${TOKEN}"}.'
     if not isinstance(headers, dict | None):
-        raise BadConfig(f"headers cannot be {headers!r}.", hint=hint)
+        raise BadConfig(f"headers cannot be a {type(headers).__name__}.", hint=hint)
     for name, value in (headers or {}).items():
         if not isinstance(value, str | Env) or not isinstance(name, str) or not _TOKEN.fullmatch(name):
             raise BadConfig(f"The header {name!r} is no name of a header, or no text.", hint=hint)

@@ -129,7 +129,7 @@ def kafka(
         if name in _OURS:
             raise BadConfig(f"kafka() sets {name} itself: what it promises depends on it.", hint=f"Leave {name} out of client.")
         if not isinstance(value, str | Env):
-            raise BadConfig(f"The client's setting {name} is no text.", hint=f'Write client={{"{name}": "{value}"}}.')
+            raise BadConfig(f"The client's setting {name} is no text.", hint=f'Write client={{"{name}": "..."}}.')
     return Kafka(
         servers=servers, topic=topic, tail=tail, id=(id,) if isinstance(id, str) else tuple(id), client={**client} if client else {}
     )

@@ -62,7 +62,8 @@ class Spark(CanCopy, CanWrite, frozen=True, kw_only=True):
 
     def redacted(self, text: str) -> str:
         """What Spark says without the values that may be secrets: its errors like to show addresses with passwords."""
-        for name, value in self.options.items():
+        path = {"path": self.path} if isinstance(self.path, Env) or "${" in (self.path or "") else {}
+        for name, value in {**self.options, **path}.items():
             secret = resolve(value)
             if secret and (isinstance(value, Env) or "${" in value or any(word in name.lower() for word in _SECRET)):
                 within = [one for found in _WITHIN.findall(secret) for one in found if one]  # a driver may name parts of an address
@@ -157,7 +158,7 @@ def spark(
     """
     for name, value in (options or {}).items():
         if not isinstance(value, str | Env):
-            raise BadConfig(f"The option {name} of spark() is no text.", hint=f'Write options={{"{name}": "{value}"}}.')
+            raise BadConfig(f"The option {name} of spark() is no text.", hint=f'Write options={{"{name}": "..."}}.')
     if staging is None:  # told here, where the pipeline is defined: a task may have another folder to begin with
         staging = str(load().settings.data / "staging")
     if not format:
