@@ -186,6 +186,19 @@ def test_a_truncate_is_known_by_every_way_to_name_its_table(ground: MySQLGround)
     assert [one.namespace for one in found] == [f"{ground.name}.a b.`c", f"{ground.name}.a b.`c", f"{ground.name}.u"]
 
 
+def test_a_statement_in_place_of_rows_is_an_error_where_it_changes_what_is_followed(ground: MySQLGround) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE other (id int PRIMARY KEY)")
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen("t"), 1).cursor
+    ground.run("SET SESSION binlog_format = STATEMENT", "INSERT INTO other VALUES (1)", "SET SESSION binlog_format = ROW")
+    ground.run("INSERT INTO t VALUES (1)")
+    found, cursor = followed(source, cursor, ground.chosen("t"), 1)
+    assert [one.data for one in found] == [{"id": 1}]
+    ground.run("SET SESSION binlog_format = STATEMENT", f"INSERT IGNORE INTO `{ground.name}`.t VALUES (2)")
+    with pytest.raises(OffsetGone, match="statement"):
+        followed(source, cursor, ground.chosen("t"), 1)
+
+
 def test_a_column_that_is_gone_by_now_still_has_values_of_json(ground: MySQLGround) -> None:
     ground.run("CREATE TABLE t (id int PRIMARY KEY, at datetime, bin blob)")
     source = ground.source(tail=True)

@@ -63,6 +63,7 @@ def test_what_is_no_uri_is_refused_without_showing_it(uri: str) -> None:
         (pymysql.err.OperationalError(1213, "deadlock"), Unavailable),
         (pymysql.err.OperationalError(1236, "gone"), OffsetGone),
         (pymysql.err.OperationalError(2013, "lost"), Unreachable),
+        (ConnectionResetError(104, "reset"), Unreachable),
         (pymysql.err.ProgrammingError(1064, "syntax"), Unavailable),
     ],
 )

@@ -188,7 +188,7 @@ def meaning(error: Any, where: Where) -> HeadwaterError:
     if any(word in said for word in _NO_TLS):
         return _untrusted(where, said)
     pymysql = library()
-    if 2000 <= code < 2100 or isinstance(error, pymysql.err.OperationalError | pymysql.err.InterfaceError):
+    if 2000 <= code < 2100 or isinstance(error, OSError | pymysql.err.OperationalError | pymysql.err.InterfaceError):
         return Unreachable(
             f"MySQL at {where} does not answer: {said}.", hint="Check host and port in the URI and see whether it runs, then start again."
         )

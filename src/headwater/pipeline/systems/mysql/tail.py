@@ -25,7 +25,10 @@ PIECE_MESSAGES = 10_000
 HEARTBEAT = 0.5  # seconds after which a server without changes says so
 SILENCE = 15.0  # seconds without even that, after which it is not there
 _NAME = r"(?:`((?:[^`]|``)+)`|([^`.\s;]+))"
-_TRUNCATE = re.compile(rf"\s*(?:/\*.*?\*/\s*)*TRUNCATE\s+(?:TABLE\s+)?(?:{_NAME}\s*\.\s*)?{_NAME}", re.IGNORECASE | re.DOTALL)
+_WORDS = r"(?:(?:TABLE|INTO|FROM|IGNORE|QUICK|LOW_PRIORITY|HIGH_PRIORITY|DELAYED)\s+)*"
+_CHANGE = re.compile(
+    rf"\s*(?:/\*.*?\*/\s*)*(TRUNCATE|INSERT|REPLACE|UPDATE|DELETE)\s+{_WORDS}(?:{_NAME}\s*\.\s*)?{_NAME}", re.IGNORECASE | re.DOTALL
+)
 _NEEDED = {"log_bin": ("1", "ON"), "binlog_format": ("ROW",), "binlog_row_image": ("FULL",), "binlog_row_metadata": ("FULL",)}
 # Ways to save room in the log that its reader does not understand, as MariaDB and MySQL call them.
 _UNREADABLE = {"log_bin_compress": "OFF", "binlog_transaction_compression": "OFF", "binlog_row_value_options": ""}
@@ -154,11 +157,16 @@ class _Reading:
         if word.startswith(("BEGIN", "SAVEPOIN")):
             return []
         out: list[Message] = []
-        if (found := _TRUNCATE.match(text)) is not None:
+        if (found := _CHANGE.match(text)) is not None:
             usual = event.schema.decode() if isinstance(event.schema, bytes) else event.schema
-            schema = (found[1] or "").replace("``", "`") or found[2] or usual
-            name = f"{schema}.{(found[3] or '').replace('``', '`') or found[4]}"
+            schema = (found[2] or "").replace("``", "`") or found[3] or usual
+            name = f"{schema}.{(found[4] or '').replace('``', '`') or found[5]}"
             if name in self._chosen and (not self._where.database or schema == self._where.database):
+                if found[1].upper() != "TRUNCATE":
+                    raise OffsetGone(
+                        f"A session has logged a statement instead of the rows that it changed in {name}, so they are not known.",
+                        hint="Let every session log rows (binlog_format), then begin the copy anew.",
+                    )
                 out = [Message(name, {"command": "truncate"}, Op.COMMAND, event.timestamp * 1000, Mode.SYNC)]
         if not word.startswith("COMMIT"):
             self._tables.clear()  # a column may be of another type now, though its name is the same
