@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from headwater_ground import ALL, changes, part, run, write
 
-from headwater.core.errors import BadConfig, BadInput, NotFound, ReadOnly, Rejected, UnknownTopic, Unreachable
+from headwater.core.errors import BadConfig, BadInput, NotFound, ReadOnly, Rejected, Unavailable, UnknownTopic, Unreachable
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.partitioner import partition_for
 from headwater.log.record import Record, TopicSettings
@@ -105,6 +107,37 @@ def test_a_refused_message_is_named_and_those_before_it_are_there(log: EmbeddedL
             write(adaptor, *good, wrong, Message("x", {"_id": 5}, offset=5))
         assert (refused.value.offset, refused.value.before_taken) == (4, True)
         assert sum(log.bounds("orders", number).end for number in range(3)) == before + 4
+
+
+@pytest.mark.parametrize(("status", "code"), [(500, "damaged"), (421, "not-owner"), (500, "bug"), (403, "forbidden"), (503, "closed")])
+def test_what_is_wrong_with_a_server_is_no_message_s_fault(status: int, code: str) -> None:
+    topic = {"name": "orders", "partitions": 1, "settings": {"max_record": "16MiB"}, "generation": "g"}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer(*((200, topic) if self.path == "/log/orders" else (404, {"code": "unknown-topic", "detail": "none"})))
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self._answer(status, {"code": code, "detail": "something with the server", "hint": "mend it"})
+
+        def _answer(self, status: int, body: dict[str, object]) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(values.encode(body))
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            with pytest.raises(Unavailable, match="something with the server"):
+                write(headwater(f"http://127.0.0.1:{server.server_port}", topic="orders"), Message("x", {"_id": 1}, offset=0))
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_a_message_that_is_too_large_by_its_headers_alone_is_found_among_others(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from headwater.core.errors import (
     AlreadyExists,
     BadInput,
-    Denied,
     Fenced,
+    HeadwaterError,
     NotFound,
     ReadOnly,
     Rejected,
@@ -74,7 +74,7 @@ class HeadwaterWriter(SinkWriter):
                         break
         except Unavailable as error:
             raise self._late() if time.monotonic() >= self._deadline else error from error
-        except (Denied, UnknownTopic) as error:  # wrong for every message, and no fault of one
+        except HeadwaterError as error:  # a wrong token, a log that is damaged: so for every message, and no fault of one
             self._topics.clear()
             raise Unreachable(error.message, hint=error.hint) from error
         if refused is not None:
