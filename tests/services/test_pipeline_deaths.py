@@ -1,4 +1,5 @@
-"""Runs, their Spark workers, and the servers at both ends killed in the midst of it: nothing lost, nothing twice, no position too far."""
+"""Runs, Spark's own process, its workers and the servers at both ends killed in the midst of it: nothing lost, nothing twice, no
+position too far."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -104,17 +105,29 @@ def kill_run(run: subprocess.Popen[bytes]) -> None:
     os.killpg(run.pid, signal.SIGKILL)
 
 
-def kill_worker(run: subprocess.Popen[bytes]) -> None:
-    """One of the Python processes in which Spark's tasks run."""
+def _processes(run: subprocess.Popen[bytes], said: bytes) -> Iterator[int]:
+    """The processes that the run has started and whose command says this."""
     for child in Path("/proc").glob("[0-9]*"):
         try:
             group = os.getpgid(int(child.name))
             words = (child / "cmdline").read_bytes()
         except OSError:
             continue
-        if group == run.pid and b"pyspark/daemon" in words.replace(b".", b"/") and int(child.name) != run.pid:
-            os.kill(int(child.name), signal.SIGKILL)
-            return
+        if group == run.pid and int(child.name) != run.pid and said in words:
+            yield int(child.name)
+
+
+def kill_worker(run: subprocess.Popen[bytes]) -> None:
+    """One of the Python processes in which Spark's tasks run."""
+    for process in _processes(run, b"pyspark.daemon"):
+        os.kill(process, signal.SIGKILL)
+        return
+
+
+def kill_driver(run: subprocess.Popen[bytes]) -> None:
+    """Spark's own process, and not the run that has started it."""
+    for process in _processes(run, b"org.apache.spark.deploy.SparkSubmit"):
+        os.kill(process, signal.SIGKILL)
 
 
 def bounce(servers: Running, node: str) -> Callable[[subprocess.Popen[bytes]], None]:
@@ -135,7 +148,7 @@ def test_files_to_postgres(seed: int, private_servers: PrivateServers, tmp_path:
     running, choice = private_servers.up("postgres"), random.Random(seed)
     (tmp_path / "in.jsonl").write_text("".join(f'{{"_id":{n},"text":"message {n}"}}\n' for n in range(DOCUMENTS)))
     runs = Runs(tmp_path, TO_POSTGRES, PG_URI=running.postgres)
-    deaths = [kill_run, kill_worker, bounce(running, "postgres-1"), kill_run]
+    deaths = [kill_run, kill_worker, bounce(running, "postgres-1"), kill_driver, kill_run]
     choice.shuffle(deaths)
     runs.with_deaths(deaths, choice, "table", range(DOCUMENTS))
     with psycopg.connect(running.postgres) as link:
@@ -165,7 +178,7 @@ def test_postgres_to_search_and_files(seed: int, private_servers: PrivateServers
         "insert into orders select n, 'order ' || n from generate_series(1, 8000) n",
     )
     runs = Runs(tmp_path, FROM_POSTGRES, PG_URI=running.postgres, SEARCH_URI=running.opensearch)
-    deaths = [kill_run, bounce(running, "search-1"), kill_worker, bounce(running, "postgres-1")]
+    deaths = [kill_run, bounce(running, "search-1"), kill_worker, bounce(running, "postgres-1"), kill_driver]
     choice.shuffle(deaths)
     runs.with_deaths(deaths, choice, "search", range(8000))
     changed = asked("update orders set name = 'changed ' || id where id % 10 = 0", "delete from orders where id % 1000 = 7")

@@ -162,19 +162,23 @@ class Runner:
         from headwater.spark.tasks import Work
 
         name = f"headwater-{random_id()}"
-        work = Work(
-            job=name,
-            address=self._address,
-            read_only=read_only,
-            ranges=tuple(ranges),
-            worker=worker,
-            schema=schema,
-            attempts=attempts(self._session),
-            reports=self._reports,
-        )
-        job = Job(self._session, work, clock=self._clock, pool=self._pool, ended=self._ended)
-        self._jobs[name] = job
-        job.start()
+        try:
+            work = Work(
+                job=name,
+                address=self._address,
+                read_only=read_only,
+                ranges=tuple(ranges),
+                worker=worker,
+                schema=schema,
+                attempts=attempts(self._session),
+                reports=self._reports,
+            )
+            job = Job(self._session, work, clock=self._clock, pool=self._pool, ended=self._ended)
+            self._jobs[name] = job
+            job.start()
+        except Exception as problem:  # Spark's process is gone: not even a thread that is to talk to it can be made
+            self._jobs.pop(name, None)
+            raise _explained(problem) from problem
         return job
 
     def _deliver(self, report: Report) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -266,3 +267,35 @@ class TestRunner:
 
         (table,) = runner.run(HALVES[1:2], first, schema=pa.schema([("key", pa.binary()), ("value", pa.binary())]))
         assert table.to_pylist() == [{"key": b"k500", "value": b"v500"}]
+
+
+_WITHOUT_SPARK = """
+import sys
+import pyarrow as pa
+from headwater.core.errors import Unavailable
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.spark import session
+from headwater.spark.ranges import Range, Runner
+
+with EmbeddedLog(sys.argv[1]) as log:
+    log.create_topic("t")
+    started = session()
+    runner = Runner(started, log.address)
+    process = started.sparkContext._gateway.proc
+    process.kill()
+    process.wait()
+    for _ in range(2):
+        try:
+            runner.run([Range("t", 0, 0, 0)], print, schema=pa.schema([("n", pa.int64())]))
+        except Unavailable as error:
+            print("unavailable:", error.hint)
+    assert not runner._jobs, "closing would wait for them"
+    runner.close()
+print("closed", flush=True)
+"""
+
+
+@pytest.mark.spark
+def test_a_spark_whose_process_was_killed_is_unavailable_and_nobody_waits_for_its_jobs(tmp_path: Path) -> None:
+    said = subprocess.run([sys.executable, "-c", _WITHOUT_SPARK, str(tmp_path / "data")], capture_output=True, text=True, timeout=GIVE_UP)
+    assert [line.split(":")[0] for line in said.stdout.splitlines()] == ["unavailable", "unavailable", "closed"], said.stderr
