@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.core.errors import Fenced, Timeout
+from headwater.core.errors import Fenced, Rejected, Timeout, Unavailable
 from headwater.pipeline.adaptor import Batch, Part
 from headwater.pipeline.adaptors import sqlite
-from headwater.pipeline.message import Message
+from headwater.pipeline.message import Message, Op
 from headwater.pipeline.systems.sqlite.adaptor import Sqlite
 
 
@@ -96,3 +96,61 @@ def test_a_lock_of_somebody_else_is_waited_for_and_named(sink: Sqlite) -> None:
         other.execute("rollback")
         writer.write(Batch(start=0, end=1, messages=[Message("t", {"_id": 1}, offset=0)]))
     assert noted(sink) == [(0, 1, 0, 1)]
+
+
+@pytest.fixture
+def any_table(tmp_path: Path) -> Sqlite:
+    adaptor = sqlite(str(tmp_path / "any.db"))
+    adaptor.begin("p", "s", 1)
+    return adaptor
+
+
+def give(adaptor: Sqlite, *messages: Message) -> None:
+    start, end = messages[0].offset, messages[-1].offset + 1
+    with closing(adaptor.writer(Part(pipeline="p", sink="s", start=start, end=end, epoch=1))) as writer:
+        writer.write(Batch(start=start, end=end, messages=messages))
+
+
+def test_a_truncate_empties_the_table_in_its_place_among_the_rows(any_table: Sqlite) -> None:
+    truncate = [Message(name, {"command": "truncate"}, Op.COMMAND, offset=number) for number, name in ((1, "t"), (3, "never"))]
+    give(any_table, Message("t", {"_id": 1}, offset=0), truncate[0], Message("t", {"_id": 2}, offset=2), truncate[1])
+    assert list(any_table.rows("t")) == [{"_id": 2}]
+    with pytest.raises(Rejected, match="not known") as no:
+        give(any_table, Message("t", {"command": "explode"}, Op.COMMAND, offset=4))
+    assert no.value.offset == 4
+
+
+def test_a_table_that_namespaces_share_is_not_emptied_for_one_of_them(sink: Sqlite) -> None:
+    give(sink, Message("a", {"_id": 1}, offset=0), Message("b", {"_id": 2}, offset=1))
+    with pytest.raises(Rejected, match="others' rows") as no:
+        give(sink, Message("b", {"command": "truncate"}, Op.COMMAND, offset=2))
+    assert no.value.offset == 2
+    assert len(list(sink.rows("t"))) == 2
+
+
+def test_a_field_is_not_taken_for_a_failing_machine_by_its_name(any_table: Sqlite) -> None:
+    """SQLite's columns have no case: it refuses the second of these in words that hold its name."""
+    with pytest.raises(Rejected, match="duplicate column"):
+        give(any_table, Message("t", {"_id": 1, "locked": 1}, offset=0), Message("t", {"_id": 2, "Locked": 1}, offset=1))
+
+
+@pytest.mark.parametrize("damage", ["overwritten", "emptied"])
+def test_a_database_that_is_damaged_is_no_messages_fault(any_table: Sqlite, damage: str) -> None:
+    with closing(any_table.writer(Part(pipeline="p", sink="s", start=0, end=9, epoch=1))) as writer:
+        writer.write(Batch(start=0, end=1, messages=[Message("t", {"_id": 1}, offset=0)]))
+    if damage == "overwritten":
+        data = Path(str(any_table.path)).read_bytes()
+        Path(str(any_table.path)).write_bytes(data[:100] + b"\xff" * (len(data) - 100))
+    else:
+        Path(str(any_table.path)).unlink()
+    with pytest.raises(Unavailable):
+        give(any_table, Message("t", {"_id": 2}, offset=1))
+
+
+def test_a_column_that_another_writer_has_made_meanwhile_is_there(any_table: Sqlite) -> None:
+    parts = [Part(pipeline="p", sink="s", start=0, end=9, epoch=1, bucket=bucket, buckets=2) for bucket in (0, 1)]
+    with closing(any_table.writer(parts[0])) as one, closing(any_table.writer(parts[1])) as other:
+        one.write(Batch(start=0, end=2, messages=[Message("t", {"_id": 1}, offset=0)]))
+        other.write(Batch(start=0, end=2, messages=[Message("t", {"_id": 2, "late": 5}, offset=1)]))
+        one.write(Batch(start=2, end=4, messages=[Message("t", {"_id": 1, "late": 7}, offset=2)]))
+    assert sorted(row["late"] for row in any_table.rows("t")) == [5, 7]

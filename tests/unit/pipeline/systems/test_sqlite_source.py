@@ -117,3 +117,10 @@ def test_a_piece_holds_few_rows_where_they_are_large(tmp_path: Path, without: st
     found = pieces(tmp_path / "in.db")
     assert [len(one.values) for one in found] == [3, 3, 3, 1]
     assert [one["id"] for one in documents(found)] == list(range(10))
+
+
+def test_a_table_whose_name_begins_like_the_databases_own_is_read(tmp_path: Path) -> None:
+    with database(tmp_path / "in.db") as db:
+        db.execute("create table sqlites (id integer primary key autoincrement)")  # brings sqlite_sequence with it
+        db.execute("insert into sqlites values (1)")
+    assert documents(pieces(tmp_path / "in.db")) == [{"id": 1}]

@@ -20,7 +20,8 @@ class Sqlite(CanCopy, CanWrite, frozen=True, kw_only=True):
         summary="A SQLite database file.",
         namespace="the table's name",
         source="Copies tables by ranges of rows, side by side; resumes at the row. Changes are not followed.",
-        sink="Exactly once: rows and offsets in one transaction, synced. Tables and columns are made as documents need them.",
+        sink="Exactly once: rows and offsets in one transaction, synced. Tables and columns are made as documents need them. "
+        "A truncate empties the table.",
         sample='sqlite("orders.db")',
     )
     delivery: ClassVar[Delivery] = "exactly once"

@@ -8,7 +8,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headwater.core.errors import Fenced, Rejected
-from headwater.pipeline.adaptor import Batch, Part, SinkWriter
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Batch, Part, SinkWriter, deliverable
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.systems.sqlite.tables import (
     MAKE,
@@ -25,6 +26,8 @@ from headwater.pipeline.systems.sqlite.tables import (
 
 if TYPE_CHECKING:
     from headwater.pipeline.systems.sqlite.adaptor import Sqlite
+
+_ACK = "Acknowledge it with `headwater pipeline ack`."
 
 
 def begin(adaptor: Sqlite, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]]:
@@ -84,10 +87,10 @@ def _whole(db: sqlite3.Connection, pipeline: str, sink: str) -> list[tuple[int, 
 
 
 class _Change(NamedTuple):
-    """Rows for one table, ready to be written."""
+    """Rows for one table, ready to be written; of a command, which empties the table, none."""
 
     table: str
-    delete: bool
+    op: Op
     ids: tuple[str, ...]
     names: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -105,7 +108,7 @@ class SqliteWriter(SinkWriter):
 
     def write(self, batch: Batch) -> None:
         part = self._part
-        changes = [self._prepared(table, delete, list(group)) for (table, delete), group in self._groups(batch)]  # others need not wait
+        changes = [self._prepared(table, op, list(group)) for (table, op, _), group in self._groups(batch)]  # others need not wait
         try:
             self._db.execute("begin immediate")
             _own(self._db, self._path, part.pipeline, part.sink, part.epoch)
@@ -169,16 +172,22 @@ class SqliteWriter(SinkWriter):
 
     # -- rows -----------------------------------------------------------------------------------------------
 
-    def _groups(self, batch: Batch) -> Iterator[tuple[tuple[str, bool], Iterator[Message]]]:
-        """Consecutive messages of one table and kind; commands are not for tables."""
+    def _groups(self, batch: Batch) -> Iterator[tuple[tuple[str, Op, tuple[str, ...]], Iterator[Message]]]:
+        """Consecutive messages of one table, one kind and the same fields as their id."""
 
-        def kind(message: Message) -> tuple[str, bool]:
-            return self._adaptor.table or message.namespace, message.op == Op.DELETE
+        def kind(message: Message) -> tuple[str, Op, tuple[str, ...]]:
+            op = Op.INSERT if message.op == Op.UPDATE else message.op
+            return self._adaptor.table or message.namespace, op, message.id_fields
 
-        return groupby((message for message in batch.messages if message.op != Op.COMMAND), kind)
+        return groupby(filter(deliverable, batch.messages), kind)
 
-    def _prepared(self, table: str, delete: bool, messages: list[Message]) -> _Change:
-        """Errors: `Rejected` for a document without its id."""
+    def _prepared(self, table: str, op: Op, messages: list[Message]) -> _Change:
+        """Errors: `Rejected` for a document without its id, and for a command that is not known."""
+        if op == Op.COMMAND:
+            for message in messages:
+                self._check_command(table, message)
+            return _Change(table, op, (), (), [])
+        delete = op == Op.DELETE
         ids, documents = messages[0].id_fields, [message.data for message in messages]
         names = ids if delete else tuple(documents[0])
         alike = not delete and all(tuple(one) == names for one in documents)  # the rule: every document has the same fields
@@ -197,11 +206,20 @@ class SqliteWriter(SinkWriter):
         converted = [cells(column) for column in columns]
         if any(now is not was for now, was in zip(converted, columns, strict=True)):
             rows = list(zip(*converted, strict=True))
-        return _Change(table, delete, ids, names, rows)
+        return _Change(table, op, ids, names, rows)
+
+    def _check_command(self, table: str, message: Message) -> None:
+        said = values.encode(message.data).decode()[:200]
+        if message.data.get("command") != "truncate":
+            raise Rejected(f"The command {said} is not known here.", offset=message.offset, hint=_ACK)
+        if self._adaptor.table is not None:
+            raise Rejected(f"{message.namespace} is emptied, and {table} may hold others' rows, too.", offset=message.offset, hint=_ACK)
 
     def _apply(self, change: _Change) -> None:
-        table, delete, ids, names, rows = change
-        if not delete:
+        table, op, ids, names, rows = change
+        if op == Op.COMMAND:
+            self._tables.empty(table)
+        elif op != Op.DELETE:
             every = self._tables.ready(table, ids, names)
             self._db.executemany(upsert(table, names, ids, every), rows)
         elif self._tables.exists(table):

@@ -35,7 +35,9 @@ def tables(adaptor: Sqlite, chosen: Namespaces) -> list[str]:
     db = _opened(adaptor)
     try:
         found = [
-            row[0] for row in db.execute("select name from sqlite_master where type = 'table' and name not like 'sqlite_%' order by 1")
+            row[0]
+            for row in db.execute("select name from sqlite_master where type = 'table' order by 1")
+            if not row[0].lower().startswith("sqlite_")
         ]
     except sqlite3.Error as error:
         raise machine_error(error, str(adaptor.path)) from error
@@ -77,7 +79,10 @@ def _rowid(table: str, columns: list[str]) -> str:
 def _cut(db: sqlite3.Connection, name: str, keys: tuple[str, ...], rowid: str, slices: int) -> list[dict[str, Any]]:
     try:
         low, high = db.execute(f"select min({rowid}), max({rowid}) from {quoted(name)}").fetchone()
-    except sqlite3.OperationalError:  # a table without rowid: in the order of its key, as one slice
+    except sqlite3.OperationalError as error:
+        if "no such column" not in str(error):
+            raise
+        # A table without rowid: in the order of its key, as one slice.
         return [{"keys": list(keys)}]
     if low is None:
         return [{"rowid": [0, 0], "named": bool(keys), "called": rowid}]

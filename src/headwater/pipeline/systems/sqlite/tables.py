@@ -45,24 +45,35 @@ def connect(path: str, *, timeout: float = WAIT, read_only: bool = False) -> sql
 
 def machine_error(error: sqlite3.Error, path: str, *, waited: float = WAIT) -> HeadwaterError:
     """What a failure of the database itself means: no message's fault. `waited`: seconds that a lock was waited for."""
-    text = str(error)
-    if "locked" in text or "busy" in text:
+    text, code = str(error), _code(error)
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return Timeout(
             f"{path} was locked by somebody else for {waited:g} s.",
             hint="Look at who else writes to the database, or let the sink wait longer: save(..., timeout=).",
         )
-    if "full" in text:
+    if code == sqlite3.SQLITE_FULL:
         return DiskFull(f"No space left for {path}.", hint="Free some space; the pipeline goes on by itself.")
-    if "readonly" in text or "unable to open" in text:
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
         return ReadOnly(f"{path} cannot be opened: {text}.", hint="Look at the path and its permissions.")
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return Unavailable(f"{path} is damaged: {text}.", hint="Let `pragma integrity_check` tell how, and put a sound copy in its place.")
     return Unavailable(f"{path} cannot be used: {text}.", hint="Look at who else uses the database.")
 
 
 def is_machine_error(error: sqlite3.Error) -> bool:
-    """Whether the database failed, rather than one of the rows."""
-    return isinstance(error, sqlite3.OperationalError) and any(
-        word in str(error) for word in ("locked", "full", "disk", "readonly", "unable to open", "I/O")
-    )
+    """Whether the database failed, rather than one of the rows.
+
+    By the code, never by the words: those hold names, and a column may be called `locked`. An error without one is the client's own, of
+    a value that it cannot give to SQLite.
+    """
+    code = _code(error)
+    if code == sqlite3.SQLITE_ERROR:  # of a statement: the table does not fit the row, or what we keep for ourselves is gone
+        return any(f"no such table: {name}" in str(error) for name in OWN)
+    return code not in (sqlite3.SQLITE_OK, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_RANGE)
+
+
+def _code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
 
 
 def writable(path: str) -> str:
@@ -92,8 +103,8 @@ class Tables:
 
     def ready(self, table: str, ids: Sequence[str], names: Iterable[str]) -> list[str]:
         """The table's columns, having all of `names`. A new table's primary key is the id."""
-        have = self._columns.get(table)
-        if have is None:
+        have, names = self._columns.get(table), list(names)
+        if have is None or not set(names) <= set(have):  # another writer may have made the column since
             have = [row[1] for row in self._db.execute(f"pragma table_info({quoted(table)})")]
         if not have:
             have = list(dict.fromkeys([*ids, *names]))
@@ -106,6 +117,10 @@ class Tables:
                 have = [*have, name]
         self._columns[table] = have
         return have
+
+    def empty(self, table: str) -> None:
+        if self.exists(table):
+            self._db.execute(f"delete from {quoted(table)}")
 
     def exists(self, table: str) -> bool:
         found = self._db.execute("select 1 from sqlite_master where type = 'table' and name = ?", (table,)).fetchone()
