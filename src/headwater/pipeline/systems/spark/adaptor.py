@@ -62,8 +62,10 @@ class Spark(CanCopy, CanWrite, frozen=True, kw_only=True):
 
     def redacted(self, text: str) -> str:
         """What Spark says without the values that may be secrets: its errors like to show addresses with passwords."""
-        path = {"path": self.path} if isinstance(self.path, Env) or "${" in (self.path or "") else {}
-        for name, value in {**self.options, **path}.items():
+        given = dict(self.options)
+        if self.path is not None and (isinstance(self.path, Env) or "${" in self.path):
+            given["path"] = self.path
+        for name, value in given.items():
             secret = resolve(value)
             if secret and (isinstance(value, Env) or "${" in value or any(word in name.lower() for word in _SECRET)):
                 within = [one for found in _WITHIN.findall(secret) for one in found if one]  # a driver may name parts of an address
