@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -269,6 +271,46 @@ def test_beside_a_run_that_follows_a_stopped_sink_is_mended_and_goes_on(tmp_path
     assert told.startswith("report stands at message 14: Transform python(with_total) raised TypeError")
     assert told.endswith("  See it, and what to do: headwater pipeline xlog shop show 14\n")
     assert [row[0] for row in home.rows("select _id from orders order by 1")] == [n for n in range(40) if n not in (20, 30)]
+
+
+def test_a_sink_that_is_waited_for_is_seen_elsewhere(tmp_path: Path, nursery: Nursery) -> None:
+    home = Home(tmp_path, nursery)
+    home.documents(3)
+    got: list[bytes] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            got.append(self.rfile.read(int(self.headers["content-length"])))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hook, bind_and_activate=False) as server:
+        server.server_bind()  # the port is taken, and nobody listens
+        hook = f'http("http://127.0.0.1:{server.server_address[1]}/"), timeout="1s")'
+        home.write(
+            "shop.py", SHOP.replace('sqlite("report.db", table="orders"))', hook).replace("import file, sqlite", "import file, http")
+        )
+        running = home.start("pipeline", "run", "shop.py")
+        try:
+            wait_until(lambda: "report unreachable" in home.pipeline("status", "shop").out, running)
+            shown = home.pipeline("status", "shop")
+            assert "cannot be reached: Connection refused" in shown.out
+            assert "The run waits for report since " in shown.out
+            assert [one["state"] for one in home.pipeline("offset", "shop", "list", "--json").json] == ["idle", "unreachable"]
+            server.server_activate()
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+            thread.start()
+            ran = ended(running)
+            server.shutdown()
+            thread.join()
+        finally:
+            running.kill()
+    assert ran.code == 0, ran.err
+    assert len(got) == 3
+    assert home.pipeline("status", "shop").out.startswith("shop: done")
 
 
 ON_SPARK = """

@@ -76,6 +76,9 @@ def _notes(name: str, found: Status, at: At) -> None:
     again = at.command(f"run {found.file or 'FILE'}")
     for sink in (sink for sink, error in stopped if not error.of_message):
         typer.echo(f"{sink} could not go on, by no message's fault. Once that is mended: {again}")
+    for one in found.sinks:
+        if one.state == "unreachable" and one.error is not None:
+            typer.echo(f"The run waits for {one.sink} since {when(one.error.at)}, and goes on by itself once that can be reached.")
     if found.dead:
         typer.echo(f"{several(found.dead, 'message', 'is')} put aside: {at.command(f'dead {name} list')}")
     if found.edits:

@@ -46,6 +46,7 @@ def run(
     """Run a pipeline until its source is read and every sink has it all, or, with --follow, until it is stopped."""
     from headwater.log.opening import open_log
     from headwater.pipeline.loading import load_pipeline
+    from headwater.pipeline.operating.troubles import Troubles
     from headwater.pipeline.running.run import Run
 
     pipeline = load_pipeline(file)
@@ -55,6 +56,7 @@ def run(
         listeners.append(print_json_line)
     address = _address(pipeline, settings)
     with at.told(), Stop() as stop, open_log(address) as log:
+        listeners.append(Troubles(log, pipeline.name))
         made = Run(pipeline, log, settings, follow=follow, again=again, file=_where(file), listeners=listeners)
         with _measured(made, metrics_port):
             result = _watched(made, stop, None if at.json else _Display(made, follow, at))

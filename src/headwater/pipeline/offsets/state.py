@@ -1,7 +1,8 @@
 """What is known of a pipeline: a pure fold of its offset log, in which the last record of each key holds.
 
-Keys: `run`, `reader`, `reading`, `sink/NAME`, `taken/SINK/NAMESPACE`, `edit/OFFSET[/SINK]`, `dead/SINK/OFFSET`, `audit/ID`. A record
-without a value removes its key. Because every record says all of its key, keeping the last of each key (compaction) changes nothing.
+Keys: `run`, `reader`, `reading`, `sink/NAME`, `taken/SINK/NAMESPACE`, `edit/OFFSET[/SINK]`, `dead/SINK/OFFSET`, `trouble/SINK`,
+`audit/ID`. A record without a value removes its key. Because every record says all of its key, keeping the last of each key (compaction)
+changes nothing.
 """
 
 from __future__ import annotations
@@ -119,7 +120,16 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     details: dict[str, Any] = {}
 
 
-Value = RunInfo | ReaderState | Reading | SinkState | Edit | Dead | Entry | int
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    """A sink that a run waits for, because it cannot be reached. Of the run of this epoch, while that lives."""
+
+    epoch: int
+    message: str
+    position: int = -1  # where the sink was then
+    since: int = 0
+
+
+Value = RunInfo | ReaderState | Reading | SinkState | Edit | Dead | Entry | Trouble | int
 _KINDS: dict[str, Any] = {
     "run": RunInfo,
     "reader": ReaderState,
@@ -129,6 +139,7 @@ _KINDS: dict[str, Any] = {
     "edit": Edit,
     "dead": Dead,
     "audit": Entry,
+    "trouble": Trouble,
 }
 _decoders = {name: msgspec.json.Decoder(kind, float_hook=exact) for name, kind in _KINDS.items()}
 _encoder = msgspec.json.Encoder(decimal_format="number")
@@ -150,6 +161,7 @@ class State:
         self.edits: dict[tuple[int, str], Edit] = {}  # (offset, sink or "")
         self.dead: dict[tuple[str, int], Dead] = {}
         self.audit: dict[str, Entry] = {}
+        self.troubles: dict[str, Trouble] = {}  # by sink
 
     def apply(self, key: str, value: Value | None) -> None:
         kind, _, rest = key.partition("/")
@@ -177,6 +189,8 @@ class State:
                 _put(self.dead, (sink, int(offset)), value)
             case "audit", _:
                 _put(self.audit, rest, value)
+            case "trouble", _:
+                _put(self.troubles, rest, value)
 
     @property
     def ids(self) -> dict[str, tuple[str, ...]]:

@@ -140,7 +140,8 @@ class Desk:
         stopped = ", ".join(one.sink for one in places if one.state == "stopped")
         match life(state.run, self.operator.now_ms()):
             case "running":
-                return f"running, {stopped} stopped" if stopped else "running"
+                away = ", ".join(one.sink for one in places if one.state == "unreachable")
+                return ", ".join(["running", *([f"{stopped} stopped"] if stopped else []), *([f"{away} unreachable"] if away else [])])
             case "silent":
                 return "silent"
         ended = "died" if state.run.state == "running" else state.run.state

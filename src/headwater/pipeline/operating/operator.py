@@ -23,7 +23,7 @@ from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.liveness import life
 from headwater.pipeline.offsets.ranges import prefix
 from headwater.pipeline.offsets.state import Change, Dead, Edit, Entry, Failure, RunInfo, SinkState, State
-from headwater.pipeline.operating.answers import Place, Seen, refusal
+from headwater.pipeline.operating.answers import Place, Refusal, Seen, moment, refusal
 from headwater.pipeline.operating.seeing import Eyes, text_of
 from headwater.pipeline.running.work import Delivery
 
@@ -107,6 +107,12 @@ class Operator:
         running = life(state.run, self._clock.now_ms()) == "running"
         word = "stopped" if sink.stopped else "one at a time" if sink.failure is not None else "running" if running and lag else "idle"
         error = None if sink.failure is None else refusal(sink.failure)
+        trouble = state.troubles.get(name)
+        if running and word in ("running", "idle") and trouble is not None and state.run is not None and trouble.epoch == state.run.epoch:
+            word = "unreachable"
+            error = Refusal(
+                offset=sink.position + 1, error="Unreachable", message=trouble.message, of_message=False, at=moment(trouble.since)
+            )
         return Place(sink=name, position=sink.position, end=end, lag=lag, state=word, error=error)
 
     def sink(self, name: str) -> SinkState:
@@ -360,7 +366,7 @@ class Operator:
             self.control.change(decide)
             return self.control.state
         trial = State()
-        for field in ("sinks", "taken", "edits", "dead", "audit"):
+        for field in ("sinks", "taken", "edits", "dead", "audit", "troubles"):
             setattr(trial, field, {key: dict(one) if isinstance(one, dict) else one for key, one in getattr(self.state(), field).items()})
         trial.run, trial.reader = self.state().run, self.state().reader
         for key, value in decide(trial):

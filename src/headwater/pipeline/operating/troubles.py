@@ -1,0 +1,54 @@
+"""Sinks that a run cannot reach, noted in the offset log: whoever asks for the status elsewhere has no other way to know of it.
+
+A run that waits for a sink moves nothing and fails nothing. Without the note its sink would look as if it were busy, for hours.
+"""
+
+from __future__ import annotations
+
+from headwater.core.clock import Clock, SystemClock
+from headwater.log import Log
+from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.offsets.state import Change, State, Trouble
+from headwater.pipeline.running.events import Event
+
+_WAITS = "unreachable: "  # how the state of such a sink begins
+
+
+class Troubles:
+    """Listens to a run. Writes only when a sink comes to be unreachable, for another reason, or is reached again."""
+
+    def __init__(self, log: Log, pipeline: str, *, clock: Clock | None = None) -> None:
+        self._log, self._pipeline, self._clock = log, pipeline, clock or SystemClock()
+        self._control: Control | None = None
+        self._epoch = 0
+        self._noted: dict[str, Trouble] = {}
+
+    def __call__(self, event: Event) -> None:
+        if event.kind == "boot":
+            self._control = Control(self._log, self._pipeline, self._clock)
+            self._epoch = self._control.state.run.epoch if self._control.state.run is not None else 0
+        elif event.kind == "metrics" and "state" in event.details:
+            self._hear(event.path.rpartition("/")[2], str(event.details["state"]), int(event.details["position"]), event.at)
+
+    def _hear(self, sink: str, state: str, position: int, at: int) -> None:
+        known = self._noted.get(sink)
+        if state.startswith(_WAITS):
+            message = state.removeprefix(_WAITS)
+            if known is None or known.message != message:
+                since = at if known is None else known.since
+                self._note(sink, Trouble(epoch=self._epoch, message=message, position=position, since=since))
+        elif known is not None and (state != "delivering" or position > known.position):  # between two tries it seems to deliver
+            self._note(sink, None)
+
+    def _note(self, sink: str, trouble: Trouble | None) -> None:
+        assert self._control is not None
+
+        def decide(state: State) -> list[Change]:
+            ours = state.run is not None and state.run.epoch == self._epoch
+            return [(f"trouble/{sink}", trouble)] if ours else []
+
+        self._control.change(decide)
+        if trouble is None:
+            self._noted.pop(sink, None)
+        else:
+            self._noted[sink] = trouble

@@ -1,0 +1,87 @@
+"""Sinks that cannot be reached are seen by whoever asks elsewhere, and only while the run that says so lives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.log import Log
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.record import Record
+from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.state import RunInfo, SinkState
+from headwater.pipeline.operating.desk import Desk
+from headwater.pipeline.operating.troubles import Troubles
+from headwater.pipeline.running.events import Event, Kind
+from headwater.testing.clock import ManualClock
+
+AWAY = "unreachable: search at h:9200 cannot be reached."
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def log(tmp_path: Path, clock: ManualClock) -> Iterator[Log]:
+    with EmbeddedLog(tmp_path) as log:
+        log.create_topic(log_topic("p"))
+        log.claim(log_topic("p"), 0).append([Record(b"t", b"{}")] * 5)
+        run = RunInfo(epoch=3, id="r", began=clock.now_ms(), process="elsewhere:1")
+        sinks = [("sink/search", SinkState(position=1)), ("sink/archive", SinkState(position=4))]
+        Control.create(log, "p", clock).change(lambda state: [("run", run), *sinks])
+        yield log
+
+
+@pytest.fixture
+def troubles(log: Log, clock: ManualClock) -> Troubles:
+    made = Troubles(log, "p", clock=clock)
+    made(event("boot"))
+    return made
+
+
+def event(kind: Kind, **details: Any) -> Event:
+    return Event(kind=kind, at=5_000, pipeline="p", path="shop/search", details=details)
+
+
+def seen(log: Log, clock: ManualClock) -> tuple[str, str, str]:
+    found = Desk(log, "p", clock=clock).status()
+    search = next(one for one in found.sinks if one.sink == "search")
+    return found.state, search.state, search.error.message if search.error is not None else ""
+
+
+def test_a_sink_that_is_waited_for_is_told_until_it_moves(log: Log, clock: ManualClock, troubles: Troubles) -> None:
+    troubles(event("metrics", state="delivering", position=1))
+    assert seen(log, clock) == ("running", "running", "")
+    end = log.bounds("pipeline-p-offsets", 0).end
+    troubles(event("metrics", state=AWAY, position=1))
+    told = ("running, search unreachable", "unreachable", "search at h:9200 cannot be reached.")
+    assert seen(log, clock) == told
+    troubles(event("metrics", state=AWAY, position=1))
+    troubles(event("metrics", state="delivering", position=1))  # it tries again
+    assert seen(log, clock) == told
+    assert log.bounds("pipeline-p-offsets", 0).end == end + 1  # written once
+    troubles(event("metrics", state="delivering", position=2))
+    assert seen(log, clock) == ("running", "running", "")
+
+
+def test_what_a_run_said_does_not_outlive_it(log: Log, clock: ManualClock, troubles: Troubles) -> None:
+    troubles(event("metrics", state=AWAY, position=1))
+    control = Control(log, "p", clock)
+    newer = RunInfo(epoch=4, id="s", began=clock.now_ms(), process="elsewhere:2")
+    control.change(lambda state: [("run", newer)])
+    assert seen(log, clock) == ("running", "running", "")
+    troubles(event("metrics", state="unreachable: something else", position=1))  # the older one has not noticed yet that it is shut out
+    assert control.refresh().troubles["search"].epoch == 3
+    assert seen(log, clock) == ("running", "running", "")
+
+
+def test_a_message_that_a_sink_stands_at_comes_first(log: Log, clock: ManualClock, troubles: Troubles) -> None:
+    troubles(event("metrics", state=AWAY, position=1))
+    troubles(event("metrics", state="stopped", position=1))
+    assert seen(log, clock)[1] == "running"
+    troubles(event("metrics", records=5, phase="copy"))  # of the source
