@@ -45,7 +45,7 @@ def tables(folder: Path, batches: list[list[bytes]], *, text: bool) -> list[pa.T
         writer.close()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(batches=_BATCHES)
 def test_text_makes_the_same_tables_as_messages(tmp_path: Path, batches: list[list[dict[str, Any]]]) -> None:
     lines = [[values.encode(document) for document in one] for one in batches]
