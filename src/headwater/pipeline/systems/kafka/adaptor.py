@@ -25,7 +25,8 @@ class Kafka(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         namespace="a topic; as a sink each namespace goes to the topic of its name, unless topic says else",
         source="Copies each partition up to where it ended when the copy began, partitions side by side, then follows with tail=True. "
         "Positions are kept in headwater's log: no consumer group is used. Only committed transactions are read. A null value is a delete "
-        "of the document whose id is the key. Topics that Kafka keeps for itself (__...) are left out.",
+        "of the document whose id is the key. A topic that was deleted and made anew is an error, not read from its middle. Topics that "
+        "Kafka keeps for itself (__...) are left out.",
         sink="At least once: an idempotent producer, acknowledged by all in-sync replicas before a batch counts. The key is the document's "
         "id, so changes of one document stay in order; a delete is a null value. The headers op, offset and, of deletes, data tell more. "
         "Topics are not created.",

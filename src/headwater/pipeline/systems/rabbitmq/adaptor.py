@@ -27,8 +27,8 @@ class RabbitMQ(CanTail, CanWrite, frozen=True, kw_only=True):
         namespace="a queue, as a source. As a sink it is the routing key, to the default exchange, unless exchange and routing_key say "
         "else: so a namespace's messages go to the queue of its name.",
         source="Followed, never copied: a queue is empty once it is read. Without --follow a run ends when they are. Messages are "
-        "acknowledged once they are durable in the log; a run that dies in between gets them again. Name the queues with queues=, or by a "
-        "namespace that is one name.",
+        "acknowledged once they are durable in the log; a run that dies in between gets them again. One that is longer than a record, some "
+        "16 MiB, ends the run and stays in its queue. Name the queues with queues=, or by a namespace that is one name.",
         sink="At least once. Every message is confirmed by the broker, and refused where no queue would get it. The body is the data as "
         "JSON; op, namespace and offset are headers, and the message id pipeline/sink/offset stays the same when a message is sent again.",
         sample='rabbitmq("${RABBITMQ_URI}", queues=["orders"])',
