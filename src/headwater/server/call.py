@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope
 
 WHO = "headwater.who"
+_DIGITS = len(str(LARGEST))  # of a number: Python refuses to read thousands of them
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 
@@ -48,7 +49,7 @@ class Call:
     def number(self, name: str) -> int:
         """A part of the path that is a number. Errors: `BadInput`."""
         text = self.path[name]
-        if not (text.isascii() and text.isdigit() and int(text) <= LARGEST):
+        if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text) <= LARGEST):
             hint = "Partitions count from 0: /log/{topic}/0" if name == "partition" else "It counts from 0."
             raise BadInput(f"The {name} is a whole number, not {text!r}.", hint=hint)
         return int(text)
