@@ -1,94 +1,38 @@
-"""The MongoDB adaptor against a real server that speaks its protocol."""
+"""The MongoDB adaptor against a real server that speaks its protocol: copying and writing."""
 
 from __future__ import annotations
 
-import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-import bson
 import msgspec
 import pytest
 from bson import Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
-from bson.codec_options import CodecOptions
-from bson.raw_bson import RawBSONDocument
-from pymongo import MongoClient
+from mongodb_ground import ALL, a_database, at, documents, held, message, numbered, part, raw, write
 from pymongo.database import Database
-from tools.services.private import PrivateServers
 
-from headwater.core.errors import BadInput, NotFound, OffsetGone, Rejected, Timeout, Unreachable
+from headwater.core.errors import BadInput, NotFound, Rejected, Timeout, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, CopyPlan, Part, Piece
-from headwater.pipeline.message import Message, Mode, Op
+from headwater.pipeline.adaptor import Batch
+from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.mongodb.adaptor import MongoDB, mongodb
 from headwater.pipeline.systems.mongodb.sink import MongoWriter
 from headwater.testing.adaptor_contract import CopyContract, SinkContract
 
-ALL = Namespaces()
-SECONDS = 30.0
-
-
-@pytest.fixture(autouse=True)
-def _restless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two questions nothing is to be waited for here."""
-    monkeypatch.setattr("headwater.pipeline.systems.mongodb.oplog.REST", 0.01)
-
 
 @pytest.fixture
 def database(mongodb: str) -> Iterator[Database[dict[str, Any]]]:
-    """A database of the test's own."""
-    with MongoClient[dict[str, Any]](mongodb) as client:
-        name = f"t{uuid.uuid4().hex[:10]}"
-        yield client[name]
-        client.drop_database(name)
+    with a_database(mongodb) as made:
+        yield made
 
 
 @pytest.fixture
 def adaptor(mongodb: str, database: Database[dict[str, Any]]) -> MongoDB:
     return at(mongodb, database.name)
-
-
-def at(uri: str, database: str, **options: Any) -> MongoDB:
-    return mongodb(f"{uri}/{database}", **options)
-
-
-def part(**changes: Any) -> Part:
-    return msgspec.structs.replace(Part(pipeline="p", sink="s", start=0, end=1000), **changes)
-
-
-def message(offset: int, *, op: Op = Op.INSERT, namespace: str = "orders", **data: Any) -> Message:
-    return Message(namespace, data, op, offset=offset)
-
-
-def write(adaptor: MongoDB, *messages: Message) -> None:
-    writer = adaptor.writer(part())
-    try:
-        writer.write(Batch(start=messages[0].offset, end=messages[-1].offset + 1, messages=messages))
-    finally:
-        writer.close()
-
-
-def numbered(count: int, *, start: int = 0) -> list[Message]:
-    return [message(offset, _id=offset, n=offset) for offset in range(start, start + count)]
-
-
-def held(adaptor: MongoDB, namespace: str = "orders") -> dict[Any, Any]:
-    with adaptor.connect() as link:
-        return {one["_id"]: one.get("n") for one in link.database[namespace].find()}
-
-
-def documents(adaptor: MongoDB, plan: CopyPlan) -> list[dict[str, Any]]:
-    return [values.decode(text) for one in plan.slices for piece in adaptor.read(one, None) for text in piece.values]
-
-
-def raw(database: Database[dict[str, Any]], name: str) -> list[bytes]:
-    found = database.get_collection(name, codec_options=CodecOptions(document_class=RawBSONDocument)).find().sort("_id", 1)
-    return [one.raw for one in found]
 
 
 # -- what every adaptor promises ----------------------------------------------------------------------------
@@ -355,203 +299,3 @@ def test_a_filter_for_a_collection_that_is_not_there_is_told(mongodb: str, datab
     database.orders.insert_one({"_id": 1})
     lines = at(mongodb, database.name, collection_filters={"order": {"open": True}}).check("source", ALL)
     assert "order: has a filter, but there is no such collection" in lines
-
-
-# -- changes ------------------------------------------------------------------------------------------------
-
-
-def followed(adaptor: MongoDB, cursor: Any, enough: Callable[[list[Message]], bool], chosen: Namespaces = ALL) -> tuple[list[Message], Any]:
-    """The changes until there are enough, and the cursor behind them."""
-    deadline = time.monotonic() + SECONDS
-    seen: list[Message] = []
-    for piece in adaptor.follow(cursor, chosen, lambda: time.monotonic() > deadline):
-        seen += piece.messages
-        cursor = msgspec.json.decode(msgspec.json.encode(piece.position))
-        if enough(seen):
-            return seen, cursor
-    raise AssertionError(f"only {seen}")
-
-
-def count(number: int) -> Callable[[list[Message]], bool]:
-    return lambda seen: len(seen) >= number
-
-
-def test_changes_since_before_the_copy_are_followed_in_order(mongodb: str, database: Database[dict[str, Any]]) -> None:
-    adaptor = at(mongodb, database.name, tail=True)
-    database.orders.insert_many([{"_id": 1, "n": 1}, {"_id": 2, "n": 2}])
-    plan = adaptor.plan(ALL, 1)
-    database.orders.insert_one({"_id": 3, "n": Int64(3)})
-    database.other.insert_one({"_id": 1})
-    database.orders.update_one({"_id": 1}, {"$set": {"deep.n": 10}})
-    database.orders.replace_one({"_id": 2}, {"n": 20})
-    database.orders.delete_one({"_id": 3})
-    seen, cursor = followed(adaptor, plan.cursor, count(4), Namespaces("^orders$"))
-    assert [(one.op, one.data) for one in seen] == [
-        (Op.INSERT, {"_id": 3, "n": {"$numberLong": "3"}}),
-        (Op.UPDATE, {"_id": 1, "n": 1, "deep": {"n": 10}}),
-        (Op.UPDATE, {"_id": 2, "n": 20}),
-        (Op.DELETE, {"_id": 3}),
-    ]
-    assert {(one.namespace, one.mode) for one in seen} == {("orders", Mode.SYNC)}
-    assert all(one.timestamp > 1_000_000_000_000 for one in seen)
-    database.orders.insert_one({"_id": 4})
-    later, _ = followed(adaptor, cursor, count(1))
-    assert [one.data for one in later] == [{"_id": 4}]
-
-
-def test_any_cursor_can_be_gone_on_from(mongodb: str, database: Database[dict[str, Any]]) -> None:
-    adaptor = at(mongodb, database.name, tail=True, batch=3)
-    database.orders.insert_one({"_id": "first"})
-    cursor = adaptor.plan(ALL, 1).cursor
-    database.orders.insert_many([{"_id": n} for n in range(10)])
-    whole, _ = followed(adaptor, cursor, count(10))
-    pieces: list[Piece] = []
-    for piece in adaptor.follow(cursor, ALL, lambda: False):
-        pieces.append(piece)
-        if sum(len(one.messages) for one in pieces) >= 10:
-            break
-    assert [one.data["_id"] for one in whole] == list(range(10))
-    seen = 0
-    for piece in pieces[:-1]:
-        seen += len(piece.messages)
-        rest, _ = followed(adaptor, piece.position, count(10 - seen))
-        assert rest == whole[seen:]
-
-
-def test_a_change_behind_many_of_others_is_found_before_following_says_that_nothing_is_new(
-    mongodb: str, database: Database[dict[str, Any]]
-) -> None:
-    adaptor = at(mongodb, database.name, tail=True, batch=5)
-    database.orders.insert_one({"_id": "first"})
-    cursor = adaptor.plan(ALL, 1).cursor
-    database.other.insert_many([{"_id": n} for n in range(20)])
-    database.orders.insert_one({"_id": "mine"})
-    following = adaptor.follow(cursor, Namespaces("^orders$"), lambda: False)
-    assert [one.data for one in next(following).messages] == [{"_id": "mine"}]
-    quiet = next(piece for piece in following if not piece.messages)
-    assert followed(adaptor, cursor, count(1), Namespaces("^orders$"))[0]
-    database.orders.insert_one({"_id": "next"})
-    assert [one.data for one in followed(adaptor, quiet.position, count(1))[0]] == [{"_id": "next"}]
-
-
-def test_large_changes_come_in_several_pieces_each_of_which_can_be_gone_on_from(
-    mongodb: str, database: Database[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("headwater.pipeline.systems.mongodb.oplog.PIECE", 8 << 10)
-    adaptor = at(mongodb, database.name, tail=True)
-    database.orders.insert_many([{"_id": "first"}, {"_id": "grown", "text": "x" * (5 << 10)}])
-    cursor = adaptor.plan(ALL, 1).cursor
-    database.orders.insert_many([{"_id": n, "text": "x" * (5 << 10)} for n in range(3)])
-    database.orders.update_one({"_id": "grown"}, {"$set": {"n": 1}})
-    database.orders.update_one({"_id": 0}, {"$set": {"n": 1}})
-    seen: list[tuple[list[Any], Any]] = []
-    for piece in adaptor.follow(cursor, ALL, lambda: False):
-        if piece.messages:
-            seen.append(([one.data["_id"] for one in piece.messages], piece.position))
-        if sum(len(ids) for ids, _ in seen) >= 5:
-            break
-    assert [one for ids, _ in seen for one in ids] == [0, 1, 2, "grown", 0]
-    assert max(len(ids) for ids, _ in seen) == 2
-    rest, _ = followed(adaptor, seen[0][1], count(5 - len(seen[0][0])))
-    assert [one.data["_id"] for one in rest] == [one for ids, _ in seen[1:] for one in ids]
-
-
-def test_what_was_updated_and_deleted_since_is_only_deleted(mongodb: str, database: Database[dict[str, Any]]) -> None:
-    adaptor = at(mongodb, database.name, tail=True)
-    database.orders.insert_one({"_id": 1})
-    cursor = adaptor.plan(ALL, 1).cursor
-    database.orders.update_one({"_id": 1}, {"$set": {"n": 1}})
-    database.orders.delete_one({"_id": 1})
-    seen, _ = followed(adaptor, cursor, count(1))
-    assert [(one.op, one.data) for one in seen] == [(Op.DELETE, {"_id": 1})]
-
-
-def test_a_filter_holds_for_changes_as_well(mongodb: str, database: Database[dict[str, Any]]) -> None:
-    adaptor = at(mongodb, database.name, tail=True, collection_filters={"orders": {"open": True}})
-    database.orders.insert_one({"_id": 1, "open": True})
-    cursor = adaptor.plan(ALL, 1).cursor
-    database.orders.insert_many([{"_id": 2, "open": False}, {"_id": 3, "open": True}])
-    database.orders.update_one({"_id": 1}, {"$set": {"open": False}})
-    seen, _ = followed(adaptor, cursor, count(3))
-    assert [(one.op, one.data) for one in seen] == [
-        (Op.DELETE, {"_id": 2}),
-        (Op.INSERT, {"_id": 3, "open": True}),
-        (Op.DELETE, {"_id": 1}),
-    ]
-
-
-def test_following_says_something_while_nothing_changes_and_ends_when_asked(mongodb: str, database: Database[dict[str, Any]]) -> None:
-    adaptor = at(mongodb, database.name, tail=True)
-    database.orders.insert_one({"_id": 1})
-    cursor = adaptor.plan(ALL, 1).cursor
-    asked: list[bool] = []
-    pieces = list(adaptor.follow(cursor, ALL, lambda: len(asked) >= 2 or asked.append(True)))  # type: ignore[func-returns-value]
-    assert [list(piece.messages) for piece in pieces] == [[], []]
-
-
-def test_an_oplog_that_has_moved_on_is_told(mongodb: str, database: Database[dict[str, Any]]) -> None:
-    adaptor = at(mongodb, database.name, tail=True)
-    with pytest.raises(OffsetGone, match="no longer has the entry"):
-        next(iter(adaptor.follow({"t": 1_000_000_000, "i": 1}, ALL, lambda: False)))
-
-
-def test_copy_and_changes_together_leave_an_equal_collection(mongodb: str, database: Database[dict[str, Any]]) -> None:
-    source, sink = at(mongodb, database.name, tail=True), at(mongodb, f"{database.name}b")
-    database.orders.insert_many([{"_id": n, "n": n} for n in range(30)])
-    plan = source.plan(ALL, 3)
-    log: list[Message] = []
-    for number, one in enumerate(plan.slices):  # things change between the slices, in what was read and in what was not
-        log += [Message("orders", values.decode(text)) for piece in source.read(one, None) for text in piece.values]
-        database.orders.update_many({"_id": {"$in": [1, 12, 25]}}, {"$inc": {"n": 100}})
-        database.orders.delete_many({"_id": {"$in": [number, 10 + number, 20 + number]}})
-        database.orders.insert_one({"_id": 1000 - number, "n": Int64(1)})
-    database.orders.insert_one({"_id": "last"})
-    changes, _ = followed(source, plan.cursor, lambda seen: any(one.data.get("_id") == "last" for one in seen))
-    for offset, one in enumerate([*log, *changes]):
-        one.offset = offset
-    write(sink, *log, *changes)
-    with MongoClient[dict[str, Any]](mongodb) as client:
-        assert raw(client[f"{database.name}b"], "orders") == raw(database, "orders")
-        client.drop_database(f"{database.name}b")
-
-
-# -- a server that dies -------------------------------------------------------------------------------------
-
-
-def test_a_server_that_was_killed_goes_on_where_it_was(private_servers: PrivateServers) -> None:
-    running = private_servers.up("mongodb")
-    uri = running.mongodb
-    source = mongodb(f"{uri}/shop?serverSelectionTimeoutMS=200", tail=True, batch=10)
-    sink = mongodb(f"{uri}/copy?serverSelectionTimeoutMS=200")
-    with MongoClient[dict[str, Any]](uri) as client:
-        client.shop.orders.insert_many([{"_id": n, "n": n} for n in range(100)])
-        plan = source.plan(ALL, 1)
-        client.shop.orders.insert_one({"_id": 100, "n": 100})
-        settle(client)
-    copying = source.read(plan.slices[0], None)
-    first = next(copying)
-    writer = sink.writer(part())
-    writer.write(Batch(start=0, end=10, messages=numbered(10)))
-    running.kill("mongodb-1")
-    with pytest.raises(Unreachable):
-        list(copying)
-    with pytest.raises(Unreachable):
-        writer.write(Batch(start=10, end=20, messages=numbered(10, start=10)))
-    writer.close()
-    with pytest.raises(Unreachable):
-        next(source.follow(plan.cursor, ALL, lambda: False))
-    running.restart("mongodb-1")
-    assert source.same(plan, ALL)
-    rest = [values.decode(text)["_id"] for piece in source.read(plan.slices[0], first.position) for text in piece.values]
-    assert rest == list(range(10, 101))
-    seen, _ = followed(source, plan.cursor, count(1))
-    assert [one.data["_id"] for one in seen] == [100]
-    write(sink, *numbered(20))
-    assert held(sink) == {n: n for n in range(20)}
-
-
-def settle(client: MongoClient[dict[str, Any]]) -> None:
-    """The server writes to its file in the background, a moment after it answered: have it answer a few more times."""
-    for number in range(20):
-        client.settle.things.insert_one({"_id": number, "text": "x" * 1000})
-        client.settle.things.find_one({"_id": bson.ObjectId()})

@@ -1,36 +1,31 @@
-"""The OpenSearch adaptor against a real OpenSearch."""
+"""The OpenSearch adaptor against a real OpenSearch: writing."""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
-from itertools import count
-from typing import Any, Literal
+from typing import Any
 
-import msgspec
 import pytest
+from opensearch_ground import held, message, numbered, opensearch_at, own_prefixes, part, write
 from tools.services.private import PrivateServers
 
-from headwater.core.errors import Differs, NotFound, Rejected, Timeout, Unreachable
+from headwater.core.errors import Rejected, Timeout, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, CopyPlan, Part
+from headwater.pipeline.adaptor import Batch
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.systems.opensearch.adaptor import OpenSearch, opensearch
+from headwater.pipeline.systems.opensearch.adaptor import OpenSearch
 from headwater.pipeline.systems.opensearch.client import Client
 from headwater.pipeline.systems.opensearch.sink import OpenSearchWriter
-from headwater.testing.adaptor_contract import CopyContract, SinkContract
+from headwater.testing.adaptor_contract import SinkContract
 
 
 @pytest.fixture(scope="module")
 def prefixes(opensearch: str) -> Iterator[Iterator[str]]:
-    """For each test one of its own. All their indices go at once: to remove those of a single test takes nearly as long."""
-    ours = f"t{uuid.uuid4().hex[:6]}"
-    yield (f"{ours}{number:04d}" for number in count())
-    with opensearch_at(opensearch).connect() as client:
-        client.ask("DELETE", f"/{ours}*")
+    with own_prefixes(opensearch) as made:
+        yield made
 
 
 @pytest.fixture
@@ -38,61 +33,10 @@ def adaptor(opensearch: str, prefixes: Iterator[str]) -> OpenSearch:
     return opensearch_at(opensearch, index=f"{next(prefixes)}-{{namespace}}")
 
 
-def opensearch_at(uri: str, **options: Any) -> OpenSearch:
-    return opensearch(uri, **options)
-
-
-def part(**changes: Any) -> Part:
-    return msgspec.structs.replace(Part(pipeline="p", sink="s", start=0, end=1000), **changes)
-
-
-def message(offset: int, *, op: Op = Op.INSERT, namespace: str = "orders", **data: Any) -> Message:
-    return Message(namespace, data, op, offset=offset)
-
-
-def write(adaptor: OpenSearch, *messages: Message, where: Part | None = None) -> None:
-    writer = adaptor.writer(where or part())
-    try:
-        writer.write(Batch(start=messages[0].offset, end=messages[-1].offset + 1, messages=messages))
-    finally:
-        writer.close()
-
-
-def held(adaptor: OpenSearch, namespace: str = "orders") -> dict[str, dict[str, Any]]:
-    return {row.pop("_id"): row for row in adaptor.rows(namespace)}
-
-
-def numbered(count: int, *, start: int = 0) -> list[Message]:
-    return [message(offset, _id=f"o{offset}", n=offset) for offset in range(start, start + count)]
-
-
-# -- what every adaptor promises ----------------------------------------------------------------------------
-
-
 class TestSink(SinkContract):
     @pytest.fixture
     def sink(self, adaptor: OpenSearch) -> OpenSearch:
         return adaptor
-
-
-class TestCopy(CopyContract):
-    @pytest.fixture
-    def source(self, adaptor: OpenSearch) -> OpenSearch:
-        write(adaptor, *numbered(50))
-        return Only(**{name: getattr(adaptor, name) for name in adaptor.__struct_fields__ if name != "batch"}, batch=20)
-
-
-class Only(OpenSearch, frozen=True, kw_only=True):
-    """Of a server that others use too, the test's own indices alone."""
-
-    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
-        return super().plan(Namespaces(f"^{self.index[:11]}-"), slices)
-
-    def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
-        return super().check(role, Namespaces(f"^{self.index[:11]}-"))
-
-
-# -- the sink -----------------------------------------------------------------------------------------------
 
 
 def test_documents_are_inserted_changed_and_deleted(adaptor: OpenSearch) -> None:
@@ -336,89 +280,6 @@ def test_https_where_it_is_not_spoken_is_told(adaptor: OpenSearch) -> None:
 def test_what_is_stored_is_what_is_read_back(adaptor: OpenSearch, data: dict[str, Any], ids: tuple[str, ...]) -> None:
     write(adaptor, Message("orders", data, offset=0, id_fields=ids))
     assert list(adaptor.rows("orders")) == [adaptor.stored(data)]
-
-
-# -- the source ---------------------------------------------------------------------------------------------
-
-
-def chosen(adaptor: OpenSearch) -> Namespaces:
-    return Namespaces(f"^{adaptor.index[:11]}-")
-
-
-def documents(adaptor: OpenSearch, plan: CopyPlan) -> list[dict[str, Any]]:
-    return [values.decode(text) for one in plan.slices for piece in adaptor.read(one, None) for text in piece.values]
-
-
-@pytest.mark.parametrize(("shards", "slices", "cut"), [(1, 1, 1), (1, 3, 3), (2, 3, 4), (3, 2, 3)])
-def test_every_document_is_read_once_in_slices(adaptor: OpenSearch, shards: int, slices: int, cut: int) -> None:
-    index = adaptor.index_for("orders")
-    with adaptor.connect() as client:
-        client.ask("PUT", f"/{index}", body={"settings": {"number_of_shards": shards, "number_of_replicas": 0}})
-    write(adaptor, *numbered(60))
-    small = msgspec.structs.replace(adaptor, batch=7)
-    plan = small.plan(chosen(adaptor), slices)
-    assert len(plan.slices) == cut
-    assert {one.namespace for one in plan.slices} == {index}
-    found = documents(small, plan)
-    assert len(found) == 60
-    assert {one["_id"]: one["n"] for one in found} == {f"o{n}": n for n in range(60)}
-    assert documents(small, plan) == found
-
-
-def test_reading_goes_on_behind_any_position(adaptor: OpenSearch) -> None:
-    write(adaptor, *numbered(40))
-    small = msgspec.structs.replace(adaptor, batch=7)
-    plan = small.plan(chosen(adaptor), 2)
-    for one in plan.slices:
-        pieces = list(small.read(one, None))
-        whole = [text for piece in pieces for text in piece.values]
-        seen = 0
-        for piece in pieces:
-            seen += len(piece.values)
-            position = msgspec.json.decode(msgspec.json.encode(piece.position))
-            assert [text for later in small.read(one, position) for text in later.values] == whole[seen:]
-
-
-def test_numbers_are_read_as_they_are_stored(adaptor: OpenSearch) -> None:
-    write(adaptor, message(0, _id="a", price=Decimal("1.10"), long=2**62 + 1))
-    assert documents(adaptor, adaptor.plan(chosen(adaptor), 1)) == [{"_id": "a", "price": Decimal("1.10"), "long": 2**62 + 1}]
-
-
-def test_a_document_changed_during_the_copy_is_not_missed(adaptor: OpenSearch) -> None:
-    write(adaptor, *numbered(20))
-    small = msgspec.structs.replace(adaptor, batch=5)
-    plan = small.plan(chosen(adaptor), 1)
-    first = next(iter(small.read(plan.slices[0], None)))
-    write(adaptor, message(50, op=Op.UPDATE, _id="o19", n=1900))
-    with adaptor.connect() as client:
-        client.ask("POST", f"/{adaptor.index_for('orders')}/_refresh")
-    rest = [values.decode(text) for piece in small.read(plan.slices[0], first.position) for text in piece.values]
-    assert {one["_id"]: one["n"] for one in rest} == {f"o{n}": n for n in range(5, 19)} | {"o19": 1900}
-
-
-def test_an_index_made_anew_is_another_source(adaptor: OpenSearch) -> None:
-    write(adaptor, *numbered(3))
-    plan = adaptor.plan(chosen(adaptor), 1)
-    assert adaptor.same(plan, chosen(adaptor))
-    with adaptor.connect() as client:
-        client.ask("DELETE", f"/{adaptor.index_for('orders')}")
-    assert not adaptor.same(plan, chosen(adaptor))
-    write(adaptor, *numbered(3))
-    assert not adaptor.same(plan, chosen(adaptor))
-    with pytest.raises(Differs):
-        list(adaptor.read(plan.slices[0], None))
-
-
-def test_what_check_tells(adaptor: OpenSearch) -> None:
-    with pytest.raises(NotFound, match="no index"):
-        adaptor.check("source", chosen(adaptor))
-    write(adaptor, *numbered(3))
-    with adaptor.connect() as client:
-        client.ask("POST", f"/{adaptor.index_for('orders')}/_refresh")
-    server, counted = adaptor.check("source", chosen(adaptor))
-    assert server.startswith("OpenSearch 2.19.1 at 127.0.0.1:")
-    assert counted == f"{adaptor.index_for('orders')}: 3 documents"
-    assert len(adaptor.check("sink", chosen(adaptor))) == 1
 
 
 # -- a server that dies -------------------------------------------------------------------------------------
