@@ -306,3 +306,11 @@ class TestParts(SinkContract):
     @pytest.fixture
     def sink(self, store: Store) -> CanWrite:
         return store.adaptor("out/")
+
+
+class TestTables(SinkContract):
+    deletes = upserts = False
+
+    @pytest.fixture
+    def sink(self, store: Store) -> CanWrite:
+        return store.adaptor("out/", format="parquet")

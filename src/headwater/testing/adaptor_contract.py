@@ -86,6 +86,14 @@ class SinkContract:
         self._send(sink, [data], start=0)
         assert held(sink, self.namespace) == as_stored(sink, [data])
 
+    def test_what_is_given_back_can_be_compared_where_documents_differ(self, sink: CanWrite) -> None:
+        """`verify` compares what `rows` gives with what `stored` says of the log: numbers of two kinds, nulls and missing fields."""
+        texts = [b'{"_id":1,"n":0.5,"v":"a"}', b'{"_id":2,"n":1,"v":null}', b'{"_id":3,"n":2.0}', b'{"_id":4}']
+        data = [values.decode(one) for one in texts]
+        sink.begin(PIPELINE, SINK, 1)
+        self._send(sink, data, start=0)
+        assert held(sink, self.namespace) == as_stored(sink, data)
+
     def test_a_part_without_messages_is_no_error(self, sink: CanWrite) -> None:
         sink.begin(PIPELINE, SINK, 1)
         deliver(sink, [], start=0, end=5)

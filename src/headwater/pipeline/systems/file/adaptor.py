@@ -134,9 +134,9 @@ class File(CanCopy, CanWrite, frozen=True, kw_only=True):
         return rows(self)
 
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
-        from headwater.pipeline.systems.file.given_back import stored
+        from headwater.pipeline.systems.file.given_back import stored_as
 
-        return stored(self, data)
+        return stored_as(self.written_format, self.envelope, self.infer, data)
 
 
 @strict

@@ -25,29 +25,37 @@ def rows(adaptor: File) -> Iterator[dict[str, Any]]:
 
             with pq.ParquetFile(path) as opened:
                 for batch in opened.iter_batches():
-                    yield from (_of_table(values.extended(one)) for one in batch.to_pylist())
+                    yield from map(of_table, batch.to_pylist())
         else:
             with open_plain(path, compression_of(path, adaptor.compression)) as source:
                 for one in read_back(adaptor, source):
-                    yield _present(one) if adaptor.written_format == "csv" and not adaptor.envelope else one
+                    yield read_as(adaptor.written_format, adaptor.envelope, one)
 
 
-def stored(adaptor: File, data: dict[str, Any]) -> dict[str, Any]:
-    """A document as `rows` gives it."""
-    if adaptor.written_format == "parquet":
-        return _of_table(values.extended(values.natives(data)))
-    if adaptor.written_format == "csv" and not adaptor.envelope:
-        return _present({name: typed(written(value), adaptor.infer) for name, value in data.items()})
+def read_as(kind: str, envelope: bool, row: dict[str, Any]) -> dict[str, Any]:
+    """A document that was read from a file of some format, as `stored_as` gives it."""
+    if kind == "parquet":
+        return of_table(row)
+    return _present(row) if kind == "csv" and not envelope else row
+
+
+def stored_as(kind: str, envelope: bool, infer: bool, data: dict[str, Any]) -> dict[str, Any]:
+    """A document as a file of some format gives it back."""
+    if kind == "parquet":
+        return of_table(data)
+    if kind == "csv" and not envelope:
+        return _present({name: typed(written(value), infer) for name, value in data.items()})
     return data
+
+
+def of_table(row: dict[str, Any]) -> dict[str, Any]:
+    """A row without what tables cannot tell apart."""
+    return _plain(values.extended(values.natives(row))) or {}
 
 
 def _present(row: dict[str, Any]) -> dict[str, Any]:
     """A row has a cell for every column: one without a value is a field that is missing."""
     return {name: value for name, value in row.items() if value is not None}
-
-
-def _of_table(row: dict[str, Any]) -> dict[str, Any]:
-    return _plain(row) or {}
 
 
 def _plain(value: Any) -> Any:

@@ -115,6 +115,11 @@ class S3(CanCopy, CanWrite, frozen=True, kw_only=True):
     def place(self, namespace: str) -> str:
         return self.kind  # the prefix holds all of them together
 
+    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        from headwater.pipeline.systems.file.given_back import stored_as
+
+        return stored_as(self.written_format, self.envelope, self.infer, data)
+
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         from headwater.pipeline.systems.s3.parts import rows
 

@@ -197,6 +197,7 @@ class Parts:
 def rows(adaptor: S3) -> Iterator[dict[str, Any]]:
     """What the prefix holds, in the order of offsets."""
     from headwater.pipeline.adaptor import Slice
+    from headwater.pipeline.systems.file.given_back import read_as
 
     with Bucket(adaptor) as bucket:
         parts = list(bucket.objects(f"{bucket.folder}part-"))
@@ -204,4 +205,4 @@ def rows(adaptor: S3) -> Iterator[dict[str, Any]]:
         for piece in read(adaptor, Slice("", one._asdict()), None):
             for text in piece.values:
                 document = values.decode(text)
-                yield document["data"] if adaptor.envelope else document
+                yield read_as(adaptor.written_format, adaptor.envelope, document["data"] if adaptor.envelope else document)

@@ -137,6 +137,11 @@ class Spark(CanCopy, CanWrite, frozen=True, kw_only=True):
     def place(self, namespace: str) -> str:
         return self.kind  # the path or table holds all of them together
 
+    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        from headwater.pipeline.systems.file.given_back import of_table
+
+        return of_table(data)
+
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         from headwater.pipeline.systems.spark.sink import rows
 

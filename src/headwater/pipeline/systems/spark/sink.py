@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.core.files import explained
-from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part, SinkWriter
+from headwater.pipeline.systems.file.given_back import of_table
 from headwater.pipeline.systems.file.tables import TableWriter
 from headwater.pipeline.systems.file.target import gone
 from headwater.pipeline.systems.spark.link import loaded, spoken, staging, started
@@ -73,4 +73,4 @@ def rows(adaptor: Spark) -> Iterator[dict[str, Any]]:
     for frame in frames:
         with spoken(adaptor, f"read {adaptor.format}"):
             for row in frame.toLocalIterator():
-                yield values.extended(row.asDict(recursive=True))
+                yield of_table(row.asDict(recursive=True))
