@@ -199,6 +199,20 @@ def test_a_closed_index_is_told_at_the_message_that_meets_it(adaptor: OpenSearch
     assert (refused.value.offset, refused.value.before_taken) == (3, True)
 
 
+@pytest.mark.parametrize("block", ["write", "read_only"])
+def test_an_index_that_somebody_has_closed_to_writers_is_no_message_s_fault(adaptor: OpenSearch, block: str) -> None:
+    write(adaptor, message(0, _id="a", n=1))
+    path = f"/{adaptor.index_for('orders')}/_settings"
+    with adaptor.connect() as client:
+        client.ask("PUT", path, body={f"index.blocks.{block}": True})
+        with pytest.raises(Unreachable, match="blocked by") as refused:
+            write(adaptor, message(1, _id="b", n=2))
+        assert "block" in refused.value.hint
+        client.ask("PUT", path, body={f"index.blocks.{block}": False})
+    write(adaptor, message(1, _id="b", n=2))
+    assert held(adaptor) == {"a": {"n": 1}, "b": {"n": 2}}
+
+
 class Busy(Client):
     """A cluster that has no room for some items of the first requests, as a full queue answers; the rest is the real one's."""
 

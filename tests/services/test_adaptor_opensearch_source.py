@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import msgspec
 import pytest
-from opensearch_ground import message, numbered, opensearch_at, own_prefixes, write
+from opensearch_ground import held, message, numbered, opensearch_at, own_prefixes, write
 
-from headwater.core.errors import Differs, NotFound
+from headwater.core.errors import Differs, NotFound, Unsupported
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan
 from headwater.pipeline.message import Op
@@ -125,3 +125,13 @@ def test_what_check_tells(adaptor: OpenSearch) -> None:
     assert server.startswith("OpenSearch 2.19.1 at 127.0.0.1:")
     assert counted == f"{adaptor.index_for('orders')}: 3 documents"
     assert len(adaptor.check("sink", chosen(adaptor))) == 1
+
+
+def test_an_index_that_does_not_keep_its_documents_is_refused(adaptor: OpenSearch) -> None:
+    with adaptor.connect() as client:
+        client.ask("PUT", f"/{adaptor.index_for('orders')}", body={"mappings": {"_source": {"enabled": False}}})
+    write(adaptor, *numbered(3))
+    with pytest.raises(Unsupported, match="_source"):
+        documents(adaptor, adaptor.plan(chosen(adaptor), 1))
+    with pytest.raises(Unsupported, match="_source"):
+        held(adaptor)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SECONDS = 30.0
 ADDRESS = "Give http://host:9200."
+BLOCKED = "cluster_block_exception"
 
 
 class Client(Closing):
@@ -97,7 +98,9 @@ class Client(Closing):
         if isinstance(error.info, dict) and isinstance(found := error.info.get("error"), dict):
             reason = explained(found)
         match status:
-            case 401 | 403 if "cluster_block" not in reason:
+            case 403 if BLOCKED in reason:
+                return Unreachable(f"OpenSearch at {self.where} is closed to {asked}: {reason}.", hint="Take its block off.")
+            case 401 | 403:
                 return Denied(f"OpenSearch at {self.where} does not let this user {asked}: {reason}.", hint="Give its user the right.")
             case 404:
                 return NotFound(f"OpenSearch at {self.where} has no such thing: {reason}.", hint="See what there is at _cat/indices.")
@@ -123,7 +126,12 @@ class Reason(msgspec.Struct, frozen=True):
 
     @property
     def full(self) -> bool:
-        return self.type == "cluster_block_exception" and ("flood" in self.text or "read-only" in self.text)
+        return self.type == BLOCKED and ("flood" in self.text or "read-only-allow-delete" in self.text)
+
+    @property
+    def closed_to_us(self) -> bool:
+        """Whether somebody has forbidden it, to all or to this user: no document is to blame for that either."""
+        return self.type == BLOCKED or self.status in (401, 403)
 
 
 def explained(error: Any) -> str:

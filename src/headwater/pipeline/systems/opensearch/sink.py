@@ -168,6 +168,11 @@ class OpenSearchWriter(SinkWriter):
                 continue
             if reason.full:
                 raise DiskFull(f"OpenSearch at {self._client.where} has no space left: {reason.text}.", hint="Make space there.")
+            if reason.closed_to_us:
+                where = f"{item.where['_index']} at {self._client.where}"
+                raise Unreachable(
+                    f"Nothing may be written to {where}: {reason.text}.", hint="Take its block off, or give its user the right."
+                )
             if reason.passing:
                 return [*again, *items[number:]], reason.text
             self._send(again)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from headwater.core.errors import Differs, HeadwaterError, NotFound, Unreachable
+from headwater.core.errors import Differs, HeadwaterError, NotFound, Unreachable, Unsupported
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
@@ -64,7 +64,7 @@ def read(client: Client, part: Slice, position: Any, *, size: int, keep: int) ->
     weight = 0
     for page in _pages(client, part.namespace, body, size=size, keep=keep):
         for hit in page:
-            text = values.encode({"_id": hit["_id"]} | (hit.get("_source") or {}))
+            text = values.encode(_document(hit, part.namespace))
             if out and weight + len(text) > PIECE:
                 yield Piece(position=position, values=out)
                 out, weight = [], 0
@@ -84,7 +84,15 @@ def everything(client: Client, index: str, *, size: int, keep: int) -> Iterator[
         return
     for page in _pages(client, index, {"sort": ["_doc"]}, size=size, keep=keep):
         for hit in page:
-            yield {"_id": hit["_id"]} | (hit.get("_source") or {})
+            yield _document(hit, index)
+
+
+def _document(hit: dict[str, Any], index: str) -> dict[str, Any]:
+    """Errors: `Unsupported` where the index does not keep what was written to it: empty documents would be no copy."""
+    found = hit.get("_source")
+    if not isinstance(found, dict):
+        raise Unsupported(f"The index {index} does not keep its documents (_source is disabled).", hint="Copy where it was filled from.")
+    return {"_id": hit["_id"]} | found
 
 
 def _pages(client: Client, index: str, body: dict[str, Any], *, size: int, keep: int) -> Iterator[list[dict[str, Any]]]:
