@@ -369,6 +369,13 @@ def test_a_queue_that_is_made_anew_is_read_on(broker: Broker) -> None:
             next(pieces)
 
 
+def test_a_replay_is_not_taken_for_the_first_sending(broker: Broker) -> None:
+    queue = broker.queue()
+    for where in (part(), part(attempt="x"), part(again=True, attempt="y")):
+        write(rabbitmq(broker.uri), Message(queue, {"_id": 1}, offset=7), where=where)
+    assert [properties.message_id for properties, _ in broker.got(queue)] == ["p/s/7", "p/s/7", "p/s/7/y"]
+
+
 def test_an_exchange_that_one_namespace_lacks_is_that_message_s_fault(broker: Broker) -> None:
     queue = broker.queue()
     adaptor = rabbitmq(broker.uri, exchange="{namespace}", routing_key=queue)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import BadBounds, Conflict, Stopped, UnknownSink
+from headwater.core.errors import BadBounds, Conflict, HeadwaterError, Stopped, UnknownSink
 from headwater.core.files import FileLock, Files, explained
 from headwater.core.ids import random_id
 from headwater.core.settings import Settings
@@ -119,7 +119,7 @@ class Hands:
             )
         if dry_run:
             return None
-        with self._turn():
+        with self._turn(), self._told("replay", why, first=first, last=last):
             outcome = self._send(first, last + 1)
         failure = outcome.failure
         stood = {} if failure is None else {"refused": failure.offset}
@@ -132,7 +132,8 @@ class Hands:
         """Send a message that was put aside. Errors: `Stopped` when it is refused again; it stays put aside, with the newest error."""
         with self._turn():
             one = self._operator.dead_one(one.offset, one.sink)  # somebody may have sent it, or let it go, since
-            failure = self._send(one.offset, one.offset + 1).failure
+            with self._told("dead retry", why, offset=one.offset):
+                failure = self._send(one.offset, one.offset + 1).failure
             self._operator.retried(one, failure, why=why)
         if failure is not None:
             name, at = self._operator.pipeline, one.offset
@@ -185,6 +186,16 @@ class Hands:
             yield
         finally:
             lock.forget()
+
+    @contextmanager
+    def _told(self, what: str, why: str, **details: int) -> Iterator[None]:
+        """Put in the audit what a sink that cannot be reached has ended: it may have taken some of it."""
+        try:
+            yield
+        except HeadwaterError as error:
+            with suppress(HeadwaterError):  # the error itself says more than that it could not be noted
+                self._operator.note(f"{what} failed", why, sink=self._sink.name, **details, error=error.message)
+            raise
 
     def _send(self, start: int, end: int) -> Outcome:
         if needs_session(self._sink):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -9,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import Conflict, NotFound, Stopped
+from headwater.core.errors import Conflict, NotFound, Stopped, Unavailable
 from headwater.core.settings import Settings, Spark
 from headwater.log import Log, Record
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.pipeline.adaptors import file, sqlite
+from headwater.pipeline.adaptors import file, http, sqlite
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.state import Change, Dead, RunInfo, SinkState, State
@@ -267,3 +268,21 @@ def test_what_somebody_else_has_sent_meanwhile_is_not_sent_again(log: Log, hands
     hands.retry(one)
     with pytest.raises(NotFound, match="Message 1 is not put aside"):
         hands.retry(one)
+
+
+def test_what_a_sink_that_cannot_be_reached_has_ended_is_audited(log: Log) -> None:
+    operator = bury(log, Record(b"t", b"{}"))
+    pipeline = Pipeline("p")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens there
+        pipeline.source("in", file("in.jsonl")).save("s", http(f"http://127.0.0.1:{taken.getsockname()[1]}/"), timeout="50ms")
+        hands = Hands(operator, pipeline, "s", Settings(spark=Spark(start="never")))
+        with pytest.raises(Unavailable):
+            hands.replay(0, 2, why="lost")
+        with pytest.raises(Unavailable):
+            hands.retry(operator.dead_one(1), why="mended")
+    first, second = operator.audit()
+    assert (first.what, first.why, first.details["first"], first.details["last"]) == ("replay failed", "lost", 0, 2)
+    assert (second.what, second.why, second.details["offset"]) == ("dead retry failed", "mended", 1)
+    assert "cannot be reached" in first.details["error"]
+    assert [one.offset for one in operator.dead()] == [1]

@@ -30,7 +30,8 @@ class RabbitMQ(CanTail, CanWrite, frozen=True, kw_only=True):
         "acknowledged once they are durable in the log; a run that dies in between gets them again. One that is longer than a record, some "
         "16 MiB, ends the run and stays in its queue. Name the queues with queues=, or by a namespace that is one name.",
         sink="At least once. Every message is confirmed by the broker, and refused where no queue would get it. The body is the data as "
-        "JSON; op, namespace and offset are headers, and the message id pipeline/sink/offset stays the same when a message is sent again.",
+        "JSON; op, namespace and offset are headers, and the message id pipeline/sink/offset stays the same when a message is sent again, "
+        "but for an operator's replay.",
         sample='rabbitmq("${RABBITMQ_URI}", queues=["orders"])',
     )
 

@@ -60,10 +60,12 @@ class RabbitMQWriter(SinkWriter):
             if len(text.encode()) > LONGEST_KEY:
                 raise BadInput(f"The {name} {text[:40]!r}... has more than {LONGEST_KEY} bytes.", hint="Shorten it.")
         part = self._part
+        # An operator wants it sent again: whoever tells messages apart by their ids must not take it for the first one.
+        again = f"/{part.attempt}" if part.again else ""
         properties = pika.BasicProperties(
             content_type="application/json",
             delivery_mode=2 if self._adaptor.delivery_mode == "persistent" else 1,
-            message_id=f"{part.pipeline}/{part.sink}/{message.offset}"[:LONGEST_KEY],
+            message_id=f"{part.pipeline}/{part.sink}/{message.offset}{again}"[:LONGEST_KEY],
             timestamp=max(0, message.timestamp // 1000) or None,  # the protocol knows no time before 1970
             headers={"op": message.op.name.lower(), "namespace": message.namespace, "offset": message.offset},
         )

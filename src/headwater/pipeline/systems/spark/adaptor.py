@@ -32,7 +32,7 @@ class Spark(CanCopy, CanWrite, frozen=True, kw_only=True):
         namespace="one: the option namespace, else the path's last part that is no pattern, the table's name or the format",
         source="Copies. The run loads it once into a staging folder of Parquet (in headwater's data directory, or staging=), and reads "
         "that: so a copy goes on after a restart with the same rows. On a cluster the staging folder has to be one that all workers see. "
-        "It is removed when the source is copied anew.",
+        "It is removed when the source is copied anew, also by another pipeline that reads the same: give each a staging= of its own.",
         sink="With a path, each range of offsets is a folder range-<start>-<end>, written by the run from what its tasks have staged, and "
         "overwritten when it comes again: a message is there once, unless two runs write at once. Read them as path/{range,kept}-*; "
         "_headwater/ says whose they are. Without a path (JDBC) rows are appended, at least once. Inserts and updates are rows; deletes "
