@@ -10,6 +10,7 @@ from headwater.pipeline.message import Message
 from headwater.pipeline.transform import Apply, Transform, refused
 from headwater.pipeline.transforms.changing import check_id
 from headwater.pipeline.transforms.columns import batch_of, messages_of
+from headwater.pipeline.transforms.expression import Stay
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,10 +23,13 @@ def by_namespace(
     schema: pa.Schema | None,
     digits: int,
     wanted: Callable[[str], bool] | None = None,
+    named: Callable[[str], bool] | None = None,
+    stay: Stay = "none",
 ) -> Apply:
     """An `Apply` of a function for columns. What it raises becomes `Rejected` at the first message for which it does.
 
-    With `wanted` the function gets those columns alone, and what it gives is added to the documents; else it is the documents.
+    With `wanted` the function gets those columns alone, and of the ones that are `named` nothing but that they are there. What it gives is
+    the new documents, together with the fields that `stay`.
     """
 
     def apply(messages: Sequence[Message]) -> list[Message | None]:
@@ -49,8 +53,8 @@ def by_namespace(
 
     def attempt(messages: Sequence[Message]) -> list[Message | None]:
         try:
-            given = batch_of(messages, schema=schema, digits=digits, wanted=wanted)
-            made = messages_of(messages, given, call(given), adds=wanted is not None)
+            given = batch_of(messages, schema=schema, digits=digits, wanted=wanted, named=named)
+            made = messages_of(messages, given, call(given), stay=stay)
         except (Rejected, Unavailable):
             raise
         except Exception as error:

@@ -29,11 +29,13 @@ import pyarrow as pa
 from headwater.core.errors import Rejected
 from headwater.pipeline.message import Message
 from headwater.pipeline.transforms.changing import changed
+from headwater.pipeline.transforms.expression import Stay
 from headwater.pipeline.values import decode_any, encode, extended, native, natives
 
 OFFSET = "_offset"
 JSON = {b"headwater.json": b"1"}
 NAMESPACE = b"headwater.namespace"
+SAME: Any = object()  # in place of a value: the field stays as it is, there or not
 _NONE = type(None)
 _UNFIT = (pa.ArrowException, OverflowError, TypeError, ValueError)
 _FAMILIES = (
@@ -45,9 +47,16 @@ _EXACT = 1 << 53  # integers up to here are floats without losing a digit
 
 
 def batch_of(
-    messages: Sequence[Message], *, schema: pa.Schema | None = None, digits: int = 76, wanted: Callable[[str], bool] | None = None
+    messages: Sequence[Message],
+    *,
+    schema: pa.Schema | None = None,
+    digits: int = 76,
+    wanted: Callable[[str], bool] | None = None,
+    named: Callable[[str], bool] | None = None,
 ) -> pa.RecordBatch:
     """The documents of messages of one namespace as columns, all or the `wanted` ones. `digits`: of the longest decimal that is taken.
+
+    Of columns that are only to be `named`, and not wanted, no value is told.
 
     Errors: `Rejected` for a document that has a field `_offset` of its own, or a value that does not fit `schema`.
     """
@@ -63,6 +72,9 @@ def batch_of(
     for name in found:
         fixed = schema is not None and name in schema.names
         if wanted is not None and not fixed and not wanted(name):
+            if named is not None and named(name):
+                fields.append(pa.field(name, pa.null()))
+                arrays.append(pa.nulls(len(messages)))
             continue
         values = [one.data.get(name) for one in messages]
         if schema is not None and fixed:
@@ -77,21 +89,21 @@ def batch_of(
 
 
 def messages_of(
-    messages: Sequence[Message], given: pa.RecordBatch, made: pa.RecordBatch | pa.Table, *, adds: bool = False
+    messages: Sequence[Message], given: pa.RecordBatch, made: pa.RecordBatch | pa.Table, *, stay: Stay = "none"
 ) -> list[Message | None]:
-    """The messages with what a function made of their columns; None for rows that it left out. `adds`: fields without a column stay.
+    """The messages with what a function made of their columns; None for rows that it left out.
+
+    Fields that it made no column of are gone, but for those that `stay`.
 
     Errors: `ValueError` for rows that were not given, are there twice, or changed places.
     """
     if not isinstance(made, pa.RecordBatch | pa.Table):
         raise ValueError(f"It returned {type(made).__name__}, not a RecordBatch or Table.")
     rows = _rows(given, made)
-    out = [messages[row].data.copy() for row in rows]
     last = {field.name: i for i, field in enumerate(made.schema)}  # of columns with one name the last counts
-    for name in () if adds else given.schema.names:
-        if name not in last:
-            for data in out:
-                data.pop(name, None)
+    names = frozenset(given.schema.names)
+    staying = Staying(lambda name: name in last or stay == "all" or (stay == "others" and name not in names))
+    out = [staying(messages[row].data.copy()) for row in rows]
     at = None if rows == list(range(len(given))) else pa.array(rows, pa.int64())
     for name, i in last.items():
         if name == OFFSET:
@@ -100,11 +112,32 @@ def messages_of(
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks()
         before = given.column(name) if name in given.schema.names else None
-        _put(out, made.schema.field(i), column, before if before is None or at is None else before.take(at))
+        new = changes(made.schema.field(i), column, before if before is None or at is None else before.take(at))
+        for data, value in zip(out, new or (), strict=new is not None):
+            if value is not SAME:
+                data[name] = value
     result: list[Message | None] = [None] * len(messages)
     for row, data in zip(rows, out, strict=True):
         result[row] = changed(messages[row], data=data)
     return result
+
+
+class Staying:
+    """Takes the fields out of documents that do not stay. Asks once for each name."""
+
+    def __init__(self, stays: Callable[[str], bool]) -> None:
+        self._stays = stays
+        self._stay: set[str] = set()
+        self._gone: set[str] = set()
+
+    def __call__(self, data: dict[str, Any]) -> dict[str, Any]:
+        if data.keys() <= self._stay:
+            return data
+        for name in data.keys() - self._stay - self._gone:
+            (self._stay if self._stays(name) else self._gone).add(name)
+        for name in self._gone & data.keys():
+            del data[name]
+        return data
 
 
 def _rows(given: pa.RecordBatch, made: pa.RecordBatch | pa.Table) -> list[int]:
@@ -120,19 +153,28 @@ def _rows(given: pa.RecordBatch, made: pa.RecordBatch | pa.Table) -> list[int]:
     return rows
 
 
-def _put(out: list[dict[str, Any]], field: pa.Field, column: pa.Array, before: pa.Array | None) -> None:
-    """Write what a function changed in one column into copies of the documents; what it did not change is there."""
+def changes(field: pa.Field, column: pa.Array, before: pa.Array | None) -> list[Any] | None:
+    """What the documents get in one field, `SAME` where a function did not change it; None where it changed nothing."""
     if before is not None:
         column = _alike(column, before.type)
         if column.equals(before):
-            return
-    name = field.name
+            return None
     json = JSON.keys() <= (field.metadata or {}).keys()
     same_type = before is not None and column.type.equals(before.type)
-    olds = before.to_pylist() if before is not None else [None] * len(out)
-    for data, new, old in zip(out, column.to_pylist(), olds, strict=True):
-        if before is None or not (new is None if old is None else same_type and _same(new, old)):
-            data[name] = decode_any(new) if json and isinstance(new, str) else extended(new)
+    new: list[Any] = column.to_pylist()
+    if before is not None:
+        new = [
+            SAME if (one is None if old is None else same_type and _same(one, old)) else one
+            for one, old in zip(new, before.to_pylist(), strict=True)
+        ]
+    if not json and _plain(column.type):
+        return new
+    return [one if one is SAME else decode_any(one) if json and isinstance(one, str) else extended(one) for one in new]
+
+
+def _plain(kind: pa.DataType) -> bool:
+    """Whether values of this type are JSON's own."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind))
 
 
 def _same(new: Any, old: Any) -> bool:

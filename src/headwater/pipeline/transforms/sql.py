@@ -18,16 +18,15 @@ from headwater.core.ids import random_id
 from headwater.pipeline.message import Message
 from headwater.pipeline.strict import strict
 from headwater.pipeline.transform import Apply, Transform
+from headwater.pipeline.transforms.expression import Expression
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
 DIGITS = 38  # of Spark's longest decimal
-_MOST_MISSING = 100  # columns that an expression may name and a batch lack
+MOST_MISSING = 100  # columns that an expression may name and a batch lack
 _ROW = "headwater row"
-_ADDING = re.compile(r"\*\s*(?:,(.*))?", re.DOTALL)
-_STAR = re.compile(r"(?:^|[(,.])\s*\*|--|/\*")  # a star that is no multiplication, or a comment that may hide one
 
 
 class Sql(Transform):
@@ -47,8 +46,16 @@ class Sql(Transform):
         """The function that `opened` gives, on a session of the caller's. Quickest with some 10 000 messages at once."""
         from headwater.pipeline.transforms.batched import by_namespace
 
-        query = Query(self, session)
-        return by_namespace(self, query, schema=_schema(self, session), digits=DIGITS, wanted=query.named if query.adds else None)
+        text = Expression(self.expression, self.where)
+        return by_namespace(
+            self,
+            Query(self, session, text),
+            schema=schema_of(self),
+            digits=DIGITS,
+            wanted=text.named if text.prunes else None,
+            named=text.left_out,
+            stay=text.stay,
+        )
 
     def opened(self) -> Apply:
         """Errors: `Unsupported` where this process has no Spark session, as inside a task."""
@@ -58,18 +65,9 @@ class Sql(Transform):
 class Query:
     """The expression on one session. Remembers which columns batches have lacked."""
 
-    def __init__(self, transform: Sql, session: SparkSession) -> None:
-        self._transform, self._session = transform, session
+    def __init__(self, transform: Sql, session: SparkSession, text: Expression) -> None:
+        self._transform, self._session, self._text = transform, session, text
         self._lacking: list[str] = []
-        # What begins with a star only adds fields: columns that it does not name need not travel to Spark and back.
-        added = _ADDING.fullmatch(transform.expression)
-        self.adds = added is not None and not _STAR.search(added[1] or "")
-        self._selected = (added[1] or "").strip() if self.adds and added else transform.expression
-        self._text = f"{self._selected}\n{transform.where or ''}".casefold()
-
-    def named(self, column: str) -> bool:
-        """Whether the expression may mean this column; true for some that it does not."""
-        return column.replace("`", "``").casefold() in self._text
 
     def __call__(self, given: pa.RecordBatch) -> pa.Table:
         import pyarrow as pa
@@ -78,16 +76,16 @@ class Query:
 
         offset = given.column(0)[0].as_py() if len(given) else -1
         table = pa.Table.from_batches([given])
-        with _quietly():
+        with quietly():
             while True:
                 try:
                     return self._rows(_completed(table, self._lacking))
                 except PySparkException as error:
                     self._check_session(error)
-                    name = None if self._transform.schema else _missing(error)
-                    if name is None or name in self._lacking or name in self._aliases() or len(self._lacking) >= _MOST_MISSING:
+                    name = lacked(self._transform, error)
+                    if name is None or name in self._lacking or len(self._lacking) >= MOST_MISSING:
                         raise self._refused(str(error), offset) from error
-                    self._lacking.append(name)  # a field that no document of this batch has is null, as one that some have not
+                    self._lacking.append(name)
                 except Py4JJavaError as error:
                     self._check_session(error)
                     raise self._refused(str(error.java_exception), offset) from error
@@ -103,7 +101,7 @@ class Query:
         session.createDataFrame(table).createTempView(view)
         try:
             where = f"\nWHERE (\n{one.where}\n)" if one.where else ""
-            selected = f",\n{self._selected}" if self._selected else ""
+            selected = f",\n{self._text.selected}" if self._text.selected else ""
             made = session.sql(f"SELECT {OFFSET} AS `{_ROW}`{selected}\nFROM {view}{where}").toArrow()
         finally:
             session.catalog.dropTempView(view)
@@ -128,10 +126,6 @@ class Query:
     def _put_in(self, field: pa.Field) -> bool:
         return field.name in self._lacking and str(field.type) == "null"
 
-    def _aliases(self) -> set[str]:
-        """Names that the expression itself gives: one of them in `where` is a mistake, not a missing field."""
-        return {a or b for a, b in re.findall(r"\bAS\s+(?:`([^`]+)`|(\w+))", self._transform.expression, re.IGNORECASE)}
-
     def _refused(self, said: str, offset: int) -> Rejected:
         lines = [line for line in said.strip().splitlines() if line.strip()]
         return Rejected(
@@ -142,7 +136,8 @@ class Query:
         )
 
 
-def _schema(transform: Sql, session: SparkSession) -> pa.Schema | None:
+def schema_of(transform: Sql) -> pa.Schema | None:
+    """The columns that the transform's `schema` fixes. Errors: `BadConfig` where it is none."""
     if transform.schema is None:
         return None
     from pyspark.errors import PySparkException
@@ -150,7 +145,7 @@ def _schema(transform: Sql, session: SparkSession) -> pa.Schema | None:
     from pyspark.sql.types import StructType
 
     try:
-        with _quietly():
+        with quietly():
             columns, problem = StructType.fromDDL(transform.schema), "it names no columns"
     except PySparkException as error:
         columns, problem = None, str(error).strip().splitlines()[0]
@@ -171,12 +166,15 @@ def _completed(table: pa.Table, names: Sequence[str]) -> pa.Table:
     return table
 
 
-def _missing(error: Any) -> str | None:
-    """The column that Spark did not find, where that is what it says."""
-    if not (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
+def lacked(transform: Sql, error: Any) -> str | None:
+    """The column that Spark did not find and that may be put in as null: a field that no document has, as one that some have not."""
+    if transform.schema is not None or not (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
         return None
     found = re.match(r"`((?:[^`]|``)+)`", (error.getMessageParameters() or {}).get("objectName", ""))
-    return found[1].replace("``", "`") if found else None
+    name = found[1].replace("``", "`") if found else None
+    # Names that the expression itself gives: one of them in `where` is a mistake, not a missing field.
+    aliases = {a or b for a, b in re.findall(r"\bAS\s+(?:`([^`]+)`|(\w+))", transform.expression, re.IGNORECASE)}
+    return None if name in aliases else name
 
 
 def _order(offsets: Any) -> Any:
@@ -198,7 +196,7 @@ def _running(name: str) -> SparkSession:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """PySpark prints every error of a query as it raises it; ours are told once, where they belong."""
     from pyspark.logger import PySparkLogger
 

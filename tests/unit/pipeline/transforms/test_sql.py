@@ -153,6 +153,19 @@ def test_a_star_is_the_same_whether_its_columns_travel_or_not(spark: SparkSessio
 
 
 @pytest.mark.spark
+def test_what_except_leaves_out_does_not_travel_and_is_left_out(spark: SparkSession) -> None:
+    document = {"_id": {"$oid": "507f"}, "Card": [1, "x"], "qty": 2, "big": 10**60}
+    assert applied(spark, sql("* EXCEPT (card)"), document, {"qty": 1}) == [{"_id": {"$oid": "507f"}, "qty": 2, "big": 10**60}, {"qty": 1}]
+    assert applied(spark, sql("* EXCEPT (card, gone), qty + 1 AS qty", where="qty > 1"), document, {"qty": 1}) == [
+        {"_id": {"$oid": "507f"}, "qty": 3, "big": 10**60},
+        None,
+    ]
+    assert applied(spark, sql("* EXCEPT (qty), qty AS n"), document) == [{"_id": {"$oid": "507f"}, "Card": [1, "x"], "big": 10**60, "n": 2}]
+    with pytest.raises(Rejected, match="AMBIGUOUS_REFERENCE"):
+        applied(spark, sql("* EXCEPT (card)"), document, {"card": 1})
+
+
+@pytest.mark.spark
 def test_a_star_inside_means_the_whole_document(spark: SparkSession) -> None:
     assert applied(spark, sql("*, to_json(struct(*)) AS copy"), {"a": 1, "b": "x"}) == [
         {"a": 1, "b": "x", "copy": '{"_offset":10,"a":1,"b":"x"}'}
