@@ -104,7 +104,9 @@ class Poster(Closing):
         """
         self._until = deadline
         if self._watch is None:
-            self._watch = threading.Thread(target=self._watching, args=(min(1.0, seconds / 10),), name="headwater http", daemon=True)
+            self._watch = threading.Thread(
+                target=self._watching, args=(min(1.0, max(0.01, seconds / 10)),), name="headwater http", daemon=True
+            )
             self._watch.start()
 
     def _watching(self, pause: float) -> None:
