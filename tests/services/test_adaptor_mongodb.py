@@ -225,6 +225,19 @@ def test_a_refusal_to_which_the_server_gives_no_code_is_told(adaptor: MongoDB) -
     assert 3 not in held(adaptor)
 
 
+def test_a_refusal_counts_nothing_as_taken_where_the_batch_is_not_durable(adaptor: MongoDB) -> None:
+    """A server of one member has no majority to lose: the answer that a larger one gives is read."""
+    writer = adaptor.writer(part())
+    assert isinstance(writer, MongoWriter)
+    refused = {"index": 1, "code": 121, "errmsg": "no"}
+    try:
+        with pytest.raises(Unreachable, match="durable: waiting"):
+            writer._refused({"writeErrors": [refused], "writeConcernErrors": [{"code": 64, "errmsg": "waiting timed out"}]})
+        assert writer._refused({"writeErrors": [refused], "writeConcernErrors": []}).number == 1
+    finally:
+        writer.close()
+
+
 def test_one_batch_to_several_collections_has_one_timeout(adaptor: MongoDB) -> None:
     times = iter([0.0, 1.0, 8.0])
     writer = MongoWriter(part(timeout=7.0), adaptor.connect(), clock=lambda: next(times))

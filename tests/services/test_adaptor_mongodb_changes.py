@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import bson
@@ -21,6 +21,7 @@ from headwater.pipeline.adaptor import Batch, Piece
 from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.mongodb.adaptor import MongoDB, mongodb
+from headwater.pipeline.systems.mongodb.oplog import Change, Oplog
 
 SECONDS = 30.0
 
@@ -131,6 +132,31 @@ def test_large_changes_come_in_several_pieces_each_of_which_can_be_gone_on_from(
     assert max(len(ids) for ids, _ in seen) == 2
     rest, _ = followed(adaptor, seen[0][1], count(5 - len(seen[0][0])))
     assert [one.data["_id"] for one in rest] == [one for ids, _ in seen[1:] for one in ids]
+
+
+def test_documents_are_looked_up_few_at_once_where_they_are_large(
+    mongodb: str, database: Database[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An entry of a few bytes can tell of a document of megabytes: those of a whole batch would not fit into memory."""
+    monkeypatch.setattr("headwater.pipeline.systems.mongodb.oplog.PIECE", 10_000)
+    monkeypatch.setattr("headwater.pipeline.systems.mongodb.oplog.FIRST", 8)
+    groups: list[int] = []
+    look_up = Oplog._look_up_all
+
+    def counted(self: Oplog, changes: Sequence[Change], filters: Mapping[str, Any]) -> None:
+        groups.append(len(changes))
+        look_up(self, changes, filters)
+
+    monkeypatch.setattr(Oplog, "_look_up_all", counted)
+    adaptor = at(mongodb, database.name, tail=True)
+    database.orders.insert_many([{"_id": n, "text": "x" * 5000} for n in range(40)])
+    cursor = adaptor.plan(ALL, 1).cursor
+    for n in range(40):
+        database.orders.update_one({"_id": n}, {"$set": {"n": n}})
+    changes, _ = followed(adaptor, cursor, count(40))
+    assert [one.data["n"] for one in changes] == list(range(40))
+    assert all(number <= 8 for number in groups)
+    assert sum(groups[1:]) / len(groups[1:]) < 4
 
 
 def test_what_was_updated_and_deleted_since_is_only_deleted(mongodb: str, database: Database[dict[str, Any]]) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import bson
 import pytest
 from bson import Binary, Code, DatetimeMS, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
-from bson.codec_options import CodecOptions, DatetimeConversion
 from hypothesis import given
 from hypothesis import strategies as st
 from pymongo.errors import ConfigurationError, OperationFailure
@@ -19,11 +18,11 @@ from pymongo.errors import ConfigurationError, OperationFailure
 from headwater.core.errors import BadConfig, BadInput, Denied, HeadwaterError, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.env import env
+from headwater.pipeline.message import Op
 from headwater.pipeline.systems.mongodb.adaptor import MongoDB, mongodb
-from headwater.pipeline.systems.mongodb.source import KINDS, kind_of, range_of
-from headwater.pipeline.systems.mongodb.types import from_json, to_json
-
-CODEC: CodecOptions[dict[str, Any]] = CodecOptions(tz_aware=True, datetime_conversion=DatetimeConversion.DATETIME_AUTO)
+from headwater.pipeline.systems.mongodb.oplog import Change, _message
+from headwater.pipeline.systems.mongodb.source import KINDS, _text, kind_of, range_of
+from headwater.pipeline.systems.mongodb.types import CODEC, NO_TEXT, from_json, to_json
 
 
 def through_the_log(data: bytes) -> bytes:
@@ -232,3 +231,18 @@ def test_it_travels_and_never_shows_its_secret(monkeypatch: pytest.MonkeyPatch) 
     assert "secret" not in f"{adaptor} {adaptor!r}"
     with adaptor.connect() as link:
         assert link.where == "nowhere.invalid:27017/shop"
+
+
+def test_text_that_is_no_utf_8_is_a_record_that_could_not_be_read() -> None:
+    """No server refuses it. It must not end the reading of all other documents."""
+    document = bson.decode(bson.encode({"_id": 1, "text": "abc"}).replace(b"abc", b"a\xffc"), CODEC)
+    assert _text(document, 1) == (b'{"_id":1}', NO_TEXT)
+    message, wrong, _ = _message(Change("c", Op.INSERT, 1, Timestamp(1, 1), document), {})
+    assert (message is not None, wrong) == (True, NO_TEXT)
+
+
+@pytest.mark.parametrize("primary", [True, False])
+def test_whoever_follows_asks_the_primary(primary: bool) -> None:
+    """Two secondaries need not have the same: what one tells of in its oplog the other may still have as it was."""
+    with mongodb("mongodb://h/db?readPreference=secondary&readPreferenceTags=dc:a", tail=primary).connect() as link:
+        assert (link.database.read_preference.mode == 0, link.oplog.read_preference.mode == 0) == (primary, primary)

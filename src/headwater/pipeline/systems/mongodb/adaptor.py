@@ -32,8 +32,9 @@ class MongoDB(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         summary="MongoDB, and servers that speak its protocol.",
         namespace="a collection of the database that the address names; system.* and views are left out.",
         source="ranges of _id, in the order of _id and resumed behind the last one. With tail=True the oplog of a replica set is "
-        "followed from where it was before the copy: updates are read again as whole documents, deletes carry the _id. Commands such as "
-        "dropping a collection are not passed on. Filters hold for copies and changes alike: what leaves the choice is a delete.",
+        "followed from where it was before the copy, and the primary is asked whatever the address prefers: updates are read again as "
+        "whole documents, deletes carry the _id. Commands such as dropping a collection are not passed on. Filters hold for copies and "
+        "changes alike: what leaves the choice is a delete.",
         sink="whole documents are put in place by _id (replaced or inserted), deletes by _id, in order; durable on a majority unless "
         "the address says otherwise. BSON types come out as they went in. A message without an id gets one made of the pipeline and "
         "its offset.",
@@ -44,7 +45,9 @@ class MongoDB(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         # Here and below pymongo is needed; it is an extra, so nothing of ours that imports it is imported before.
         from headwater.pipeline.systems.mongodb.link import Link
 
-        return Link(str(self.resolved().uri), given=self.uri)
+        # Of two secondaries, one may not yet have what the other's oplog tells: a document would be read as it was before its change, or
+        # not at all, and nothing would come after it.
+        return Link(str(self.resolved().uri), given=self.uri, primary=self.tail)
 
     def filters(self) -> dict[str, Any]:
         from headwater.pipeline.systems.mongodb.types import from_json

@@ -30,10 +30,13 @@ ADDRESS = "mongodb://host:27017/DATABASE"
 class Link(Closing):
     """One client, and the database that its address names."""
 
-    def __init__(self, uri: str, *, given: str | Env) -> None:
-        """`uri` is the address that was `given`, with what the environment holds. Errors: `BadConfig`; `Unreachable` for mongodb+srv."""
+    def __init__(self, uri: str, *, given: str | Env, primary: bool = False) -> None:
+        """`uri` is the address that was `given`, with what the environment holds. `primary`: ask the primary, whatever the address says.
+
+        Errors: `BadConfig`; `Unreachable` for mongodb+srv.
+        """
         with client_of("MongoDB", "mongodb"):
-            from pymongo import MongoClient
+            from pymongo import MongoClient, ReadPreference
             from pymongo.errors import ConfigurationError, InvalidURI
             from pymongo.uri_parser import parse_uri
         from headwater.pipeline.systems.mongodb.types import CODEC
@@ -62,8 +65,9 @@ class Link(Closing):
             self._client: MongoClient[Document] = MongoClient(uri, appname="headwater", **options)
         except (ConfigurationError, ValueError, OSError) as error:
             raise BadConfig(f"{address} cannot be used: {error}.", hint="Correct its options.") from None
-        self.database: Database[Document] = self._client.get_database(parts["database"], codec_options=CODEC)
-        self.oplog: Collection[Document] = self._client.get_database("local", codec_options=CODEC)["oplog.rs"]
+        asked = ReadPreference.PRIMARY if primary else None
+        self.database: Database[Document] = self._client.get_database(parts["database"], codec_options=CODEC, read_preference=asked)
+        self.oplog: Collection[Document] = self._client.get_database("local", codec_options=CODEC, read_preference=asked)["oplog.rs"]
 
     def close(self) -> None:
         self._client.close()

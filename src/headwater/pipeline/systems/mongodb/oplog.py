@@ -20,12 +20,13 @@ from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.mongodb.link import Link
 from headwater.pipeline.systems.mongodb.source import PIECE
-from headwater.pipeline.systems.mongodb.types import to_json
+from headwater.pipeline.systems.mongodb.types import NO_TEXT, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 REST = 0.5  # seconds between two questions when nothing has changed
+FIRST, MOST = 64, 1000  # changes whose documents are looked up at once
 PATIENCE = 30.0  # seconds for the newest entry to become readable
 
 
@@ -35,6 +36,7 @@ class Oplog:
     def __init__(self, link: Link, *, clock: Callable[[], float] = time.monotonic, wait: Callable[[float], None] = time.sleep) -> None:
         self._link, self._clock, self._wait = link, clock, wait
         self._database = link.database.name
+        self._at_once, self._weight = FIRST, 0  # changes looked up together, and the bytes of the last ones
         with link.asking():
             there = list(link.oplog.database.list_collections(filter={"name": link.oplog.name}))
         if not there:
@@ -75,8 +77,9 @@ class Oplog:
             if entries:
                 position = entries[-1]["ts"]
             changes = [change for entry in entries for change in self._changes(entry) if change.collection in chosen]
-            self._look_up_all(changes, filters)
-            yield from self._pieces(changes, filters)
+            for some in self._groups(changes):
+                self._look_up_all(some, filters)
+                yield from self._pieces(some, filters)
             if not more:  # else an empty piece would say that there is nothing new, while there may be something behind others' entries
                 yield Piece(position=_cursor(position))
                 if not entries:
@@ -114,18 +117,32 @@ class Oplog:
             case "d":
                 yield Change(collection, Op.DELETE, value["_id"], entry["ts"])
 
+    def _groups(self, changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
+        """Changes whose documents are looked up at once: entries are small, and the documents that they change may be large. Fewer where
+        the last ones were; never a part of an entry."""
+        start = 0
+        while start < len(changes):
+            end = min(len(changes), start + self._at_once)
+            while end < len(changes) and changes[end].stamp == changes[end - 1].stamp:
+                end += 1
+            self._weight = 0
+            yield changes[start:end]
+            self._at_once = max(1, min(MOST, self._at_once * PIECE // max(self._weight, PIECE // 2)))
+            start = end
+
     def _pieces(self, changes: Sequence[Change], filters: Mapping[str, Any]) -> Iterator[Piece]:
         """The messages of changes, in pieces that end where an entry ends: a transaction is one entry."""
         messages: list[Message] = []
         bad: dict[int, str] = {}
         weight = 0
         for number, change in enumerate(changes):
-            message, wrong = _message(change, filters)
+            message, wrong, size = _message(change, filters)
             if message is not None:
                 if wrong:
                     bad[len(messages)] = wrong
                 messages.append(message)
-                weight += len(values.encode(message.data))
+                weight += size
+                self._weight += size
             last = number + 1 == len(changes)
             if messages and (last or (weight > PIECE and changes[number + 1].stamp != change.stamp)):
                 yield Piece(position=_cursor(change.stamp), messages=messages, bad=bad)
@@ -162,18 +179,19 @@ class Change:
         return self.op is not Op.DELETE and (self.document is None or self.collection in filters)
 
 
-def _message(change: Change, filters: Mapping[str, Any]) -> tuple[Message | None, str]:
-    """A change as a message, and what is wrong with it; None where its document is gone: its deletion follows."""
+def _message(change: Change, filters: Mapping[str, Any]) -> tuple[Message | None, str, int]:
+    """A change as a message, what is wrong with it, and its size; None where its document is gone: its deletion follows."""
     op, wrong = change.op, ""
     if op is not Op.DELETE and change.document is None:
         if change.collection not in filters:
-            return None, ""
+            return None, "", 0
         op = Op.DELETE  # gone, or no longer among those that the filter chooses
     try:
         data = {"_id": to_json(change.id)} if op is Op.DELETE else to_json(change.document)
-    except BadInput as error:
-        data, wrong = {}, error.message
-    return Message(change.collection, data, op, change.stamp.time * 1000, Mode.SYNC), wrong
+        size = len(values.encode(data))
+    except (BadInput, UnicodeEncodeError) as error:
+        data, wrong, size = {}, error.message if isinstance(error, BadInput) else NO_TEXT, 2
+    return Message(change.collection, data, op, change.stamp.time * 1000, Mode.SYNC), wrong, size
 
 
 def _cursor(stamp: Timestamp) -> dict[str, int]:

@@ -20,7 +20,9 @@ from headwater.pipeline.systems.mongodb.types import from_json
 
 LARGEST = 16 << 20  # bytes of a document, a limit of the server
 FULL = (14031,)
-PASSING = (6, 7, 50, 64, 89, 91, 112, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436)  # the server's state, not the document's
+PASSING = frozenset(  # the server's state, not the document's
+    {6, 7, 24, 50, 64, 89, 91, 112, 133, 134, 189, 202, 237, 262, 317, 9001, 10058, 10107, 11600, 11601, 11602, 13435, 13436}
+)
 DUPLICATE = 11000
 
 
@@ -140,6 +142,9 @@ class MongoWriter(SinkWriter):
     def _refused(self, details: dict[str, Any]) -> Refusal:
         """What an answer says was refused. Errors: `DiskFull`, `Unreachable` where that is no action's fault."""
         where = self._link.where
+        lost = "; ".join(str(one.get("errmsg")) for one in details.get("writeConcernErrors", ()))
+        if lost:  # what was done may be undone, so nothing counts as taken, whatever else was refused
+            raise Unreachable(f"MongoDB at {where} could not make the batch durable: {lost}.", hint="See whether all members run.")
         for one in sorted(details.get("writeErrors", ()), key=lambda one: int(one["index"])):
             code, text = int(one.get("code") or 0), str(one.get("errmsg", "no reason was given")).rstrip(".")
             if code in FULL:
@@ -147,8 +152,7 @@ class MongoWriter(SinkWriter):
             if code in PASSING:
                 raise Unreachable(f"MongoDB at {where} cannot write now: {text}.", hint="See its log.")
             return Refusal(int(one["index"]), code, text)
-        text = "; ".join(str(one.get("errmsg")) for one in details.get("writeConcernErrors", ()))
-        raise Unreachable(f"MongoDB at {where} could not make the batch durable: {text}.", hint="See whether all members run.")
+        raise Unreachable(f"MongoDB at {where} did not say what it has refused.", hint="See its log.")
 
     def _late(self) -> Timeout:
         return Timeout(

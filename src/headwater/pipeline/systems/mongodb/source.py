@@ -18,7 +18,7 @@ from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.systems.mongodb.link import Link
-from headwater.pipeline.systems.mongodb.types import from_json, to_json
+from headwater.pipeline.systems.mongodb.types import NO_TEXT, from_json, to_json
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection
@@ -150,6 +150,8 @@ def _text(document: dict[str, Any], identity: Any) -> tuple[bytes, str]:
         return values.encode(to_json(document)), ""
     except BadInput as error:
         return values.encode({"_id": identity}), error.message
+    except UnicodeEncodeError:
+        return values.encode({"_id": identity}), NO_TEXT
 
 
 def same(link: Link, stored: CopyPlan, collections: Mapping[str, str | None]) -> bool:

@@ -23,8 +23,12 @@ from bson.errors import BSONError
 from headwater.core.errors import BadInput
 from headwater.pipeline import values
 
-# Whatever is stored comes back: dates out of Python's range too, and times with their zone.
-CODEC: CodecOptions[dict[str, Any]] = CodecOptions(tz_aware=True, datetime_conversion=DatetimeConversion.DATETIME_AUTO)
+# Whatever is stored comes back: dates out of Python's range too, and times with their zone. Text that is no UTF-8, which no server refuses,
+# must not end the reading of all others: it comes as what cannot be encoded, and is told of then.
+CODEC: CodecOptions[dict[str, Any]] = CodecOptions(
+    tz_aware=True, datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="surrogateescape"
+)
+NO_TEXT = "The document has text that is not in UTF-8."
 INT32 = range(-(1 << 31), 1 << 31)
 INT64 = range(-(1 << 63), 1 << 63)
 FLAGS = {"i": 2, "l": 4, "m": 8, "s": 16, "u": 32, "x": 64}
