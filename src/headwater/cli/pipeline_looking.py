@@ -89,7 +89,8 @@ PLACES = [Column("sink"), Column("position", True), Column("end", True), Column(
 
 
 def place_row(one: Place) -> tuple[str, ...]:
-    error = "-" if one.error is None else f"{one.error.offset}: {one.error.message.partition(chr(10))[0]}"
+    said = "-" if one.error is None else one.error.message.partition("\n")[0]
+    error = f"{one.error.offset}: {said}" if one.error is not None and one.error.of_message else said  # else it is no message's fault
     return (one.sink, str(one.position), str(one.end), count(one.lag), one.state, error)
 
 
