@@ -124,6 +124,52 @@ def test_numbers_with_zeros_before_them_and_dates_that_are_none_are_the_same_in_
     assert copied(source, ground.chosen()) == changed
 
 
+CHARSETS = {
+    "latin1": "_latin1 x'81418e80e9'",  # 0x81 is no letter, and the server takes it
+    "cp1250": "'aé'",
+    "koi8r": "'дом'",
+    "ucs2": "'aé日'",
+    "utf16": "'aé🦆'",
+    "utf16le": "'aé🦆'",
+    "utf32": "'aé🦆'",
+    "utf8mb3": "'aé日'",
+    "gbk": "'日本'",
+    "ujis": "'日本'",
+    "eucjpms": "'日本①'",
+    "cp932": "'日本①'",
+    "armscii8": "_armscii8 x'b2b3'",
+    "swe7": "_swe7 x'5b5c41'",
+    "macce": "'aé'",
+}
+
+
+def test_text_of_any_character_set_is_the_same_in_a_copy_and_in_changes(ground: MySQLGround) -> None:
+    columns = ", ".join(f"{one} text CHARACTER SET {one}" for one in CHARSETS)
+    ground.run(
+        f"CREATE TABLE t (id int PRIMARY KEY, {columns}, e enum('é', 'b') CHARACTER SET latin1, s set('éa', 'a') CHARACTER SET utf16)"
+    )
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run(f"INSERT INTO t VALUES (1, {', '.join(CHARSETS.values())}, 'é', 'a,éa')")
+    [changed] = followed(source, cursor, ground.chosen(), 1)[0]
+    assert copied(source, ground.chosen()) == [changed.data]
+    some = [changed.data[name] for name in ("latin1", "utf16", "swe7", "e", "s")]
+    assert some == ["\x81AŽ€é", "aé🦆", "ÄÖA", "é", "éa,a"]
+
+
+def test_rows_of_which_only_some_columns_were_logged_are_an_error(ground: MySQLGround) -> None:
+    """Taken for whole rows, they would delete the document and put one without an id in its place."""
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, v int, big text)", "INSERT INTO t VALUES (1, 1, 'x'), (2, 2, 'y')")
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run("SET SESSION binlog_row_image = MINIMAL", "DELETE FROM t WHERE id = 2")
+    found, cursor = followed(source, cursor, ground.chosen(), 1)
+    assert [(one.op, one.data) for one in found] == [(Op.DELETE, {"id": 2})]  # of which the key is all that is needed
+    ground.run("UPDATE t SET v = 3")
+    with pytest.raises(OffsetGone, match="some columns"):
+        followed(source, cursor, ground.chosen(), 1)
+
+
 def test_a_value_that_the_server_cannot_give_is_no_null(ground: MySQLGround) -> None:
     """As text it has a third more bytes than max_allowed_packet lets out, though the value itself came in."""
     [(most,)] = ground.all("SELECT @@max_allowed_packet")
@@ -174,6 +220,15 @@ def test_what_was_given_of_a_transaction_stays_given(ground: MySQLGround, monkey
         assert len(found) < 200
     found += followed(source, cursor, ground.chosen(), 200 - len(found))[0]
     assert [one.data["id"] for one in found] == list(range(1, 201))
+
+
+def test_a_table_that_nobody_follows_may_have_any_type(ground: MySQLGround) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE other (u uuid, i inet6, l text CHARACTER SET latin1, g geometry)")
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen("t"), 1).cursor
+    ground.run("INSERT INTO other VALUES ('ffffffff-0000-4000-8000-100000000000', 'fe80::81', _latin1 x'81', POINT(1, 2))")
+    ground.run("INSERT INTO t VALUES (1)")
+    assert [one.data for one in followed(source, cursor, ground.chosen("t"), 1)[0]] == [{"id": 1}]
 
 
 def test_a_truncate_is_known_by_every_way_to_name_its_table(ground: MySQLGround) -> None:

@@ -69,7 +69,7 @@ class Column(msgspec.Struct, frozen=True):
     automatic: bool = False  # auto_increment
     bytes: int = 0  # of a binary(n)
     precision: int = 0  # digits behind the second
-    members: tuple[str, ...] = ()  # of a set, in their order
+    members: tuple[str, ...] = ()  # of an enum or a set, in their order
 
     @property
     def ordered(self) -> bool:
@@ -239,8 +239,8 @@ def converter(column: Column) -> Callable[[Any], Any]:
 
 
 def _members(declared: str) -> tuple[str, ...]:
-    """The members that a type such as set('a','it''s') declares."""
-    if not declared.lower().startswith("set("):
+    """The members that a type such as set('a','it''s') or an enum declares."""
+    if not declared.lower().startswith(("set(", "enum(")):
         return ()
     return tuple(one.replace("''", "'") for one in re.findall(r"'((?:[^']|'')*)'", declared))
 

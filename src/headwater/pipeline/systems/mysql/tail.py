@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from headwater.core.errors import BadConfig, OffsetGone, Unreachable
@@ -17,6 +17,7 @@ from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.systems.mysql.charsets import as_bytes, charset_of, reader
 from headwater.pipeline.systems.mysql.link import Where, ask, code_of, connected, connection, library, meaning, settings
 from headwater.pipeline.systems.mysql.tables import Table, converter, table, tables
 
@@ -128,13 +129,14 @@ class _Reading:
         kind = type(event).__name__
         if kind in ("WriteRowsEvent", "UpdateRowsEvent", "DeleteRowsEvent"):
             self._open = True
-            rows = event.rows
+            as_bytes(event.columns)
+            followed = self._followed(event) if f"{event.schema}.{event.table}" in self._chosen else None
+            rows = self._rows(event, wanted=followed is not None)
             skipped = max(0, min(len(rows), self._skip - self._index))
             self._index += len(rows)
-            if f"{event.schema}.{event.table}" not in self._chosen or skipped == len(rows):
+            if followed is None:
                 return []
-            one = self._followed(event)
-            return [message for row in rows[skipped:] for message in one.messages(kind, row, event.timestamp * 1000)]
+            return [message for row in rows[skipped:] for message in followed.messages(kind, row, event.timestamp * 1000)]
         if event.event_type in _UNREAD:
             raise OffsetGone(
                 f"The binary log at {self._where} has changes of a form that cannot be read, at {self._stream.log_file}:"
@@ -149,6 +151,15 @@ class _Reading:
         elif kind == "QueryEvent":
             return self._stated(event)
         return []
+
+    def _rows(self, event: Any, *, wanted: bool) -> list[Any]:
+        try:
+            found: list[Any] = event.rows
+            return found
+        except Exception:  # of a table with types that the log's reader does not know; it is counted the same each time
+            if wanted:
+                raise
+            return [None]
 
     def _stated(self, event: Any) -> list[Message]:
         """A statement in the log: the end of a transaction, or a change of the tables themselves, which is one by itself."""
@@ -178,13 +189,21 @@ class _Reading:
         self._open, self._index, self._skip = False, 0, 0
 
     def _followed(self, event: Any) -> _Followed:
+        """The event's table. Called before the event's rows are read: it names the members of their enums."""
         names = tuple(column.name for column in event.columns)
         key = (event.schema, event.table, names)
         if key not in self._tables:
             with connected(self._where) as link:
                 now = table(link, event.schema, event.table)
-            self._tables[key] = _Followed(f"{event.schema}.{event.table}", names, now)
+            odd = {column.name: reader(charset, self._converted) for column in event.columns if (charset := charset_of(column))}
+            self._tables[key] = _Followed(f"{event.schema}.{event.table}", names, now, odd)
+        self._tables[key].name_members(event.columns)
         return self._tables[key]
+
+    def _converted(self, charset: str, data: bytes) -> str:
+        """What the server makes of bytes of a set that Python does not know as it does."""
+        with connected(self._where) as link:
+            return str(ask(link, f"SELECT CONVERT(_{charset} x'{data.hex()}' USING utf8mb4)")[0][0])
 
     def _more(self) -> bool:
         """Whether the next event is already here, so that a piece need not be given for every small transaction."""
@@ -240,11 +259,22 @@ class _Reading:
 class _Followed:
     """A table whose rows come out of the log."""
 
-    def __init__(self, namespace: str, names: tuple[str, ...], now: Table | None) -> None:
-        self._namespace = namespace
+    def __init__(self, namespace: str, names: tuple[str, ...], now: Table | None, odd: Mapping[str, Callable[[Any], Any]]) -> None:
+        """`odd`: how to read texts that are not in a plain character set."""
+        self._namespace, self._odd = namespace, odd
         known = {column.name: column for column in now.columns} if now is not None else {}
-        self._make = {name: converter(known[name]) if name in known else values.extended for name in names}
+        self._members = {column.name: column.members for column in known.values() if column.members}
+        self._convert = {name: converter(known[name]) if name in known else values.extended for name in names}
         self._ids = now.key if now is not None and set(now.key) <= set(names) else ()
+
+    def name_members(self, columns: Iterable[Any]) -> None:
+        """Call the members of enums and sets as the table does: of names that are not in UTF-8, the log's reader drops letters."""
+        for column in columns:
+            members = self._members.get(column.name, ())
+            if column.enum_values and len(column.enum_values) == len(members) + 1:
+                column.enum_values = ["", *members]
+            elif column.set_values and len(column.set_values) == len(members):
+                column.set_values = list(members)
 
     def messages(self, kind: str, row: dict[str, Any], at: int) -> list[Message]:
         def message(op: Op, data: dict[str, Any]) -> Message:
@@ -253,21 +283,33 @@ class _Followed:
         if kind == "WriteRowsEvent":
             return [message(Op.INSERT, self._document(row))]
         if kind == "DeleteRowsEvent":
-            gone = self._document(row)
-            return [message(Op.DELETE, {name: gone[name] for name in self._ids} if self._ids else gone)]
-        old = row["before_values"]
-        before = {name: None if old.get(name) is None else self._make[name](old[name]) for name in self._ids}
+            return [message(Op.DELETE, self._document(row, only=self._ids))]
+        before = self._document(row, "before_", only=self._ids) if self._ids else {}
         data = self._document(row, "after_")
         if any(before[name] != data.get(name) for name in self._ids):  # a changed key is a new document
             return [message(Op.DELETE, before), message(Op.INSERT, data)]
         return [message(Op.UPDATE, data)]
 
-    def _document(self, row: dict[str, Any], which: str = "") -> dict[str, Any]:
-        made = {name: None if value is None else self._make[name](value) for name, value in row[f"{which}values"].items()}
+    def _document(self, row: dict[str, Any], which: str = "", *, only: Sequence[str] = ()) -> dict[str, Any]:
+        """The row before or after; of all columns, or only of some. Errors: `OffsetGone` where the log does not tell all of them."""
+        told = row[f"{which}values"]
+        made = {name: self._made(name, value) for name, value in told.items() if not only or name in only}
         for name, why in row.get(f"{which}none_sources", {}).items():
+            if name not in made:
+                continue
             if why == "empty set":  # which the reader of the log takes for nothing
                 made[name] = ""
+            elif why == "cols bitmap":
+                raise OffsetGone(
+                    f"A session has logged only some columns of a row of {self._namespace}, so the others are not known.",
+                    hint="Let every session log whole rows (binlog_row_image), then begin the copy anew.",
+                )
         return made
+
+    def _made(self, name: str, value: Any) -> Any:
+        if value is None:
+            return None
+        return self._convert[name](self._odd[name](value) if name in self._odd else value)
 
 
 def _end(link: Any) -> tuple[str, int]:
