@@ -196,11 +196,13 @@ class Operator:
         Errors: `Conflict` while a run has the sink: it would send everything again to a sink that was not told.
         """
         self.sink(name)
-        run = self.state().run
-        if run is not None and name in run.sinks and life(run, self._clock.now_ms()) != "gone":
-            raise Conflict(f"A run delivers to {name} now.", hint=f"Stop it first: `headwater pipeline stop {self.pipeline} --why ...`.")
 
         def decide(state: State) -> list[Change]:
+            run = state.run  # the newest one: it may have begun a moment ago
+            if run is not None and name in run.sinks and life(run, self._clock.now_ms()) != "gone":
+                raise Conflict(
+                    f"A run delivers to {name} now.", hint=f"Stop it first: `headwater pipeline stop {self.pipeline} --why ...`."
+                )
             gone: list[Change] = [(f"sink/{name}", None)]
             gone += [(f"dead/{sink}/{offset}", None) for sink, offset in state.dead if sink == name]
             return [*gone, self._entry("delete", why, sink=name, before=state.sink(name).position)]

@@ -286,3 +286,21 @@ def test_what_a_sink_that_cannot_be_reached_has_ended_is_audited(log: Log) -> No
     assert (second.what, second.why, second.details["offset"]) == ("dead retry failed", "mended", 1)
     assert "cannot be reached" in first.details["error"]
     assert [one.offset for one in operator.dead()] == [1]
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_sink_is_not_forgotten_under_a_run_that_has_just_begun(log: Log, dry_run: bool) -> None:
+    clock = ManualClock()
+    operator, other = Operator(log, "p", clock=clock), Operator(log, "p", clock=clock)
+    change, begun = operator.control.change, RunInfo(epoch=9, id="r", began=clock.now_ms(), process="elsewhere:1", sinks=("s",))
+
+    def then(decide: Callable[[State], Sequence[Change]]) -> Sequence[Change]:
+        other.control.change(lambda state: [("run", begun)])  # between the look and the change
+        return change(decide)
+
+    operator.control.change = then  # type: ignore[method-assign]
+    if dry_run:
+        then(lambda state: [])
+    with pytest.raises(Conflict, match="A run delivers to s now"):
+        operator.delete("s", why="no more", dry_run=dry_run)
+    assert "s" in other.state().sinks
