@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 
+import msgspec
 import psycopg
 import pytest
 from postgres_ground import PostgresGround, a_postgres_ground
@@ -89,6 +90,14 @@ def test_a_table_that_may_not_be_changed_is_no_servers_silence(ground: PostgresG
     with pytest.raises(Unavailable, match="replica identity") as refused:
         write(ground.sink(), [Message("t", {"id": 1}, Op.DELETE, offset=1, id_fields=("id",))], 1)
     assert not isinstance(refused.value, Unreachable)
+
+
+def test_what_is_taken_is_on_the_disk_whatever_the_server_is_set_to(ground: PostgresGround) -> None:
+    for given, held in (("off", "on"), ("remote_apply", "remote_apply")):
+        sink = msgspec.structs.replace(ground.sink(), uri=f"{ground.uri}?options=-c%20synchronous_commit%3D{given}")
+        writer = sink.writer(part())
+        assert writer._session.ask("SHOW synchronous_commit") == [(held,)]  # type: ignore[attr-defined]
+        writer.close()
 
 
 def test_a_writer_that_hangs_keeps_its_locks_no_longer_than_its_time(ground: PostgresGround, monkeypatch: pytest.MonkeyPatch) -> None:

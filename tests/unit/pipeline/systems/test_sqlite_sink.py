@@ -154,3 +154,9 @@ def test_a_column_that_another_writer_has_made_meanwhile_is_there(any_table: Sql
         other.write(Batch(start=0, end=2, messages=[Message("t", {"_id": 2, "late": 5}, offset=1)]))
         one.write(Batch(start=2, end=4, messages=[Message("t", {"_id": 1, "late": 7}, offset=2)]))
     assert sorted(row["late"] for row in any_table.rows("t")) == [5, 7]
+
+
+def test_numbers_that_are_none_are_kept(any_table: Sqlite) -> None:
+    """SQLite itself would make null of the first."""
+    give(any_table, Message("t", {"_id": 1, "a": {"$numberDouble": "NaN"}, "b": {"$numberDouble": "-Infinity"}}, offset=0))
+    assert list(any_table.rows("t")) == [{"_id": 1, "a": "NaN", "b": float("-inf")}]

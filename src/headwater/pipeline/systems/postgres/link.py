@@ -58,6 +58,7 @@ def connect(uri: str, **more: Any) -> Connection:
             "keepalives_idle": 30,
             "keepalives_interval": 10,
             "keepalives_count": 3,
+            "tcp_user_timeout": 60_000,  # a machine that is gone is missed although something was just sent to it
             "application_name": "headwater",
         }
         # JSON is in UTF-8, whatever the database's own encoding or the machine's is.

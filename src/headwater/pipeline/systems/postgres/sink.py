@@ -29,6 +29,8 @@ class PostgresWriter(SqlWriter[PostgresShape]):
         session = PostgresSession(uri)
         patience = max(1, int(part.timeout * 1000))
         settings = [
+            # Taken means on the disk: of a commit that is only in memory, a crash of the server would leave nothing.
+            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
             f"SET statement_timeout = {patience}",
             # A writer that hangs or has lost its machine would keep its locks, and a new run would wait for them for ever.
             f"SET idle_in_transaction_session_timeout = {patience + int(LEFT_ALONE * 1000)}",

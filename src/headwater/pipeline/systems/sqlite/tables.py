@@ -158,6 +158,8 @@ def cell(value: Any) -> Any:
             return str(value)
         return value
     value = values.native(value)
+    if value != value:
+        return "NaN"  # SQLite would make null of it
     if isinstance(value, bytes | int | float | str):
         return value
     if isinstance(value, Decimal | UUID):
