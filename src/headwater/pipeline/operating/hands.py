@@ -22,7 +22,7 @@ from headwater.pipeline.offsets.ranges import missing
 from headwater.pipeline.offsets.state import Dead, Failure
 from headwater.pipeline.operating.answers import moment
 from headwater.pipeline.operating.elsewhere import FOLDER
-from headwater.pipeline.operating.newer import newer
+from headwater.pipeline.operating.newer import command_among, newer
 from headwater.pipeline.operating.operator import Operator
 from headwater.pipeline.operating.standing import Stand, refused
 from headwater.pipeline.policy import Stop
@@ -117,6 +117,7 @@ class Hands:
                 f"Compaction has taken messages of {first}..{last}, so they cannot be sent again.",
                 hint="Read the source anew with `headwater pipeline run FILE --again`.",
             )
+        self._refuse_command(first, last)
         if dry_run:
             return None
         with self._turn(), self._told("replay", why, first=first, last=last):
@@ -143,6 +144,20 @@ class Hands:
                 f"    headwater pipeline dead {name} show {at}\n"
                 f"    headwater pipeline edit {name} {at} --set FIELD=JSON --why ...\n"
                 f"    headwater pipeline dead {name} drop {at} --sink {one.sink} --why ...",
+            )
+
+    def _refuse_command(self, first: int, last: int) -> None:
+        """Errors: `Conflict` where a command is among what would be sent again, and not all that came behind it is: a table that was
+        emptied long ago would be emptied once more, with all that is in it now."""
+        position, name = self._operator.sink(self._sink.name).position, self._operator.pipeline
+        if last >= position:
+            return
+        found = command_among(self._operator, self._sink, first, last)
+        if found is not None:
+            raise Conflict(
+                f"Message {found} is a command to {self._sink.name}, and messages behind {last} would not come again.",
+                hint=f"See it with `headwater pipeline xlog {name} show {found}`. Leave it out; or send everything behind it as well, with "
+                f"`headwater pipeline replay {name} {self._sink.name} {first}..{position} --why ...`.",
             )
 
     def covered(self, first: int, last: int) -> int | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from headwater.core.errors import Rejected
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part
 from headwater.pipeline.definition import Sink
-from headwater.pipeline.message import Message
+from headwater.pipeline.message import Message, Op
 from headwater.pipeline.offsets.ranges import Span, joined
 from headwater.pipeline.operating.operator import Operator
 from headwater.pipeline.operating.verification import left_out
@@ -31,19 +33,36 @@ class Newer(NamedTuple):
 def newer(operator: Operator, sink: Sink, first: int, last: int) -> Newer | None:
     """The first newer message of a document of `first` to `last`; None where there is none among the million behind them.
 
-    What was put aside or skipped by an operator the sink does not have.
+    What was put aside or skipped by an operator the sink does not have. Behind a command, every message of its namespace is newer.
     """
     if last - first >= _SENT:
         return None
     state, work = operator.state(), operator.delivery(sink)
-    sent = {known: one.offset for one in _messages(operator, work, first, last + 1, []) if (known := _known(one)) is not None}
+    sent: dict[tuple[str, bytes] | None, int] = {}
+    emptied: dict[str, int] = {}
+    for one in _messages(operator, work, first, last + 1, []):
+        if one.op is Op.COMMAND:
+            emptied[one.namespace] = one.offset
+        elif (known := _known(one)) is not None:
+            sent[known] = one.offset
     now, begin = state.sink(sink.name), last + 1
     aside = [(offset, offset + 1) for whose, offset in state.dead if whose == sink.name]
     without = joined([*left_out(operator.audit(), sink.name), *aside])
-    for start, end in joined([(0, now.position + 1), *now.taken]) if sent else ():
+    for start, end in joined([(0, now.position + 1), *now.taken]) if sent or emptied else ():
         for one in _messages(operator, work, max(begin, start), min(begin + _LOOKED, end), without):
-            if (known := _known(one)) in sent and known is not None:
-                return Newer(sent[known], one.offset)
+            older = emptied.get(one.namespace, sent.get(_known(one)))
+            if older is not None:
+                return Newer(older, one.offset)
+    return None
+
+
+def command_among(operator: Operator, sink: Sink, first: int, last: int) -> int | None:
+    """The first command for the sink, such as to empty a table, of the messages `first` to `last`."""
+    for chunk in operator.log.scan(operator.topic, 0, first, last + 1):
+        for index in np.flatnonzero(chunk.column("op").to_numpy(zero_copy_only=False) == Op.COMMAND):
+            key = chunk.column("key")[index].as_py()
+            if key is not None and key.decode() in sink.namespaces:
+                return int(chunk.column("offset")[index].as_py())
     return None
 
 

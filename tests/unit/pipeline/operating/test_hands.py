@@ -304,3 +304,19 @@ def test_a_sink_is_not_forgotten_under_a_run_that_has_just_begun(log: Log, dry_r
     with pytest.raises(Conflict, match="A run delivers to s now"):
         operator.delete("s", why="no more", dry_run=dry_run)
     assert "s" in other.state().sinks
+
+
+def test_a_table_that_was_emptied_long_ago_is_not_emptied_again_with_what_came_since(log: Log, hands: Hands) -> None:
+    truncate = Record(b"t", b'{"command":"truncate"}', op=3)
+    operator = bury(
+        log, truncate, Record(b"other", b'{"command":"truncate"}', op=3), Record(b"t", b'{"_id":9}'), Record(b"t", b'{"_id":10}')
+    )
+    for dry_run in (True, False):
+        with pytest.raises(Conflict, match="Message 5 is a command to s, and messages behind 7 would not come again") as caught:
+            hands.replay(4, 7, dry_run=dry_run)
+        assert "replay p s 4..8" in caught.value.hint
+    assert operator.audit() == []
+    assert hands.replay(7, 7, dry_run=True) is None
+    assert hands.replay(4, 8, dry_run=True) is None  # all that came since comes again
+    with pytest.raises(Conflict, match="has taken message 7"):
+        hands.refuse_older(Dead(sink="s", offset=5, error="E", message="no"))
