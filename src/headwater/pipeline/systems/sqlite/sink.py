@@ -165,6 +165,10 @@ class SqliteWriter(SinkWriter):
             self._db.execute(f"delete {shares}", of)
         if before is not None and before[1] >= start:
             start, stop = before[0], max(stop, before[1])
+            longer = f"update {RANGES} set stop = ?3 where pipeline = ?1 and sink = ?2 and start = ?4 and buckets = 1 and not exists "
+            longer += f"(select 1 from {RANGES} where pipeline = ?1 and sink = ?2 and start > ?4 and start <= ?3 and buckets = 1)"
+            if self._db.execute(longer, (*mine, stop, start)).rowcount:  # the rule: it touches nothing behind it
+                return
         touched = f"from {RANGES} where pipeline = ? and sink = ? and start >= ? and start <= ? and buckets = 1"
         furthest = self._db.execute(f"select max(stop) {touched}", (*mine, start, stop)).fetchone()[0]
         self._db.execute(f"delete {touched}", (*mine, start, stop))
