@@ -108,6 +108,8 @@ class _Expected:
 
     def add(self, messages: list[Message]) -> None:
         for message in self._transformed(messages):
+            if self._appends and message.op == Op.COMMAND:
+                continue
             if self._appends:
                 self._all.setdefault("", Counter())[_digest(self._text(message.data))] += 1
                 continue
@@ -115,13 +117,15 @@ class _Expected:
             self._namespaces.setdefault(place, message.namespace)
             table = self._last.setdefault(place, {})
             key = _digest(values.canonical(message.id))
-            if message.op == Op.DELETE:
+            if message.op == Op.COMMAND:
+                table.clear()  # a sink takes no other command than the one that empties a table
+            elif message.op == Op.DELETE:
                 table.pop(key, None)
             else:
                 table[key] = _digest(self._text(message.data))
 
     def _transformed(self, messages: list[Message]) -> list[Message]:
-        return [one for one in self._apply(messages) if one is not None and one.op not in (Op.COMMAND, Op.NOOP, Op.SKIP)]
+        return [one for one in self._apply(messages) if one is not None and one.op not in (Op.NOOP, Op.SKIP)]
 
     def _text(self, data: dict[str, Any]) -> bytes:
         return values.canonical(values.extended(self._sink.adaptor.stored(data)))
@@ -138,7 +142,8 @@ class _Expected:
             found += held.total()
             missing += documents - held
             extra += held - documents
-        texts = (self._text(one.data) for some in again() for one in self._transformed(some)) if missing else self._all_held(wanted)
+        sent = (one.data for some in again() for one in self._transformed(some) if one.op != Op.COMMAND)
+        texts = map(self._text, sent) if missing else self._all_held(wanted)
         first = next((text for text in texts if _digest(text) in (missing or extra)), b"") if missing or extra else b""
         return Verified(
             sink=name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +70,27 @@ def test_a_sink_without_what_was_skipped_passed_over_and_dropped_is_as_it_should
         hands.replay(3, 4)
         found = verify(operator, pipeline, "s")
         assert (found.equal, found.expected, found.found) == (True, 7, 7)
+
+
+def test_what_a_table_held_before_it_was_emptied_is_not_expected_there(tmp_path: Path) -> None:
+    pipeline = Pipeline("p")
+    rows = pipeline.source("in", file("in.jsonl"))
+    rows.save("s", sqlite(str(tmp_path / "s.db")))
+    rows.save("a", file(str(tmp_path / "a.jsonl")))
+    documents = [(b"t", b'{"_id":1}'), (b"t", b'{"_id":2}'), (b"u", b'{"_id":1}')]
+    with EmbeddedLog(tmp_path / "data") as log:
+        log.create_topic(log_topic("p"))
+        writer = log.claim(log_topic("p"), 0)
+        emptied = Record(b"t", b'{"command":"truncate"}', mode=1, op=3)
+        writer.append([*(Record(*one, mode=1) for one in documents), emptied, Record(b"t", b'{"_id":2,"n":2}', mode=1)])
+        run = RunInfo(epoch=writer.epoch, id="r", began=0, state="stopped")
+        Control.create(log, "p", SystemClock()).change(lambda state: [("run", run), ("sink/s", SinkState()), ("sink/a", SinkState())])
+        operator = Operator(log, "p")
+        for sink, expected in (("s", 2), ("a", 4)):  # a file keeps all of them
+            assert Hands(operator, pipeline, sink, Settings(spark=Spark(start="never"))).step(5) == 5
+            found = verify(operator, pipeline, sink)
+            assert (found.equal, found.expected, found.found, found.first) == (True, expected, expected, "")
+        with sqlite3.connect(tmp_path / "s.db") as db:
+            db.execute("insert into t (_id) values (1)")
+        found = verify(operator, pipeline, "s")
+        assert (found.missing, found.extra, found.first) == (0, 1, '{"_id":1}')
