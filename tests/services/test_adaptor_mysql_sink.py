@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
+import pymysql
 import pytest
 from mysql_ground import MySQLGround, a_mysql_ground
-from sql_ground import insert, write
+from sql_ground import insert, part, write
 
 from headwater.core.errors import BadConfig, Rejected
 from headwater.pipeline.message import Message
@@ -81,3 +82,15 @@ def test_ids_that_differ_by_case_or_blanks_are_rows_of_their_own_in_a_table_that
     ids = ["aB", "Ab", "x", "x ", "é", "e"]
     write(ground.sink(create=True), [Message("t", {"_id": one}, offset=number) for number, one in enumerate(ids)])
     assert sorted(row[0] for row in ground.all("SELECT _id FROM t")) == sorted(ids)
+
+
+def test_a_writer_that_hangs_keeps_its_locks_no_longer_than_its_time(ground: MySQLGround, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.pipeline.systems.mysql.sink.LEFT_ALONE", 0)
+    sink = ground.sink()
+    sink.begin("p", "s", 1)
+    writer = sink.writer(part(epoch=1, timeout=0.2))
+    with pytest.raises(pymysql.MySQLError), writer._session.transaction():  # type: ignore[attr-defined]
+        writer._state.shared(1)  # type: ignore[attr-defined]
+        sink.begin("p", "s", 2)  # would wait for as long as the server waits for a lock, again and again
+    writer.close()
+    assert ground.all("SELECT epoch FROM headwater_epoch") == [(2,)]

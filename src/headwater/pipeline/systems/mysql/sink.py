@@ -20,6 +20,7 @@ from headwater.pipeline.systems.sql.writer import SqlWriter
 
 STATEMENT = 4 << 20  # bytes of one statement with more than one row, about
 DELETES = 500  # keys of one statement
+LEFT_ALONE = 10  # seconds besides a batch's own that a transaction may be left alone
 BYTES = "surrogateescape"  # how PyMySQL keeps bytes inside of a statement's text
 
 
@@ -30,9 +31,12 @@ class MySQLWriter(SqlWriter[MySQLShape]):
     def __init__(self, where: Where, part: Part, *, create: bool) -> None:
         # A server that does not answer at all is noticed by the socket's own timeout.
         session = MySQLSession(where, read_timeout=part.timeout, write_timeout=part.timeout)
+        patience = max(1, math.ceil(part.timeout))
         settings = [
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",  # fewer locks between rows: less waiting side by side
-            f"SET SESSION innodb_lock_wait_timeout = {max(1, math.ceil(part.timeout))}",
+            # MariaDB's own way, a comment to MySQL: a writer that hangs or has lost its machine would keep its locks for hours, and a new
+            # run would wait for them.
+            f"SET SESSION innodb_lock_wait_timeout = {patience} /*M!100300 , idle_transaction_timeout = {patience + LEFT_ALONE} */",
         ]
         super().__init__(session, sql.STATEMENTS, part, settings=settings, schema=where.database, create=create)
         self._link = session.link
