@@ -5,8 +5,6 @@ Several processes may do this at once. What they agree on is in the commit page,
 
 from __future__ import annotations
 
-import threading
-from fcntl import LOCK_EX, LOCK_UN, flock
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,11 +12,12 @@ import msgspec
 import numpy as np
 
 from headwater.core.clock import Clock
-from headwater.core.errors import Closed, Damaged, Fenced, OutcomeUnknown, Unavailable, UnknownTopic
+from headwater.core.errors import Damaged, Fenced, OutcomeUnknown, Unavailable, UnknownTopic
 from headwater.core.files import FileLock, Files, explained
 from headwater.core.metrics import PartitionMetrics
 from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded import opened
+from headwater.log.embedded.exclusive import Exclusive
 from headwater.log.embedded.manifest import Manifest, Segment
 from headwater.log.embedded.page import CommitPage, Place
 from headwater.log.embedded.segment import OpenSegment, create
@@ -37,27 +36,6 @@ class Ticket(NamedTuple):
     tail: Place  # the end of the own batch
     failures: int
     epoch: int | None
-
-
-class Exclusive:
-    """Held, nobody else in this process or another changes the partition. A class of its own, because every append takes it twice."""
-
-    def __init__(self, lock: FileLock, name: str) -> None:
-        self.mutex, self._lock, self._name = threading.Lock(), lock, name
-
-    def __enter__(self) -> None:
-        self.mutex.acquire()
-        try:
-            if self._lock.fd < 0:
-                raise Closed(f"{self._name} has been closed.", hint="Open the log again.")
-            flock(self._lock.fd, LOCK_EX)
-        except BaseException:
-            self.mutex.release()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        flock(self._lock.fd, LOCK_UN)
-        self.mutex.release()
 
 
 def _rows(batch: Batch, position: int) -> bytes:

@@ -1,0 +1,30 @@
+"""The lock of a partition, among threads and among processes."""
+
+from __future__ import annotations
+
+import threading
+from fcntl import LOCK_EX, LOCK_UN, flock
+
+from headwater.core.errors import Closed
+from headwater.core.files import FileLock
+
+
+class Exclusive:
+    """Held, nobody else in this process or another changes the partition. A class of its own, because every append takes it twice."""
+
+    def __init__(self, lock: FileLock, name: str) -> None:
+        self.mutex, self._lock, self._name = threading.Lock(), lock, name
+
+    def __enter__(self) -> None:
+        self.mutex.acquire()
+        try:
+            if self._lock.fd < 0:
+                raise Closed(f"{self._name} has been closed.", hint="Open the log again.")
+            flock(self._lock.fd, LOCK_EX)
+        except BaseException:
+            self.mutex.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        flock(self._lock.fd, LOCK_UN)
+        self.mutex.release()
