@@ -181,6 +181,11 @@ class _Display:
         if self._live is not None:
             self._live.update(self._table(progress), refresh=True)
             return
+        source, phase = self._made.pipeline.source_name, self._made.phase
+        away = phase if phase.startswith("unreachable") else ""
+        if away and away != self._troubles.get(source):
+            typer.echo(f"{source} {visible(away)}", err=True)
+        self._troubles[source] = away
         for one in progress:
             trouble = one.state if one.state.startswith("unreachable") else ""
             if self._follow and one.state == "stopped" and one.failure is not None:  # a run that ends with it says it then

@@ -18,6 +18,7 @@ from headwater.log.record import Record
 from headwater.pipeline.values import exact
 
 RunState = Literal["running", "done", "stopped", "failed"]
+SOURCE = ""  # the source's name among the troubles of sinks
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,11 +122,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):
-    """A sink that a run waits for, because it cannot be reached. Of the run of this epoch, while that lives."""
+    """A sink that a run waits for, because it cannot be reached, or its source. Of the run of this epoch, while that lives."""
 
     epoch: int
     message: str
-    position: int = -1  # where the sink was then
+    position: int = -1  # where the sink was then; of the source, how many records were read
     since: int = 0
 
 

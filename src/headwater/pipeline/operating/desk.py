@@ -20,7 +20,7 @@ from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.liveness import last_sign, life
 from headwater.pipeline.offsets.ranges import missing
-from headwater.pipeline.offsets.state import SinkState, State
+from headwater.pipeline.offsets.state import SOURCE, SinkState, State
 from headwater.pipeline.operating import answers
 from headwater.pipeline.operating.elsewhere import address, elsewhere
 from headwater.pipeline.operating.operator import Operator, pipelines
@@ -118,7 +118,7 @@ class Desk:
 
     def status(self) -> answers.Status:
         state, places = self.operator.state(), self.offsets()
-        run, reader = state.run, state.reader
+        run = state.run
         return answers.Status(
             pipeline=self.operator.pipeline,
             state=self._state(state, places),
@@ -129,10 +129,21 @@ class Desk:
             seen=answers.moment(last_sign(run)) if run is not None and run.state == "running" else None,
             process=run.process if run is not None else "",
             file=run.file if run is not None else "",
-            phase=None if reader is None else "copy" if not reader.copied else "complete" if reader.cursor is None else "sync",
+            phase=self._phase(state),
             dead=len(state.dead),
             edits=len(state.edits),
         )
+
+    def _phase(self, state: State) -> str | None:
+        away, reader = state.troubles.get(SOURCE), state.reader
+        if (
+            away is not None
+            and state.run is not None
+            and away.epoch == state.run.epoch
+            and life(state.run, self.operator.now_ms()) == "running"
+        ):
+            return f"unreachable: {away.message}"
+        return None if reader is None else "copy" if not reader.copied else "complete" if reader.cursor is None else "sync"
 
     def _state(self, state: State, places: Sequence[answers.Place]) -> str:
         if state.run is None:

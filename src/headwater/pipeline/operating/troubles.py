@@ -1,6 +1,6 @@
-"""Sinks that a run cannot reach, noted in the offset log: whoever asks for the status elsewhere has no other way to know of it.
+"""A source or sinks that a run cannot reach, noted in the offset log: whoever asks for the status elsewhere has no other way to know of it.
 
-A run that waits for a sink moves nothing and fails nothing. Without the note its sink would look as if it were busy, for hours.
+A run that waits for one of them moves nothing and fails nothing. Without the note it would look as if it were busy, for hours.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 from headwater.core.clock import Clock, SystemClock
 from headwater.log import Log
 from headwater.pipeline.offsets.control import Control
-from headwater.pipeline.offsets.state import Change, State, Trouble
+from headwater.pipeline.offsets.state import SOURCE, Change, State, Trouble
 from headwater.pipeline.running.events import Event
 
-_WAITS = "unreachable: "  # how the state of such a sink begins
+_WAITS = "unreachable: "  # how the state of such a sink begins, and the phase of such a source
 
 
 class Troubles:
-    """Listens to a run. Writes only when a sink comes to be unreachable, for another reason, or is reached again."""
+    """Listens to a run. Writes only when one of them comes to be unreachable, for another reason, or is reached again."""
 
     def __init__(self, log: Log, pipeline: str, *, clock: Clock | None = None) -> None:
         self._log, self._pipeline, self._clock = log, pipeline, clock or SystemClock()
@@ -29,6 +29,8 @@ class Troubles:
             self._epoch = self._control.state.run.epoch if self._control.state.run is not None else 0
         elif event.kind == "metrics" and "state" in event.details:
             self._hear(event.path.rpartition("/")[2], str(event.details["state"]), int(event.details["position"]), event.at)
+        elif event.kind == "metrics" and "phase" in event.details:
+            self._hear(SOURCE, str(event.details["phase"]), int(event.details["records"]), event.at)
 
     def _hear(self, sink: str, state: str, position: int, at: int) -> None:
         known = self._noted.get(sink)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from headwater.core.clock import Clock
-from headwater.core.errors import Differs, Timeout, Unreachable
+from headwater.core.errors import Differs, HeadwaterError, Timeout, Unreachable
 from headwater.core.ids import random_id
 from headwater.log import Log, Writer
 from headwater.log.record import Mode
@@ -37,8 +37,10 @@ T = TypeVar("T")
 class _Patience:
     """A source that cannot be used is tried again, later each time; for five minutes without a record, or for ever where it is followed."""
 
-    def __init__(self, clock: Clock, stopping: threading.Event, forever: bool, records: Callable[[], int]) -> None:
-        self._clock, self._stopping, self._forever, self._records = clock, stopping, forever, records
+    def __init__(
+        self, clock: Clock, stopping: threading.Event, forever: bool, records: Callable[[], int], told: Callable[[HeadwaterError], None]
+    ) -> None:
+        self._clock, self._stopping, self._forever, self._records, self._told = clock, stopping, forever, records, told
 
     def with_(self, call: Callable[[], T]) -> T | None:
         """What the call returns; None when stopping before it could."""
@@ -47,7 +49,8 @@ class _Patience:
         while not self._stopping.is_set():
             try:
                 return call()
-            except (Unreachable, Timeout):
+            except (Unreachable, Timeout) as error:
+                self._told(error)
                 now = self._clock.monotonic()
                 if failing is None or self._records() > records:  # it did give something since it failed last
                     failing, records, pause = now, self._records(), 0.5
@@ -73,15 +76,33 @@ class SourceReader:
         clock: Clock,
         stopping: threading.Event,
         lag: Callable[[], int],
+        told: Callable[[HeadwaterError], None] = lambda error: None,
         again: bool = False,
     ) -> None:
         self._pipeline, self._log, self._topic, self._control = pipeline, log, topic, control
         self._writer, self._engine, self._clock, self._stopping, self._lag = writer, engine, clock, stopping, lag
-        self._again = again
+        self._again, self._told = again, told
         self._open: dict[int, Iterator[Piece]] = {}  # slices that are read half, in this process
         self.records = 0
-        self.phase = "starting"
+        self._phase = "starting"
+        self._away: tuple[int, str] | None = None  # why the source could not be used, and what had been read by then
         self._flushed = clock.monotonic()
+
+    @property
+    def phase(self) -> str:
+        """What reading is at; `unreachable: ...` from a failure of the source until it gives something again."""
+        away = self._away
+        return f"unreachable: {away[1]}" if away is not None and away[0] == self.records else self._phase
+
+    @phase.setter
+    def phase(self, name: str) -> None:
+        if name != self._phase:
+            self._phase, self._away = name, None
+
+    def _is_away(self, error: HeadwaterError) -> None:
+        if self._away != (self.records, error.message):
+            self._away = (self.records, error.message)
+            self._told(error)
 
     @property
     def follows(self) -> bool:
@@ -93,7 +114,7 @@ class SourceReader:
 
         Errors: what the adaptor raises; `Differs`.
         """
-        patience = _Patience(self._clock, self._stopping, follow, lambda: self.records)
+        patience = _Patience(self._clock, self._stopping, follow, lambda: self.records, self._is_away)
         state = patience.with_(self._begin)
         while state is not None and not state.copied and not self._stopping.is_set():
             self.phase = "copy"

@@ -159,6 +159,7 @@ class Run:
             clock=self._clock,
             stopping=self._stopping,
             lag=self._bytes_behind,
+            told=self._source_away,
             again=self._again,
         )
         self._loops = [
@@ -336,6 +337,9 @@ class Run:
 
     def _failed(self, sink: str, failure: Failure) -> None:
         self._tell("error", path=sink, details={"offset": failure.offset, "error": failure.error, "message": failure.message})
+
+    def _source_away(self, error: HeadwaterError) -> None:
+        self._tell("error", path=self.pipeline.source_name, details={"error": error.code, "message": error.message})
 
     def _metrics(self) -> None:
         self._tell("metrics", path=self.pipeline.source_name, details={"records": self.read, "phase": self.phase})

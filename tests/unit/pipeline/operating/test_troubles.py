@@ -85,3 +85,14 @@ def test_a_message_that_a_sink_stands_at_comes_first(log: Log, clock: ManualCloc
     troubles(event("metrics", state="stopped", position=1))
     assert seen(log, clock)[1] == "running"
     troubles(event("metrics", records=5, phase="copy"))  # of the source
+
+
+def test_a_source_that_is_waited_for_is_told_until_it_gives_something(log: Log, clock: ManualClock, troubles: Troubles) -> None:
+    def phase() -> str | None:
+        return Desk(log, "p", clock=clock).status().phase
+
+    troubles(event("metrics", phase="unreachable: shop at h:5432 does not answer.", records=7))
+    assert phase() == "unreachable: shop at h:5432 does not answer."
+    assert seen(log, clock) == ("running", "running", "")
+    troubles(event("metrics", phase="sync", records=8))
+    assert phase() is None  # nothing was planned yet

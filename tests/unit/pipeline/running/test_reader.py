@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import pytest
 from ground import gone, piped, rows
 
-from headwater.core.errors import Unreachable
+from headwater.core.errors import HeadwaterError, Unreachable
+from headwater.core.settings import Settings, Spark
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline.adaptor import About, CanCopy, CopyPlan, Piece, Slice
@@ -18,8 +19,10 @@ from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.offsets.control import Control, offsets_topic
 from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.running.events import Event
 from headwater.pipeline.running.progress import append
 from headwater.pipeline.running.reader import _Patience
+from headwater.pipeline.running.run import Run
 from headwater.pipeline.running.work import Progress
 from headwater.testing.clock import ManualClock
 
@@ -88,7 +91,9 @@ def test_a_source_that_gave_something_since_it_failed_is_waited_for_anew() -> No
             raise Unreachable("gone")
         return "read"
 
-    assert _Patience(clock, threading.Event(), False, lambda: records[0]).with_(call) == "read"
+    told: list[HeadwaterError] = []
+    assert _Patience(clock, threading.Event(), False, lambda: records[0], told.append).with_(call) == "read"
+    assert len(told) == 9
 
 
 def test_a_source_that_gives_nothing_for_five_minutes_is_given_up() -> None:
@@ -99,7 +104,48 @@ def test_a_source_that_gives_nothing_for_five_minutes_is_given_up() -> None:
         raise Unreachable("gone")
 
     with pytest.raises(Unreachable):
-        _Patience(clock, threading.Event(), False, lambda: 7).with_(call)
+        _Patience(clock, threading.Event(), False, lambda: 7, lambda error: None).with_(call)
+
+
+class Falling(CanCopy, frozen=True, kw_only=True):
+    """A source that falls silent before its second piece, twice."""
+
+    kind: ClassVar[str] = "falling"
+    about: ClassVar[About] = About(summary="", namespace="", sample="")
+    left: ClassVar[list[int]] = []
+    path: str = "x"
+
+    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
+        return CopyPlan(identity={}, slices=(Slice("in", {}),))
+
+    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
+        if position is None:
+            yield Piece(position=1, values=[b'{"_id":1}'])
+        if Falling.left:
+            Falling.left.pop()
+            raise Unreachable("h:1 does not answer.")
+        yield Piece(position=2, values=[b'{"_id":2}'])
+
+
+def test_a_source_that_is_waited_for_is_told_once_and_seen_until_it_gives_something(log: Log, tmp_path: Path) -> None:
+    events: list[Event] = []
+    phases: list[str] = []
+
+    class Watching(Hurried):
+        def wait(self, event: threading.Event, seconds: float) -> bool:
+            phases.append(made.phase)
+            return super().wait(event, min(seconds, 0.01))
+
+    Falling.left[:] = [1, 2]
+    pipeline = piped(tmp_path, {"out": file(str(tmp_path / "o.jsonl"))}, source=Falling())
+    made = Run(pipeline, log, Settings(data=tmp_path / "data", spark=Spark(start="never")), clock=Watching(), listeners=[events.append])
+    assert made.go().state == "done"
+    assert "unreachable: h:1 does not answer." in phases
+    assert made.phase == "done"
+    [one] = [event for event in events if event.kind == "error"]
+    assert one.path == "s"
+    assert one.details == {"error": "unreachable", "message": "h:1 does not answer."}
+    assert (tmp_path / "o.jsonl").read_text() == '{"_id":1}\n{"_id":2}\n'
 
 
 @pytest.mark.parametrize("texts", [[b'{"_id":1}', b'{"x":"' + b"y" * 500 + b'"}', b'{"_id":3}'], [b'{"x":"' + b"y" * 500 + b'"}']])
