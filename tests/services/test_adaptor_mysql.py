@@ -214,10 +214,10 @@ def test_what_was_given_of_a_transaction_stays_given(ground: MySQLGround, monkey
     found, cursor = followed(source, cursor, ground.chosen(), 50)
     monkeypatch.setattr("headwater.pipeline.systems.mysql.tail.PIECE_BYTES", 1)
     for piece in source.follow(cursor, ground.chosen(), lambda: False):
-        if piece.messages:
+        if any(one.op != Op.NOOP for one in piece.messages):
             break
         assert travelled(piece.position) == cursor
-        assert len(found) < 200
+    monkeypatch.undo()
     found += followed(source, cursor, ground.chosen(), 200 - len(found))[0]
     assert [one.data["id"] for one in found] == list(range(1, 201))
 

@@ -173,6 +173,28 @@ def test_a_table_that_is_changed_while_it_is_followed_comes_as_it_is_from_then_o
     pieces.close()  # type: ignore[attr-defined]
 
 
+def test_a_change_behind_many_of_others_is_found_before_following_says_that_nothing_is_new(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty piece ends a run that does not wait for more."""
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE other (id int PRIMARY KEY)")
+    source = ground.source(tail=True)
+    source.plan(ground.chosen(), 1)
+    cursor = source.plan(ground.chosen("t"), 1).cursor
+    for start in range(0, 3000, 500):
+        ground.fill("other", (f"({number})" for number in range(start, start + 500)))
+    ground.run("INSERT INTO t VALUES (1)")
+    monkeypatch.setattr(f"headwater.pipeline.systems.{ground.system}.tail.PIECE_BYTES", 2000)
+    if ground.system == "postgres":  # a server may take a while to find the first one
+        monkeypatch.setattr("headwater.pipeline.systems.postgres.tail.WAIT", 0.0)
+    found: list[Message] = []
+    for piece in source.follow(cursor, ground.chosen("t"), lambda: False):
+        if not piece.messages:
+            break
+        found += piece.messages
+    assert [one.data for one in found if one.op != Op.NOOP] == [{"id": 1}]
+
+
 def test_an_idle_server_gives_empty_pieces_and_the_stop_is_seen(ground: Ground) -> None:
     ground.run("CREATE TABLE t (id int PRIMARY KEY)")
     source = ground.source(tail=True)

@@ -109,16 +109,22 @@ class _Reading:
         out: list[Message] = []
         size = 0
         ends = time.monotonic() + 2 * HEARTBEAT
+        more = True
         while size < PIECE_BYTES and len(out) < PIECE_MESSAGES:
             event = self._stream.fetchone()
             if event is None:  # the server has ended the stream, as it does when it stops
                 raise Unreachable(f"MySQL at {self._where} has ended the stream of changes.", hint="See whether it runs, then start again.")
             size += event.event_size
             if type(event).__name__ == "HeartbeatLogEvent":
+                more = False
                 break
             out += self._messages(event)
-            if (not self._open and not self._more()) or (not out and time.monotonic() > ends):
+            more = self._open or self._more()
+            if (out and not more) or (not out and time.monotonic() > ends):
                 break
+        if not out and more:
+            # Nothing would say that there is nothing new, and a run that ends would end here, before what is behind others' changes.
+            out.append(Message("mysql", {"file": self._cursor["file"], "pos": self._cursor["pos"]}, Op.NOOP, 0, Mode.SYNC))
         # What was given before a restart counts as given until it has all been passed over.
         return Piece(position={**self._cursor, "seen": max(self._index if self._open else 0, self._skip)}, messages=out)
 

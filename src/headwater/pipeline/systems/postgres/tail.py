@@ -41,6 +41,7 @@ PIECE_BYTES = 4 << 20
 PIECE_MESSAGES = 10_000
 WAIT = 0.5  # seconds without a change until an empty piece is given
 IDLE_WAL = 16 << 20  # bytes of other people's WAL after which the slot is moved on although nothing of ours has changed
+DECODING = 60.0  # seconds that a server may take to decode what is behind a cursor, before it counts as having nothing
 AWAY = 20.0  # seconds after which the server may have hung up on us, because nobody asked for the next piece
 
 
@@ -64,10 +65,11 @@ def follow(uri: str, slot: str, publication: str, cursor: Any, chosen: Namespace
     at = lsn(cursor["lsn"])
     with connect(uri) as link, translated(place(uri)):
         check_behind(link, slot, at)
+        end = _end(link)
     kept = dict(cursor)
     while not stopped():
         stream = Stream(uri, slot, publication, lsn(kept["lsn"]))
-        reading = _Reading(uri, chosen, kept)
+        reading = _Reading(uri, chosen, kept, end)
         try:
             while not stopped():
                 piece = reading.piece(stream)
@@ -87,9 +89,11 @@ def follow(uri: str, slot: str, publication: str, cursor: Any, chosen: Namespace
 class _Reading:
     """One stream's state: where it is, and the tables that it has told of."""
 
-    def __init__(self, uri: str, chosen: Namespaces, cursor: dict[str, Any]) -> None:
+    def __init__(self, uri: str, chosen: Namespaces, cursor: dict[str, Any], end: int) -> None:
+        """`end`: of the WAL when following began. Before that is reached, there may be changes that the server has yet to decode."""
         self._uri, self._chosen = uri, chosen
         self._lsn, self._skip = lsn(cursor["lsn"]), int(cursor.get("seen", 0))
+        self._end, self._patience = end, time.monotonic() + DECODING
         self._told = self._lsn  # the place that the last message came with
         self._index = 0  # changes of the open transaction so far
         self._open = False
@@ -117,12 +121,17 @@ class _Reading:
                 continue
             size += len(data)
             out += self._messages(data)
-        if not out and self._lsn - self._told >= IDLE_WAL:
+        # Nothing would say that there is nothing new, and a run that ends would end here, before what is behind others' changes.
+        if not out and (self._lsn - self._told >= IDLE_WAL or size >= PIECE_BYTES or self._decoding()):
             out.append(Message(self._name(), {"lsn": lsn_text(self._lsn)}, Op.NOOP, 0, Mode.SYNC))
         if out:
             self._told = self._lsn
         # What was given before a restart counts as given until it has all been passed over, however long the server takes to send it.
         return Piece(position={"lsn": lsn_text(self._lsn), "seen": max(self._index if self._open else 0, self._skip)}, messages=out)
+
+    def _decoding(self) -> bool:
+        """Whether the server has still to decode what was there when following began."""
+        return (self._skip > 0 or self._lsn < self._end) and time.monotonic() < self._patience
 
     def close(self) -> None:
         if self._link is not None:
@@ -234,3 +243,9 @@ class _Followed:
             for name, make, cell in zip(self.names, self._make, cells, strict=True)
             if cell is not UNCHANGED and (not only or name in only)
         }
+
+
+def _end(link: Connection) -> int:
+    """The end of the WAL; of a standby 0."""
+    row = link.execute("SELECT CASE WHEN pg_is_in_recovery() THEN '0/0' ELSE pg_current_wal_flush_lsn()::text END").fetchone()
+    return lsn(row[0]) if row is not None else 0
