@@ -94,3 +94,12 @@ def test_a_writer_that_hangs_keeps_its_locks_no_longer_than_its_time(ground: MyS
         sink.begin("p", "s", 2)  # would wait for as long as the server waits for a lock, again and again
     writer.close()
     assert ground.all("SELECT epoch FROM headwater_epoch") == [(2,)]
+
+
+@pytest.mark.parametrize("number", ["12.7", 12.7, Decimal("1.5e-1"), "-0.5", {"$numberDecimal": "12.70"}])
+def test_no_fraction_is_rounded_away_without_a_word(ground: MySQLGround, number: Any) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, n int)")
+    with pytest.raises(Rejected, match="whole numbers only") as refused:
+        write(ground.sink(), [insert(3, id=1, n="12"), insert(4, id=2, n=number)], 3)
+    assert refused.value.offset == 4
+    assert ground.all("SELECT * FROM t") == [(1, 12)]

@@ -146,5 +146,6 @@ def test_statements_name_what_they_write() -> None:
     assert on_conflict(table(), ("id", "v"), ("id",), frozenset({"n"})) == " ON DUPLICATE KEY UPDATE `v` = VALUES(`v`), `n` = DEFAULT"
     assert on_conflict(table(), ("id",), ("id",), frozenset()) == " ON DUPLICATE KEY UPDATE `id` = `id`"
     assert create_table("s", "t", {"id": "text", "v": "text"}, ("id",), "exact_bin") == (
-        "CREATE TABLE IF NOT EXISTS `s`.`t` (`id` varchar(255) COLLATE exact_bin, `v` longtext, PRIMARY KEY (`id`)) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
+        "CREATE TABLE IF NOT EXISTS `s`.`t` (`id` varchar(255) COLLATE exact_bin, `v` longtext, PRIMARY KEY (`id`)) "
+        "ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from decimal import Decimal
 from math import isfinite
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from headwater.pipeline import values
@@ -17,6 +17,8 @@ DIGITS = 65  # of a number that is written out in a statement
 
 class MySQLShape(Shape[Table]):
     """Rows for INSERT, UPDATE and DELETE."""
+
+    rounded: ClassVar[frozenset[str]] = frozenset({"int", "bits"})
 
     def __init__(self, table: Table) -> None:
         super().__init__(table)
@@ -42,10 +44,12 @@ class MySQLShape(Shape[Table]):
             case float() | Decimal() as number:
                 if not (number.is_finite() if isinstance(number, Decimal) else isfinite(number)):
                     raise ValueError(f"{number}, which MySQL cannot hold")
-                if kind in ("int", "bits") and number != int(number):  # the server would round it without a word
+                if kind in self.rounded and number != int(number):  # the server would round it without a word
                     raise ValueError(f"{number}, and its column holds whole numbers only")
                 # Of a number with more digits than it counts, the server would make the largest that it has. As text it is read whole.
                 return str(number) if isinstance(number, Decimal) and number.adjusted() >= DIGITS else number
+            case str() as text if kind in self.rounded and (said := values.number(text)) is not None and said != int(said):
+                raise ValueError(f"{text}, and its column holds whole numbers only")
             case dict() | list() as nested:
                 return self.json(nested)
             case other:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from headwater.core.errors import Rejected
 from headwater.pipeline.message import Message, Op
@@ -18,6 +18,8 @@ _NONE: frozenset[str] = frozenset()
 class Shape(ABC, Generic[AnyTable]):
     """How messages become rows of one table."""
 
+    rounded: ClassVar[frozenset[str]] = frozenset()  # kinds of columns for which the server would round what a text says
+
     def __init__(self, table: AnyTable) -> None:
         self.table = table
         self._kinds = {column.name: column.kind for column in table.columns}
@@ -29,7 +31,10 @@ class Shape(ABC, Generic[AnyTable]):
 
     @abstractmethod
     def plain(self, value: Any, kind: str) -> Any:
-        """A value that is neither text nor a whole number as it is sent for any other column. Errors: `ValueError` with the reason."""
+        """A value that is no whole number as it is sent for any other column, and text for those that are `rounded`.
+
+        Errors: `ValueError` with the reason.
+        """
 
     def key(self, message: Message) -> tuple[str, ...]:
         """The columns that a message's row is found by: the primary key, or a unique index on the fields of its id."""
@@ -78,7 +83,7 @@ class Shape(ABC, Generic[AnyTable]):
                 )
             if kind == "json":
                 row[name] = self.json(value)
-            elif type(value) in AS_IT_IS:
+            elif type(value) in AS_IT_IS and not (type(value) is str and kind in self.rounded):
                 row[name] = value
             else:
                 try:
