@@ -29,8 +29,8 @@ def steps(page: Path) -> Iterator[tuple[str, str]]:
             yield "".join(command), "".join(lines)
 
 
-def expect(command: str, written: str, folder: Path) -> None:
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "120", "NO_COLOR": "1"}
+def expect(command: str, written: str, folder: Path, **more: str) -> None:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "120", "NO_COLOR": "1", **more}
     done = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, capture_output=True, timeout=120)
     printed = (done.stdout + done.stderr).decode()  # into pipes, the two come in any order
     printed = re.sub(r"^read [\d,]+ \(\w+\); .*\n", "", printed, flags=re.MULTILINE)  # progress, which only a busy machine shows
@@ -92,6 +92,35 @@ def test_the_tutorial_of_pipelines(tmp_path: Path) -> None:
     assert len(found) > 12
     for command, written in found:
         expect(command, written, tmp_path)
+
+
+@pytest.fixture
+def database(postgres: str) -> Iterator[str]:
+    """An empty database, for the tables and the slot of a page."""
+    import psycopg
+
+    name = f"page_{os.getpid()}"
+    with psycopg.connect(postgres, autocommit=True) as link:
+        link.execute(f"CREATE DATABASE {name}")
+        try:
+            yield postgres.rpartition("/")[0] + f"/{name}"
+        finally:
+            link.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s", [name])
+            link.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.mark.service("postgres", "opensearch")
+def test_the_tutorial_of_a_database_and_a_search_index(tmp_path: Path, database: str, opensearch: str) -> None:
+    page = ROOT / "docs" / "tutorial" / "search.md"
+    (program,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    (tmp_path / "shop.py").write_text(program)
+    found = list(steps(page))
+    assert len(found) > 12
+    try:
+        for command, written in found:
+            expect(command, written, tmp_path, PG_URI=database, OPENSEARCH_URI=opensearch)
+    finally:
+        urllib.request.urlopen(urllib.request.Request(f"{opensearch}/shop-orders?ignore_unavailable=true", method="DELETE")).close()
 
 
 def test_links_lead_somewhere() -> None:
