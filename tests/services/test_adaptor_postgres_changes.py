@@ -201,6 +201,24 @@ def test_large_values_that_did_not_change_are_not_lost(ground: PostgresGround) -
     ]
 
 
+def test_pieces_stay_small_where_large_values_did_not_change(ground: PostgresGround) -> None:
+    """The stream itself is small: it does not have them, and they are read from the table."""
+    ground.run(
+        "CREATE TABLE t (id int PRIMARY KEY, big text, v int)",
+        "ALTER TABLE t ALTER big SET STORAGE EXTERNAL",
+        "INSERT INTO t SELECT i, repeat('x', 200000), 1 FROM generate_series(1, 100) i",
+    )
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run("UPDATE t SET v = 2")
+    sizes: list[int] = []
+    for piece in source.follow(cursor, ground.chosen(), lambda: sum(sizes) >= 100 * 200_000):
+        sizes.append(sum(len(one.data["big"]) for one in piece.messages if one.op is Op.UPDATE))
+        assert len(sizes) < 100
+    assert sum(sizes) == 100 * 200_000
+    assert max(sizes) < 8 << 20
+
+
 def test_an_index_can_be_the_identity(ground: PostgresGround) -> None:
     ground.run(
         "CREATE TABLE t (code text NOT NULL, v int)",

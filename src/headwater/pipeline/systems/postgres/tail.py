@@ -94,6 +94,7 @@ class _Reading:
         self._uri, self._chosen = uri, chosen
         self._lsn, self._skip = lsn(cursor["lsn"]), int(cursor.get("seen", 0))
         self._end, self._patience = end, time.monotonic() + DECODING
+        self._fetched = 0  # bytes that were read from the table for one message of the stream
         self._told = self._lsn  # the place that the last message came with
         self._index = 0  # changes of the open transaction so far
         self._open = False
@@ -119,8 +120,9 @@ class _Reading:
                     if self._lsn - self._told >= IDLE_WAL:
                         break
                 continue
-            size += len(data)
+            self._fetched = 0
             out += self._messages(data)
+            size += len(data) + self._fetched
         # Nothing would say that there is nothing new, and a run that ends would end here, before what is behind others' changes.
         if not out and (self._lsn - self._told >= IDLE_WAL or size >= PIECE_BYTES or self._decoding()):
             out.append(Message(self._name(), {"lsn": lsn_text(self._lsn)}, Op.NOOP, 0, Mode.SYNC))
@@ -208,7 +210,9 @@ class _Reading:
         question = f"SELECT {document(missing).replace('%', '%%')} FROM {one.table.quoted} t WHERE {' AND '.join(tests)}"
         with translated(place(self._uri)):
             row = link.execute(question, given).fetchone()
-        found = data | values.decode(row[0].encode()) if row is not None else data
+        text = row[0].encode() if row is not None else b"{}"
+        self._fetched += len(text)
+        found = data | values.decode(text)
         return {name: found[name] for name in one.names if name in found}
 
     def _followed(self, relation: Relation) -> _Followed:
