@@ -96,7 +96,8 @@ ERRORS = [
     (["dead", "shop", "bury", "3"], 5, "dead knows no bury"),
     (["stop", "shop"], 4, "does not run"),
     (["run", "nowhere.py"], 3, "There is no file nowhere.py."),
-    (["about", "postgers"], 3, "There is no adaptor postgers."),
+    (["about", "postgers"], 3, "Did you mean postgres?"),
+    (["init", "csv", "parquet"], 3, "Did you mean file?"),
     (["verify", "shop", "report", "--file", "nowhere.py"], 3, "There is no file nowhere.py."),
 ]
 

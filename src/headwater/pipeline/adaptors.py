@@ -49,6 +49,16 @@ BUILT_IN = {
     "spark": "headwater.pipeline.systems.spark.adaptor:spark",
     "sqlite": "headwater.pipeline.systems.sqlite.adaptor:sqlite",
 }
+OTHERWISE = {  # what people type instead
+    **dict.fromkeys(("csv", "json", "jsonl", "ndjson", "parquet", "stdin", "stdout", "gzip", "zstd"), "file"),
+    **dict.fromkeys(("postgresql", "pg", "psql"), "postgres"),
+    **dict.fromkeys(("amqp", "rabbit"), "rabbitmq"),
+    **dict.fromkeys(("webhook", "https", "rest"), "http"),
+    **dict.fromkeys(("orc", "jdbc", "delta", "avro", "iceberg"), "spark"),
+    **dict.fromkeys(("minio", "aws"), "s3"),
+    "mongo": "mongodb",
+    "elastic": "elasticsearch",
+}
 
 
 def names() -> list[str]:
@@ -66,9 +76,10 @@ def find(name: str) -> Callable[..., Adaptor]:
     for one in entry_points(group=GROUP):
         if one.name == name:
             return _loaded(one)
-    near = get_close_matches(name, names(), 1)
+    near = OTHERWISE.get(name.lower()) or next(iter(get_close_matches(name, names(), 1)), None)
     raise UnknownAdaptor(
-        f"There is no adaptor {name}.", hint=f"Did you mean {near[0]}?" if near else "List them with `headwater pipeline about`."
+        f"There is no adaptor {name}.",
+        hint=f"Did you mean {near}? See `headwater pipeline about {near}`." if near else "List them with `headwater pipeline about`.",
     )
 
 
