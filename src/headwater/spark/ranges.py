@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from itertools import pairwise
 from signal import SIGINT, getsignal, signal
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headwater.core.metrics import SparkMetrics
-    from headwater.spark.tasks import Failure, Report
+    from headwater.spark.tasks import Failure, Report, Row, Work
 
 POLL = 0.05  # seconds between looks at cancellation; Ctrl-C is noticed within one
 CANCELLING = 30.0  # seconds that a cancelled job may take to end
@@ -68,6 +68,7 @@ class Range(msgspec.Struct, frozen=True, order=True):
 
 
 Worker = Callable[[Log, Range], "Iterable[pa.RecordBatch | pa.Table] | pa.RecordBatch | pa.Table | None"]
+Through = Callable[["SparkSession", "Work"], "Iterable[Row]"]
 
 
 def run(
@@ -115,6 +116,10 @@ class Runner:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
+    @property
+    def session(self) -> SparkSession:
+        return self._session
+
     def close(self) -> None:
         """Cancel what still runs. The session stays."""
         for job in list(self._jobs.values()):
@@ -131,17 +136,19 @@ class Runner:
         progress: Callable[[Progress], None] | None = None,
         every: float = 0.5,
         cancel: threading.Event | None = None,
+        through: Through | None = None,
     ) -> list[pa.Table]:
         """Give each range to `worker(log, range)` inside a task; return the tables made of what it returned, range by range.
 
         The worker returns or yields record batches or tables of `schema`, small ones: what is large it writes itself. The log is opened
         `read_only` unless said otherwise. `progress` is called in this thread, each `every` seconds and at the end. Setting `cancel`, or
-        Ctrl-C, ends the job and its tasks. Code that a worker uses must be importable where tasks run.
+        Ctrl-C, ends the job and its tasks. Code that a worker uses must be importable where tasks run. `through`: a job of the caller's own
+        making, which calls `tasks.task` once for each range.
 
         Errors: an error of ours that a worker raised, as it was; `TaskFailed` with the task's traceback for any other; `Cancelled`;
         `KeyboardInterrupt` after Ctrl-C; `Unavailable` when Spark itself gives up. The first failure ends the other tasks.
         """
-        job = self.start(ranges, worker, schema=schema, read_only=read_only)
+        job = self.start(ranges, worker, schema=schema, read_only=read_only, through=through)
         shown = self._clock.monotonic()
         with _interrupts() as interrupted:
             while not job.wait(POLL):
@@ -157,7 +164,9 @@ class Runner:
             progress(job.progress())
         return tables
 
-    def start(self, ranges: Sequence[Range], worker: Worker, *, schema: pa.Schema, read_only: bool = True) -> Job:
+    def start(
+        self, ranges: Sequence[Range], worker: Worker, *, schema: pa.Schema, read_only: bool = True, through: Through | None = None
+    ) -> Job:
         """Begin as `run` does, and return at once. For threads that must not wait, such as a server's."""
         from headwater.spark.tasks import Work
 
@@ -173,7 +182,7 @@ class Runner:
                 attempts=attempts(self._session),
                 reports=self._reports,
             )
-            job = Job(self._session, work, clock=self._clock, pool=self._pool, ended=self._ended)
+            job = Job(self._session, work, clock=self._clock, pool=self._pool, ended=self._ended, through=through or _mapped)
             self._jobs[name] = job
             job.start()
         except Exception as problem:  # Spark's process is gone: not even a thread that is to talk to it can be made
@@ -195,11 +204,20 @@ class Runner:
 class Job:
     """Ranges being worked off. Made by `Runner.start`."""
 
-    def __init__(self, session: SparkSession, work: Any, *, clock: Clock, pool: str | None, ended: Callable[[Job], None]) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        work: Work,
+        *,
+        clock: Clock,
+        pool: str | None,
+        ended: Callable[[Job], None],
+        through: Through,
+    ) -> None:
         from pyspark import InheritableThread
 
         self.name: str = work.job
-        self._session, self._work, self._clock, self._pool, self._ended = session, work, clock, pool, ended
+        self._session, self._work, self._clock, self._pool, self._ended, self._through = session, work, clock, pool, ended, through
         self._meter = Meter([len(one) for one in work.ranges], clock=clock)
         self._rows: dict[int, bytes] = {}
         self._failures: dict[int, Failure] = {}
@@ -264,14 +282,11 @@ class Job:
             self._ended(self)
 
     def _collect(self) -> None:
-        from headwater.spark.tasks import task
-
-        context, count = self._session.sparkContext, len(self._work.ranges)
-        context.setJobGroup(self.name, f"headwater: {count} ranges", interruptOnCancel=True)
+        context = self._session.sparkContext
+        context.setJobGroup(self.name, f"headwater: {len(self._work.ranges)} ranges", interruptOnCancel=True)
         if self._pool is not None:
             context.setLocalProperty("spark.scheduler.pool", self._pool)
-        # Not as a DataFrame: planning one costs each round a third more, and its Python workers load pandas at their start.
-        for number, result, failure in context.parallelize(range(count), count).mapPartitions(task(self._work)).collect():
+        for number, result, failure in self._through(self._session, self._work):
             if failure is not None:
                 self._failures[number] = failure
             else:
@@ -281,6 +296,15 @@ class Job:
     def _stop_tasks(self) -> None:
         with suppress(Exception):  # a session that is gone has no tasks
             self._session.sparkContext.cancelJobGroup(self.name)
+
+
+def _mapped(session: SparkSession, work: Work) -> Iterable[Row]:
+    """Not as a DataFrame: planning one costs each round a third more, and its Python workers load pandas at their start."""
+    from headwater.spark.tasks import task
+
+    count = len(work.ranges)
+    found: list[Row] = session.sparkContext.parallelize(range(count), count).mapPartitions(task(work)).collect()
+    return found
 
 
 def attempts(session: SparkSession) -> int:

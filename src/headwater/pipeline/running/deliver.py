@@ -15,8 +15,9 @@ from headwater.pipeline.adaptor import Batch, Part, SinkWriter
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.offsets.state import Failure
 from headwater.pipeline.running.found import Found
-from headwater.pipeline.running.work import Delivery, Outcome
-from headwater.pipeline.transform import Apply, chain, chain_of_fields
+from headwater.pipeline.running.work import Delivery, Outcome, Stop
+from headwater.pipeline.transform import Apply, Transform, chain, chain_of_fields
+from headwater.pipeline.transforms.widening import Unusual
 
 
 def deliver(log: Log, work: Delivery, part: Part, *, batch: int, writer: SinkWriter | None = None) -> Outcome:
@@ -27,10 +28,10 @@ def deliver(log: Log, work: Delivery, part: Part, *, batch: int, writer: SinkWri
     Errors: `Unavailable` (and kinds of it) when the sink or the log cannot be used at all; `Fenced` when a newer run has begun.
     """
     if writer is not None:
-        return _Delivering(log, work, part, writer, batch).run()
+        return Delivering(log, work, part, writer, batch).run()
     writer = work.sink.adaptor.writer(part)
     try:
-        return _Delivering(log, work, part, writer, batch).run()
+        return Delivering(log, work, part, writer, batch).run()
     finally:
         writer.close()
 
@@ -40,13 +41,17 @@ def counts_at_once(writer: SinkWriter) -> bool:
     return type(writer).finish is SinkWriter.finish
 
 
-class _Delivering:
-    """One call of `deliver`."""
+class Delivering:
+    """One call of `deliver`. What another way of delivering does otherwise are the methods `batch`, `text` and `messages`."""
 
-    def __init__(self, log: Log, work: Delivery, part: Part, writer: SinkWriter, batch: int) -> None:
+    def __init__(
+        self, log: Log, work: Delivery, part: Part, writer: SinkWriter, batch: int, *, transforms: Sequence[Transform] | None = None
+    ) -> None:
+        """`transforms`: those to be applied to what `messages` gives; all of the sink's where nothing is said."""
         self._log, self._work, self._part, self._writer, self._batch = log, work, part, writer, batch
-        self._apply: Apply | None = chain(work.sink.transforms) if work.sink.transforms else None
-        self._fields = chain_of_fields(work.sink.transforms) if type(writer).takes_text else None
+        transforms = work.sink.transforms if transforms is None else transforms
+        self._apply: Apply | None = chain(transforms) if transforms else None
+        self._fields = chain_of_fields(transforms) if type(writer).takes_text else None
         self._written = 0
         self._last: dict[str, int] = {}
         self._taken = part.start  # everything below is written
@@ -54,12 +59,20 @@ class _Delivering:
 
     def run(self) -> Outcome:
         failure: Failure | None = None
+        stop: Stop | None = None
         while self._taken < self._part.end:
-            found = self._found(self._taken, min(self._part.end, self._taken + self._batch))
+            try:
+                found = self.batch(self._taken)
+            except Unusual as other:
+                stop = _stop(other)
+                break
             try:
                 self._one(found)
             except Rejected as no:
                 failure = self._failed(no, found.start, found.end)
+                break
+            except Unusual as other:
+                stop = _stop(other)
                 break
             self._taken = found.end
         receipt = self._writer.finish()
@@ -74,8 +87,25 @@ class _Delivering:
             written=self._written,
             last={name: offset for name, offset in self._last.items() if offset < self._taken},
             failure=failure,
+            stop=stop,
             receipt=receipt,
         )
+
+    # -- what another way does otherwise --------------------------------------------------------------------
+
+    def batch(self, start: int) -> Found:
+        """The next batch, or `Unusual` where the part ends here."""
+        return self._found(start, min(self._part.end, start + self._batch))
+
+    def text(self, found: Found) -> list[bytes] | None:
+        """The documents of a batch, or of its first part, as text, where they need not be taken apart; else None."""
+        return found.text()
+
+    def messages(self, found: Found) -> list[Message]:
+        """The messages of a batch, or of its first part. Errors: `Rejected`; `Unusual`."""
+        return found.messages()
+
+    # -------------------------------------------------------------------------------------------------------
 
     def _found(self, start: int, end: int) -> Found:
         self._check_epoch()
@@ -85,14 +115,14 @@ class _Delivering:
         """One batch, all of it or `Rejected`."""
         text = self._text(found)
         if text is None or not self._written_by(self._writer.write_text, Batch(start=found.start, end=found.end, values=text), found):
-            messages = self._transformed(found.messages())
+            messages = self._transformed(self.messages(found))
             self._written_by(self._writer.write, Batch(start=found.start, end=found.end, messages=messages), found)
 
     def _text(self, found: Found) -> list[bytes] | None:
         """Documents as they are stored, their fields moved about at most, where sink, transforms and messages are content with that."""
         if not type(self._writer).takes_text or (self._apply is not None and self._fields is None):
             return None
-        text = found.text()
+        text = self.text(found)
         return text if text is None or self._fields is None else values.field_by_field(text, self._fields)
 
     def _transformed(self, messages: Sequence[Message]) -> list[Message]:
@@ -125,9 +155,9 @@ class _Delivering:
                 self._taken = offset
                 before = Found(self._log, self._work, start, offset, self._part)
                 self._last.update(before.last())
-                self._written += len(self._transformed(before.messages()))
+                self._written += len(self._transformed(self.messages(before)))
         elif offset > start:  # a transform's failure, or one of reading: nothing of this batch is written yet
-            with suppress(Rejected):
+            with suppress(Rejected, Unusual):
                 self._one(self._found(start, offset))
                 self._taken = offset
         exact = offset == self._taken
@@ -145,6 +175,10 @@ class _Delivering:
         now = self._log.epoch(self._work.topic, 0)
         if now > self._work.epoch:
             raise Fenced(f"A newer run of {self._work.pipeline} has begun.", hint="See `headwater pipeline status`.")
+
+
+def _stop(other: Unusual) -> Stop:
+    return Stop(other.reason, other.columns.serialize().to_pybytes() if other.columns is not None else b"")
 
 
 def _kind(no: Rejected) -> str:

@@ -25,6 +25,7 @@ from headwater.pipeline.policy import DeadLetter, Retry
 from headwater.pipeline.running.cutting import Cut, cut
 from headwater.pipeline.running.deliver import counts_at_once, deliver
 from headwater.pipeline.running.engine import Engine, uncollected
+from headwater.pipeline.running.sql_way import SqlWay
 from headwater.pipeline.running.work import Delivery, Outcome
 
 SMALL = 4000  # messages: fewer are delivered here, because a round on Spark costs more than they do
@@ -36,7 +37,7 @@ _PATIENCE = 300.0  # seconds that an unreachable sink is waited for where nothin
 
 
 def needs_session(sink: Sink) -> bool:
-    """Whether Spark's driver has to evaluate one of the sink's transforms: its workers cannot."""
+    """Whether one of the sink's transforms is evaluated by Spark itself, so that there has to be a session."""
     return any(getattr(one, "needs_session", False) for one in sink.transforms)
 
 
@@ -74,6 +75,7 @@ class SinkLoop:
         self._unreachable_since: float | None = None
         self._pause = 0.5
         self._tries: dict[int, int] = {}
+        self._sql = SqlWay(sink, log, engine)
 
     # -- the loop -------------------------------------------------------------------------------------------
 
@@ -223,21 +225,27 @@ class SinkLoop:
         if not local and planned.size < width * _SLICE and not self._engine.free(_WAIT):
             return  # by then there is more to deliver at once
         parts = [self._part(*one) for one in planned.parts]
-        here = needs_session(self.sink)
-        if here:
+        if needs_session(self.sink):
             self._engine.start()
-            batch = max(batch, _TABLE)
-        if here or local:
-            work = self._work()
-            outcomes: list[Outcome] = []
-            for part in parts:
-                with uncollected():
-                    outcomes.append(deliver(self._log, work, part, batch=batch))
-                if outcomes[-1].failure is not None:
-                    break
+            outcomes = None if local or planned.shared else self._sql.deliver(self._work(), parts, batch=batch)
+            if outcomes is None:
+                if self._sql.careful and not planned.shared:  # only past what the tasks could not take
+                    planned = cut(self._log, self._topic, gaps, width=1, shares=1, most=_TABLE, copy=copy)
+                    parts = [self._part(*one) for one in planned.parts]
+                outcomes = self._delivered(parts, max(batch, _TABLE))
         else:
-            outcomes = self._engine.deliver(self._work(), parts, batch=batch)
+            outcomes = self._delivered(parts, batch) if local else self._engine.deliver(self._work(), parts, batch=batch)
         self._settle(planned, outcomes)
+
+    def _delivered(self, parts: Sequence[Part], batch: int) -> list[Outcome]:
+        """The parts one after the other, here; up to the first failure."""
+        work, outcomes = self._work(), []
+        for part in parts:
+            with uncollected():
+                outcomes.append(deliver(self._log, work, part, batch=batch))
+            if outcomes[-1].failure is not None:
+                break
+        return outcomes
 
     def _keeps_ids(self) -> bool:
         """Whether changes may be shared out by the ids that they were read with: not where a transform may make two documents one."""
@@ -269,7 +277,7 @@ class SinkLoop:
                 if not planned.shared:
                     self.acks.add(one.start, one.acked, one.last)
                 self.written += one.written
-            if one.failure is not None and self.sink.adaptor.ordered():
+            if one.acked < one.end and self.sink.adaptor.ordered():
                 break
         if planned.shared:
             last: dict[str, int] = {}

@@ -26,8 +26,9 @@ from headwater.pipeline.running.work import Delivery, Outcome
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
-    from headwater.spark.ranges import Range, Runner
+    from headwater.spark.ranges import Range, Runner, Through
 
 
 class Engine:
@@ -59,18 +60,18 @@ class Engine:
         running = self._running()
         self._free.clear()
         try:
-            tables = running.run(ranges, partial(_copy_task, work, tasks), schema=_schema(), read_only=False, cancel=self._stopping)
+            tables = running.run(ranges, partial(_copy_task, work, tasks), schema=result_schema(), read_only=False, cancel=self._stopping)
         finally:
             self._free.set()
         return [one for table in tables for one in msgspec.json.decode(table.column("result")[0].as_py(), type=list[Copied])]
 
-    def deliver(self, work: Delivery, parts: Sequence[Part], *, batch: int) -> list[Outcome]:
-        """Each part in a task of its own; outcomes in the order of the parts."""
+    def deliver(self, work: Delivery, parts: Sequence[Part], *, batch: int, through: Through | None = None) -> list[Outcome]:
+        """Each part in a task of its own; outcomes in the order of the parts. `through`: as `Runner.run` has it."""
         from headwater.spark.ranges import Range
 
         ranges = [Range(work.topic, number, part.start, part.end) for number, part in enumerate(parts)]
         worker = partial(_deliver_task, work, tuple(parts), batch)
-        tables = self._running().run(ranges, worker, schema=_schema(), cancel=self._stopping)
+        tables = self._running().run(ranges, worker, schema=result_schema(), cancel=self._stopping, through=through)
         return [msgspec.json.decode(table.column("result")[0].as_py(), type=Outcome) for table in tables]
 
     def free(self, seconds: float) -> bool:
@@ -98,11 +99,11 @@ class Engine:
         if self._closed.is_set():
             self.close()
 
-    def start(self) -> None:
-        """Start Spark now, for transforms that its driver evaluates. Errors: `Unavailable`; `Unsupported` where it may not be started."""
+    def start(self) -> SparkSession:
+        """Start Spark now, for transforms that it evaluates. Errors: `Unavailable`; `Unsupported` where it may not be started."""
         if not self.allowed:
             raise Unsupported("A transform needs Spark, and spark.start is never.", hint='Set spark.start = "lazy".')
-        self._running()
+        return self._running().session
 
     def close(self) -> None:
         """Let go of Spark's runner; the session stays for whoever else uses it in this process. One that still starts is not waited for."""
@@ -144,16 +145,17 @@ def _cores(master: str) -> int:
     return os.cpu_count() or 1 if found[1] == "*" else int(found[1])
 
 
-def _schema() -> pa.Schema:
+def result_schema() -> pa.Schema:
+    """Of what tasks send back."""
     import pyarrow as pa
 
     return pa.schema([("result", pa.binary())])
 
 
-def _table(result: object) -> pa.RecordBatch:
+def result_table(result: object) -> pa.RecordBatch:
     import pyarrow as pa
 
-    return pa.RecordBatch.from_pydict({"result": [msgspec.json.encode(result)]}, schema=_schema())
+    return pa.RecordBatch.from_pydict({"result": [msgspec.json.encode(result)]}, schema=result_schema())
 
 
 @contextmanager
@@ -172,10 +174,10 @@ def uncollected() -> Iterator[None]:
 
 def _copy_task(work: CopyWork, tasks: dict[int, list[int]], log: Log, given: Range) -> pa.RecordBatch:
     with uncollected():
-        return _table(copy_slices(log, work, given.partition, tasks[given.partition]))
+        return result_table(copy_slices(log, work, given.partition, tasks[given.partition]))
 
 
 def _deliver_task(work: Delivery, parts: tuple[Part, ...], batch: int, log: Log, given: Range) -> pa.RecordBatch:
     part = msgspec.structs.replace(parts[given.partition], attempt=random_id())
     with uncollected():
-        return _table(deliver(log, work, part, batch=batch))
+        return result_table(deliver(log, work, part, batch=batch))

@@ -37,6 +37,13 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     ids: Ids = {}
 
 
+class Stop(msgspec.Struct, frozen=True):
+    """Why a part ends before its end although no message is at fault: it has to go another way."""
+
+    reason: str
+    columns: bytes = b""  # the types that its documents have, as Arrow stores a schema
+
+
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a part: offsets below `acked` are durably taken once the receipt is published."""
 
@@ -49,4 +56,5 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     written: int = 0
     last: dict[str, int] = {}  # by namespace, the last message taken
     failure: Failure | None = None
+    stop: Stop | None = None
     receipt: dict[str, Any] = {}

@@ -37,13 +37,13 @@ JSON = {b"headwater.json": b"1"}
 NAMESPACE = b"headwater.namespace"
 SAME: Any = object()  # in place of a value: the field stays as it is, there or not
 _NONE = type(None)
-_UNFIT = (pa.ArrowException, OverflowError, TypeError, ValueError)
+UNFIT = (pa.ArrowException, OverflowError, TypeError, ValueError)
 _FAMILIES = (
     pa.types.is_timestamp,
     lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind),
     lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind),
 )
-_EXACT = 1 << 53  # integers up to here are floats without losing a digit
+EXACT = 1 << 53  # integers up to here are floats without losing a digit
 
 
 def batch_of(
@@ -81,9 +81,9 @@ def batch_of(
             fields.append(schema.field(name))
             arrays.append(_fitted(values, schema.field(name), messages))
             continue
-        array = _array(values, digits)
+        array = array_of(values, digits)
         fields.append(pa.field(name, pa.string(), metadata=JSON) if array is None else pa.field(name, array.type))
-        arrays.append(_texts(values) if array is None else array)
+        arrays.append(texts_of(values) if array is None else array)
     about = {NAMESPACE: messages[0].namespace.encode()} if messages else {}
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata=about))
 
@@ -127,16 +127,17 @@ class Staying:
 
     def __init__(self, stays: Callable[[str], bool]) -> None:
         self._stays = stays
-        self._stay: set[str] = set()
+        self._seen: set[str] = set()
         self._gone: set[str] = set()
 
     def __call__(self, data: dict[str, Any]) -> dict[str, Any]:
-        if data.keys() <= self._stay:
-            return data
-        for name in data.keys() - self._stay - self._gone:
-            (self._stay if self._stays(name) else self._gone).add(name)
-        for name in self._gone & data.keys():
-            del data[name]
+        if not data.keys() <= self._seen:
+            new = data.keys() - self._seen
+            self._seen |= new
+            self._gone |= {name for name in new if not self._stays(name)}
+        gone = self._gone
+        for name in gone if len(gone) <= len(data) else gone & data.keys():
+            data.pop(name, None)
         return data
 
 
@@ -191,7 +192,7 @@ def _alike(column: pa.Array, kind: pa.DataType) -> pa.Array:
         return column
 
 
-def _array(values: list[Any], digits: int) -> pa.Array | None:
+def array_of(values: Sequence[Any], digits: int) -> pa.Array | None:
     """A column of one type, found from the values; None where they have none in common."""
     kinds = set(map(type, values)) - {_NONE}
     if dict in kinds:
@@ -200,7 +201,7 @@ def _array(values: list[Any], digits: int) -> pa.Array | None:
     if not kinds:
         return pa.nulls(len(values))
     if kinds <= {int, float, Decimal}:
-        return _numbers(values, kinds, digits)
+        return numbers_of(values, kinds, digits)
     if len(kinds) > 1:
         return None
     [kind] = kinds
@@ -214,7 +215,8 @@ def _array(values: list[Any], digits: int) -> pa.Array | None:
     return None if found is None else pa.array(values, found)
 
 
-def _numbers(values: list[Any], kinds: set[type], digits: int) -> pa.Array | None:
+def numbers_of(values: Sequence[Any], kinds: set[type], digits: int) -> pa.Array | None:
+    """A column of numbers of these Python types; of decimals where those are among them. None where it would need more digits."""
     if kinds == {float}:
         return pa.array(values, pa.float64())
     if kinds == {int}:
@@ -222,7 +224,7 @@ def _numbers(values: list[Any], kinds: set[type], digits: int) -> pa.Array | Non
             return pa.array(values, pa.int64())
         except (pa.ArrowInvalid, OverflowError):
             pass
-    if kinds == {int, float} and all(type(one) is not int or -_EXACT <= one <= _EXACT for one in values):
+    if kinds == {int, float} and all(type(one) is not int or -EXACT <= one <= EXACT for one in values):
         return pa.array([None if one is None else float(one) for one in values], pa.float64())
     exact = [Decimal(repr(one)) if type(one) is float else None if one is None else Decimal(one) for one in values]
     scale = whole = 0
@@ -240,19 +242,19 @@ def _numbers(values: list[Any], kinds: set[type], digits: int) -> pa.Array | Non
     return pa.array(exact, pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale))
 
 
-def _struct(values: list[Any], digits: int) -> pa.Array | None:
+def _struct(values: Sequence[Any], digits: int) -> pa.Array | None:
     names: dict[str, None] = {}
     for one in values:
         names.update(dict.fromkeys(one or ()))
-    children = [_array([(one or {}).get(name) for one in values], digits) for name in names]
+    children = [array_of([(one or {}).get(name) for one in values], digits) for name in names]
     if not children or any(child is None for child in children):
         return None
     missing = pa.array([one is None for one in values], pa.bool_())
     return pa.StructArray.from_arrays(children, names=list(names), mask=missing)
 
 
-def _list(values: list[Any], digits: int) -> pa.Array | None:
-    inner = _array([one for each in values for one in each or ()], digits)
+def _list(values: Sequence[Any], digits: int) -> pa.Array | None:
+    inner = array_of([one for each in values for one in each or ()], digits)
     if inner is None:
         return None
     ends, end = [0], 0
@@ -262,14 +264,15 @@ def _list(values: list[Any], digits: int) -> pa.Array | None:
     return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), inner, mask=pa.array([each is None for each in values], pa.bool_()))
 
 
-def _texts(values: list[Any]) -> pa.Array:
+def texts_of(values: Sequence[Any]) -> pa.Array:
+    """A column of JSON text."""
     return pa.array([None if one is None else encode(one).decode() for one in values], pa.string())
 
 
 def _fitted(values: list[Any], field: pa.Field, messages: Sequence[Message]) -> pa.Array:
     try:
         return _cast(values, field.type)
-    except _UNFIT:
+    except UNFIT:
         for value, message in zip(values, messages, strict=True):
             _fits(value, field, message)
         raise
@@ -278,7 +281,7 @@ def _fitted(values: list[Any], field: pa.Field, messages: Sequence[Message]) -> 
 def _fits(value: Any, field: pa.Field, message: Message) -> None:
     try:
         _cast([value], field.type)
-    except _UNFIT as error:
+    except UNFIT as error:
         raise Rejected(
             f"The field {field.name} is no {field.type}: {error}",
             offset=message.offset,
@@ -290,7 +293,7 @@ def _cast(values: list[Any], kind: pa.DataType) -> pa.Array:
     """The values in a type that was asked for, without losing any of one; text is read."""
     if pa.types.is_nested(kind):
         return pa.array([natives(one) for one in values], kind)
-    found = _array(values, 76)
+    found = array_of(values, 76)
     if found is not None and found.type.equals(kind):
         return found
     if found is None or pa.types.is_nested(found.type):

@@ -1,8 +1,9 @@
 """`sql`: a Spark SQL expression over the documents.
 
-Spark evaluates expressions in its Java process, which only a driver can reach: a Python worker inside a task cannot. So this transform is
-applied where the session is (`needs_session`), on whole batches: documents become a local table, Spark evaluates the query on it, and what
-it gives becomes the documents again.
+Spark evaluates expressions in its Java process, which only a driver can reach: a Python worker inside a task cannot. So as a function of
+messages this transform is applied where the session is (`needs_session`), on whole batches: documents become a local table, Spark evaluates
+the query on it, and what it gives becomes the documents again. A run delivers most of them in tasks all the same, as a query whose rows
+come from Python workers and go to others: `sql_plan` says which expressions that suits.
 """
 
 from __future__ import annotations
@@ -226,7 +227,8 @@ def sql(expression: str = "*", *, where: str | None = None, schema: str | None =
     dates out of text, and makes an unknown name an error. Spark's rules hold inside: division by zero is an error of its message, unless
     `try_divide` is used.
 
-    Expressions are evaluated by Spark's driver, not by its workers. For simple work the other transforms are quicker.
+    A run evaluates an expression in Spark's tasks where it has many messages of one namespace. Windows, subqueries, `rand()`, a star that is
+    not the first word, a second `sql` and messages out of the ordinary are left to the driver, which is slower and gives the same.
     """
     for name, value in (("expression", expression), ("where", where), ("schema", schema)):
         if not isinstance(value, str | None) or (value is not None and not value.strip()):

@@ -1,0 +1,294 @@
+"""One round of delivery through an `sql` transform as one Spark job, whose parts are its tasks.
+
+In each task a Python worker reads the part's records and gives the columns that the expression needs; Spark evaluates it; a second worker
+reads the records again, puts what came of it into their documents and writes those. Documents themselves do not pass through Java, unless
+other transforms come before.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.core.ids import random_id
+from headwater.log import Log
+from headwater.log.address import LogAddress
+from headwater.log.opening import open_log
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Part, SinkWriter
+from headwater.pipeline.message import Message, Op
+from headwater.pipeline.running.deliver import Delivering
+from headwater.pipeline.running.engine import result_table, uncollected
+from headwater.pipeline.running.found import Found
+from headwater.pipeline.running.work import Delivery, Outcome, Stop
+from headwater.pipeline.transform import Apply, Transform, chain
+from headwater.pipeline.transforms.changing import changed, check_id
+from headwater.pipeline.transforms.columns import SAME, Staying, batch_of, changes
+from headwater.pipeline.transforms.sql import DIGITS, quietly
+from headwater.pipeline.transforms.sql_plan import LEAD, Known, SqlPlan, spark_schema, types_of
+from headwater.pipeline.transforms.widening import Unusual, fitted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headwater.spark.ranges import Range
+    from headwater.spark.tasks import Row, Work
+
+_ROWS = pa.schema([("number", pa.int64()), ("result", pa.binary()), ("failure", pa.binary())])
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True):
+    """The last row of each batch: which offsets it holds, and how many messages. Or why the part ends here."""
+
+    start: int
+    end: int
+    count: int
+    stop: str | None = None
+    columns: bytes = b""
+
+
+@dataclass(frozen=True)
+class SqlRound:
+    """A value: it travels to Spark's workers."""
+
+    address: LogAddress
+    work: Delivery
+    parts: tuple[Part, ...]
+    batch: int
+    namespace: str
+    plan: SqlPlan
+    before: tuple[Transform, ...]
+    behind: tuple[Transform, ...]
+
+    def through(self, session: SparkSession, work: Work) -> Iterable[Row]:
+        """The job. Partitions stay what they are: nothing is shuffled. Where Spark gives up, every part ends at its beginning."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        count = len(self.parts)
+        try:
+            with quietly():
+                rows = session.range(0, count, 1, count).mapInArrow(self.given, spark_schema(session, self.plan.columns))
+                made = self.plan.evaluated(session, rows)
+                written = made.mapInArrow(partial(self.written, work), "number bigint, result binary, failure binary").collect()
+        except (PySparkException, Py4JError) as problem:
+            said = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+            return [(number, _stopped(part, said), None) for number, part in enumerate(self.parts)]
+        return [(one.number, bytes(one.result), pickle.loads(bytes(one.failure))) for one in written]
+
+    # -- the first worker of a task -------------------------------------------------------------------------
+
+    def given(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                yield from self._given(self.parts[number])
+
+    def _given(self, part: Part) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        at, task = part.start, TaskContext.get()
+        try:
+            if task is not None and task.attemptNumber():
+                # A second attempt would most likely end as the first did: by an error of the expression, which fails the task. The way of
+                # the driver finds the message that makes it, and the other parts of this round count.
+                raise Unusual("Spark has failed here once")
+            with uncollected(), open_log(self.address, read_only=True) as log:
+                columns = _Columns(self)
+                while at < part.end:
+                    found = Found(log, self.work, at, min(part.end, at + self.batch), part)
+                    yield columns.of(found)
+                    at = found.end
+        except Exception as problem:  # whatever it is, the driver's way meets it as well, and knows what to say
+            known = problem.columns if isinstance(problem, Unusual) else None
+            stored = known.serialize().to_pybytes() if known is not None else b""
+            yield _rows(self.plan, [], [], {}, Mark(at, at, 0, str(problem) or type(problem).__name__, stored))
+
+    # -- the second one -------------------------------------------------------------------------------------
+
+    def written(self, work: Work, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        from headwater.spark.tasks import task
+
+        here = TaskContext.get()
+        assert here is not None
+        for number, result, failure in task(msgspec.structs.replace(work, worker=partial(self._written, rows)))([here.partitionId()]):
+            for _ in rows:  # to the end: Spark does not like to be left alone with what it has made
+                pass
+            yield pa.RecordBatch.from_pydict({"number": [number], "result": [result], "failure": [pickle.dumps(failure)]}, schema=_ROWS)
+
+    def _written(self, rows: Iterator[pa.RecordBatch], log: Log, given: Range) -> pa.RecordBatch:
+        part = msgspec.structs.replace(self.parts[given.partition], attempt=random_id())
+        writer = self.work.sink.adaptor.writer(part)
+        try:
+            with uncollected():
+                return result_table(SqlDelivering(self, log, part, writer, rows).run())
+        finally:
+            writer.close()
+
+
+def _stopped(part: Part, reason: str) -> bytes:
+    none = Outcome(start=part.start, end=part.end, acked=part.start, bucket=part.bucket, buckets=part.buckets, stop=Stop(reason))
+    sink, table = pa.BufferOutputStream(), result_table(none)
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write(table)
+    return bytes(sink.getvalue())
+
+
+class _Columns:
+    """The columns of batches, one after the other."""
+
+    def __init__(self, round: SqlRound) -> None:
+        self._round, self._known = round, Known(round.plan)
+        self._fixed = round.plan.fixed
+        self._apply: Apply | None = chain(round.before) if round.before else None
+
+    def of(self, found: Found) -> pa.RecordBatch:
+        """Errors: `Rejected`, of reading or of a transform; `Unusual`."""
+        round, plan = self._round, self._round.plan
+        messages = found.messages()
+        if self._apply is not None:
+            messages = [message for message in self._apply(messages) if message is not None]
+        mark = Mark(found.start, found.end, len(messages))
+        if not messages:
+            return _rows(plan, [], [], {}, mark)
+        for message in messages:
+            if message.op is Op.COMMAND or message.namespace != round.namespace:
+                raise Unusual("there are commands, or several namespaces")
+        columns: dict[str, pa.Array] = {}
+        try:
+            for message in messages:
+                self._known.check(message.data.keys())
+            # The mark is a row like the others, for which the expression is evaluated: it has the values of the one before it.
+            again = [*messages, messages[-1]]
+            fixed = batch_of(again, schema=self._fixed, wanted=lambda name: False) if self._fixed is not None else None
+            for name in plan.needed:
+                if fixed is not None and name in fixed.schema.names:
+                    columns[name] = fixed.column(name)
+                else:
+                    columns[name] = fitted([one.data.get(name) for one in again], plan.columns.field(name), DIGITS)
+        except Unusual as other:
+            if other.columns is not None:
+                raise Unusual(other.reason, _all(plan, messages, other.columns)) from other
+            raise
+        shipped = [pickle.dumps(message) for message in messages] if self._apply is not None else []
+        return _rows(plan, [message.offset for message in messages], shipped, columns, mark)
+
+
+def _all(plan: SqlPlan, messages: Sequence[Message], found: pa.Schema) -> pa.Schema:
+    """The types of a whole batch: with those of one column alone, the next attempt would end at the next column."""
+    return types_of(plan.transform, [messages], found, fixed=plan.fixed) or found
+
+
+def _rows(plan: SqlPlan, offsets: Sequence[int], messages: Sequence[bytes], columns: dict[str, pa.Array], mark: Mark) -> pa.RecordBatch:
+    count = len(offsets)
+    arrays = [
+        pa.array([*range(count), -1], pa.int64()),
+        pa.array([*[None] * count, msgspec.msgpack.encode(mark)], pa.binary()),
+        pa.array([*messages, None], pa.binary()) if messages else pa.nulls(count + 1, pa.binary()),
+        pa.array([*offsets, offsets[-1] if offsets else -1], pa.int64()),
+    ]
+    for field in plan.columns:
+        arrays.append(columns[field.name] if field.name in columns else pa.nulls(count + 1, field.type))
+    return pa.RecordBatch.from_arrays(arrays, names=[*(field.name for field in LEAD), *plan.columns.names])
+
+
+class SqlDelivering(Delivering):
+    """`deliver`, for rows that Spark has made."""
+
+    def __init__(self, round: SqlRound, log: Log, part: Part, writer: SinkWriter, rows: Iterator[pa.RecordBatch]) -> None:
+        super().__init__(log, round.work, part, writer, round.batch, transforms=round.behind)
+        self._round, self._batches = round, _batches(rows)
+        self._mark, self._made = Mark(part.start, part.start, 0), pa.table({})
+        self._stay = Staying(round.plan.leaves)
+
+    def batch(self, start: int) -> Found:
+        mark, self._made = next(self._batches, (None, self._made))
+        if mark is None:
+            raise Unusual("Spark has broken off")
+        if mark.stop is None and self._round.plan.transform.where is None and len(self._made) != mark.count:
+            raise Unusual("rows are missing")
+        if mark.stop is not None:
+            raise Unusual(mark.stop, pa.ipc.read_schema(pa.py_buffer(mark.columns)) if mark.columns else None)
+        self._mark, found = mark, self._found(mark.start, mark.end)
+        if (start, found.end) != (mark.start, mark.end):
+            raise Unusual(f"offsets {mark.start} to {mark.end} came, not {start} to {found.end}")
+        return found
+
+    def text(self, found: Found) -> list[bytes] | None:
+        """Fields are put into the documents' text, whose other values are not even read."""
+        plan = self._round.plan
+        texts = None if self._round.before or plan.transform.keeps_id else found.text()
+        if texts is None or (found.end == self._mark.end and len(texts) != self._mark.count):
+            return None
+        at, new = self._new(len(texts))
+        rows, stay = iter(new), self._stay
+
+        def change(data: dict[str, Any]) -> dict[str, Any]:
+            return _put(stay(data), next(rows))
+
+        return values.field_by_field(texts if len(at) == len(texts) else [texts[row] for row in at], change)
+
+    def messages(self, found: Found) -> list[Message]:
+        if self._round.before:
+            shipped = [pickle.loads(one) for one in self._made.column(2).to_pylist()]
+            given = [one for one in shipped if one.offset < found.end]
+            _, new = self._new(len(given), of_rows=True)
+        else:
+            read = found.messages()
+            if found.end == self._mark.end and len(read) != self._mark.count:
+                raise Unusual(f"{self._mark.count} messages became {len(read)}")
+            at, new = self._new(len(read))
+            given = [read[row] for row in at]
+        made: list[Message] = []
+        transform, stay = self._round.plan.transform, self._stay
+        for message, puts in zip(given, new, strict=True):
+            one = changed(message, data=_put(stay(message.data.copy()), puts))
+            if transform.keeps_id:
+                check_id(transform.name, message.id, one)
+            made.append(one)
+        return made
+
+    def _new(self, count: int, *, of_rows: bool = False) -> tuple[list[int], list[list[tuple[str, Any]]]]:
+        """The rows that are left of the first `count` messages, or the first `count` rows; for each what is put into its document."""
+        plan, made = self._round.plan, self._made.slice(0, count) if of_rows else self._made
+        numbers = made.column(0).to_numpy()
+        if len(numbers) > 1 and np.diff(numbers).min() <= 0:
+            raise Unusual("rows changed places")
+        if not of_rows:
+            made = made.slice(0, int(np.searchsorted(numbers, count)))
+            numbers = numbers[: len(made)]
+        was = {name: made.column(3 + i).combine_chunks() for i, name in enumerate(plan.was)}
+        puts: list[list[tuple[str, Any]]] = [[] for _ in range(len(numbers))]
+        for i, name in enumerate(plan.made, start=3 + len(plan.was)):
+            column = made.column(i).combine_chunks()
+            for row, value in zip(puts, changes(pa.field(name, column.type), column, was.get(name)) or (), strict=False):
+                if value is not SAME:
+                    row.append((name, value))
+        return numbers.tolist(), puts
+
+
+def _put(data: dict[str, Any], puts: list[tuple[str, Any]]) -> dict[str, Any]:
+    for name, value in puts:
+        data[name] = value
+    return data
+
+
+def _batches(rows: Iterator[pa.RecordBatch]) -> Iterator[tuple[Mark, pa.Table]]:
+    """The batches that were given, however Spark has cut them; only whole ones."""
+    held: list[pa.RecordBatch] = []
+    for batch in rows:
+        start = 0
+        for at in pc.indices_nonzero(pc.is_valid(batch.column(1))).to_pylist():
+            held.append(batch.slice(start, at - start))
+            yield msgspec.msgpack.decode(batch.column(1)[at].as_py(), type=Mark), pa.Table.from_batches(held)
+            held, start = [], at + 1
+        held.append(batch.slice(start))

@@ -1,0 +1,52 @@
+"""What an `sql` transform is that only leaves fields out: it needs no Spark session, and documents need not be taken apart for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from headwater.pipeline.message import Message
+from headwater.pipeline.transform import Apply, Fields, Transform
+from headwater.pipeline.transforms.changing import changed, check_id
+from headwater.pipeline.transforms.columns import Staying
+from headwater.pipeline.transforms.sql_plan import Known, SqlPlan
+from headwater.pipeline.transforms.widening import Unusual
+
+
+class Chosen(Transform):
+    """In place of the `sql` transform that a plan was made of. Applying it raises `Unusual` for documents that the plan is not for."""
+
+    def __init__(self, plan: SqlPlan) -> None:
+        self._plan = plan
+        self.name, self.keeps_id = plan.transform.name, plan.transform.keeps_id
+
+    def opened(self) -> Apply:
+        known, stay = Known(self._plan), Staying(self._plan.leaves)
+
+        def apply(messages: Sequence[Message]) -> list[Message | None]:
+            made: list[Message | None] = []
+            for message in messages:
+                known.check(message.data.keys())
+                one = changed(message, data=stay(message.data.copy()))
+                if self.keeps_id:
+                    check_id(self.name, message.id, one)
+                made.append(one)
+            return made
+
+        return apply
+
+    def fields(self) -> Fields | None:
+        if self.keeps_id:
+            return None  # whether it is kept can only be seen on messages
+        known, stay = Known(self._plan), Staying(self._plan.leaves)
+
+        def chosen(data: dict[str, Any]) -> dict[str, Any]:
+            try:
+                known.check(data.keys())
+            except Unusual as other:  # whoever reads text lets such documents come as messages, and hears of it there
+                raise msgspec.DecodeError(other.reason) from other
+            return stay(data)
+
+        return chosen

@@ -1,0 +1,181 @@
+"""How an `sql` transform is evaluated where the documents are, in Spark's tasks: found once, in the driver, from the types of some of them.
+
+Its rows have a number within their batch, and a mark: the last row of each batch, which says that the batch is whole. What ends without
+one has broken off, and must not be taken for rows that were filtered out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from headwater.core.ids import random_id
+from headwater.pipeline.message import Message
+from headwater.pipeline.transforms.columns import OFFSET, batch_of
+from headwater.pipeline.transforms.expression import Expression
+from headwater.pipeline.transforms.sql import DIGITS, MOST_MISSING, Sql, lacked, quietly, schema_of
+from headwater.pipeline.transforms.widening import Unusual, both
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+ROW, MARK, MESSAGE, WAS = "headwater row", "headwater mark", "headwater message", "headwater was"
+LEAD = (pa.field(ROW, pa.int64()), pa.field(MARK, pa.binary()), pa.field(MESSAGE, pa.binary()), pa.field(OFFSET, pa.int64()))
+
+
+@dataclass(frozen=True)
+class SqlPlan:
+    """A value: it travels to Spark's workers."""
+
+    transform: Sql
+    fixed: pa.Schema | None  # what the transform's `schema` says
+    columns: pa.Schema  # that the expression may mean, in their types; of those that nothing is made of only the names count
+    needed: frozenset[str]  # columns whose values something is made of
+    made: tuple[str, ...]  # fields that documents get, each by a column behind those of `query`
+    was: tuple[str, ...]  # of those, the ones that documents may have already
+    stays: frozenset[str] | None  # fields that are left as they are; None: all but `gone`
+    gone: frozenset[str]
+
+    @property
+    def chooses(self) -> bool:
+        """Whether all it does is to leave fields out, for which nothing has to be evaluated."""
+        return not self.made and self.transform.where is None
+
+    def leaves(self, name: str) -> bool:
+        """Whether a field stays in the documents, as it was or changed."""
+        return name in self.made or (name not in self.gone if self.stays is None else name in self.stays)
+
+    def evaluated(self, session: SparkSession, rows: DataFrame) -> DataFrame:
+        """The number, mark and message of each row that is left, then the columns `was`, then `made`."""
+        with _queried(session, rows, Expression(self.transform.expression, self.transform.where), self.was) as found:
+            shown = [f"c{i}" for i in range(len(found.columns))]
+            kept = 3 + len(self.was)
+            last = {name: i for i, name in enumerate(found.columns) if i >= kept}  # of columns with one name the last counts
+            return found.toDF(*shown).select(*shown[:kept], *(shown[last[name]] for name in self.made))
+
+
+class Known:
+    """Looks at the fields of documents: whether the plan still is the one for them."""
+
+    def __init__(self, plan: SqlPlan) -> None:
+        self._text = Expression(plan.transform.expression, plan.transform.where)
+        self._plan, self._names = plan, set(plan.columns.names) - {OFFSET}
+
+    def check(self, names: Any) -> None:
+        """Errors: `Unusual` for a field that the expression may mean and the plan has no column of."""
+        if names <= self._names:
+            return
+        for name in names - self._names:
+            if name == OFFSET or self._text.means(name):
+                raise Unusual(f"there is a field {name}", None if name == OFFSET else pa.schema([pa.field(name, pa.null())]))
+            self._names.add(name)
+
+
+def types_of(transform: Sql, samples: Sequence[Sequence[Message]], known: pa.Schema | None, *, fixed: pa.Schema | None) -> pa.Schema | None:
+    """The columns of the samples, and of what is `known`, that the expression may mean; None where there are no common types.
+
+    `fixed`: what the transform's `schema` says.
+    """
+    text = Expression(transform.expression, transform.where)
+    found: pa.Schema | None = pa.schema([])
+    for messages in samples:
+        batch = batch_of(messages, schema=fixed, digits=DIGITS, wanted=text.named, named=text.left_out)
+        found = None if found is None else both(found, batch.schema.remove(0))
+    wide = both(found, known) if found is not None and known is not None else None
+    return found if wide is None else wide
+
+
+def planned(transform: Sql, session: SparkSession, columns: pa.Schema) -> SqlPlan | None:
+    """The plan for documents of these columns; None where Spark refuses the expression, or looks at more than one row for a row."""
+    from pyspark.errors import PySparkException
+
+    text = Expression(transform.expression, transform.where)
+    if not text.prunes or text.means("headwater") or columns.names.count(OFFSET):
+        return None
+    lacking: list[str] = []
+    while True:
+        try:
+            with quietly():
+                return _plan(transform, session, text, pa.schema([*columns, *(pa.field(name, pa.null()) for name in lacking)]))
+        except PySparkException as error:
+            name = lacked(transform, error)
+            if name is None or name in lacking or len(lacking) >= MOST_MISSING:
+                return None
+            lacking.append(name)
+
+
+def _plan(transform: Sql, session: SparkSession, text: Expression, columns: pa.Schema) -> SqlPlan | None:
+    rows = session.createDataFrame(pa.schema([*LEAD, *columns]).empty_table())
+    with _queried(session, rows, text, ()) as found:
+        seen = _seen(found._jdf.queryExecution().analyzed())
+        unnamed = any("__autoGeneratedAlias" in field.metadata for field in found.schema)
+    if seen is None or unnamed:
+        return None
+    given, out, used = seen
+    out = out[3:]
+    last = {name: number for number, name in out}
+    left = {name for name, number in last.items() if given.get(number) == name}
+    made = tuple(name for name in last if name not in left)
+    needed = {given[number] for number in used if number in given} | {given[last[name]] for name in made if last[name] in given}
+    names = frozenset(columns.names)
+    was = tuple(name for name in made if name in names)
+    return SqlPlan(
+        transform=transform,
+        fixed=schema_of(transform),
+        columns=columns,
+        needed=frozenset((needed | set(was)) & names),
+        made=made,
+        was=was,
+        stays=frozenset(left) if text.stay == "none" else None,
+        gone=names - left - set(made) if text.stay == "others" else frozenset(),
+    )
+
+
+def spark_schema(session: SparkSession, columns: pa.Schema) -> StructType:
+    """The columns of `rows`, as Spark says them."""
+    return session.createDataFrame(pa.schema([*LEAD, *columns]).empty_table()).schema
+
+
+@contextmanager
+def _queried(session: SparkSession, rows: DataFrame, text: Expression, was: Sequence[str]) -> Iterator[DataFrame]:
+    view = f"headwater_{random_id().replace('-', '')}"
+    rows.createTempView(view)
+    try:
+        lead = [_quoted(ROW), _quoted(MARK), _quoted(MESSAGE), *(f"{_quoted(name)} AS `{WAS} {i}`" for i, name in enumerate(was))]
+        selected = f",\n{text.selected}" if text.selected else ""
+        where = f"\nWHERE {_quoted(MARK)} IS NOT NULL OR (\n{text.where}\n)" if text.where else ""
+        yield session.sql(f"SELECT {', '.join(lead)}{selected}\nFROM {view}{where}")
+    finally:
+        session.catalog.dropTempView(view)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _seen(plan: Any) -> tuple[dict[int, str], list[tuple[int, str]], set[int]] | None:
+    """The numbers and names of what goes in and of what comes out, and the numbers of all that is used to make something.
+
+    None where there is more to the query than columns of one row and a condition on it: a window, a sum, `explode`, chance.
+    """
+    out = [(one.exprId().id(), one.name()) for one in _each(plan.output())]
+    used: set[int] = set()
+    if plan.subqueriesAll().size():
+        return None
+    while plan.nodeName() != "SubqueryAlias":
+        if plan.nodeName() not in ("Project", "Filter") or not plan.deterministic():
+            return None
+        for one in _each(plan.projectList()) if plan.nodeName() == "Project" else [plan.condition()]:
+            if one.getClass().getSimpleName() != "AttributeReference":
+                used |= {each.exprId().id() for each in _each(one.references().toSeq())}
+        plan = plan.children().apply(0)
+    return {one.exprId().id(): one.name() for one in _each(plan.output())}, out, used
+
+
+def _each(found: Any) -> list[Any]:
+    return [found.apply(i) for i in range(found.size())]

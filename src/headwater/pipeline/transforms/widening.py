@@ -1,0 +1,98 @@
+"""Columns of several batches in one type: the one that all their documents would have got as a single batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.pipeline.transforms.columns import EXACT, JSON, UNFIT, array_of, numbers_of, texts_of
+from headwater.pipeline.values import natives
+
+
+class Unusual(Exception):
+    """Documents that the way through Spark's workers is not made for: no fault of theirs, the driver's way takes them. Never shown.
+
+    `columns`: the types that they have, where wider types may be all that is missing.
+    """
+
+    def __init__(self, reason: str, columns: pa.Schema | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.columns = reason, columns
+
+
+def both(one: pa.Schema, other: pa.Schema) -> pa.Schema | None:
+    """The columns of the two, each in a type for both; None where a column has no such type."""
+    fields = {field.name: field for field in one}
+    for field in other:
+        known = fields.get(field.name)
+        wide = field if known is None else _field(known, field)
+        if wide is None:
+            return None
+        fields[field.name] = wide
+    return pa.schema(list(fields.values()))
+
+
+def fitted(values: Sequence[Any], field: pa.Field, digits: int) -> pa.Array:
+    """The values in a column's type. Errors: `Unusual` where they, with those that it was found from, would have another."""
+    if JSON.keys() <= (field.metadata or {}).keys():
+        return texts_of(values)
+    kind, found = field.type, array_of(values, digits)
+    if found is not None and found.type.equals(kind):
+        return found
+    if found is not None and (pa.types.is_decimal(kind) or _inexact(found, kind)) and _number(found.type):
+        found = numbers_of(values, {Decimal}, digits)
+    if found is None:
+        raise Unusual(f"{field.name} is of several types")
+    wide = _wider(kind, found.type)
+    if wide is not None and wide.equals(kind):
+        try:
+            if pa.types.is_null(found.type):
+                return pa.nulls(len(values), kind)
+            return pa.array([natives(one) for one in values], kind) if pa.types.is_nested(kind) else found.cast(kind)
+        except UNFIT:
+            pass
+    raise Unusual(f"{field.name} is {found.type}, not {kind}", pa.schema([pa.field(field.name, found.type)]))
+
+
+def _inexact(found: pa.Array, kind: pa.DataType) -> bool:
+    """Whether integers among floats would lose digits."""
+    return pa.types.is_floating(kind) and pa.types.is_integer(found.type) and any(one and abs(one) > EXACT for one in found.to_pylist())
+
+
+def _field(one: pa.Field, other: pa.Field) -> pa.Field | None:
+    if any(JSON.keys() <= (each.metadata or {}).keys() for each in (one, other)):
+        return pa.field(one.name, pa.string(), metadata=JSON)
+    wide = _wider(one.type, other.type)
+    return None if wide is None else pa.field(one.name, wide)
+
+
+def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    if one.equals(other) or pa.types.is_null(other):
+        return one
+    if pa.types.is_null(one):
+        return other
+    if _number(one) and _number(other):
+        return _numeric(one, other)
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        inner = both(pa.schema(list(one)), pa.schema(list(other)))
+        return None if inner is None else pa.struct(list(inner))
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        element = _wider(one.value_type, other.value_type)
+        return None if element is None else pa.list_(element)
+    return None
+
+
+def _number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _numeric(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    exact = [kind for kind in (one, other) if pa.types.is_decimal(kind)]
+    if not exact:
+        return pa.float64()
+    scale = max(kind.scale for kind in exact)
+    precision = max(kind.precision - kind.scale for kind in exact) + scale
+    return pa.decimal128(precision, scale) if precision <= 38 else None
