@@ -75,8 +75,9 @@ class Engine:
         return [msgspec.json.decode(table.column("result")[0].as_py(), type=Outcome) for table in tables]
 
     def free(self, seconds: float) -> bool:
-        """Whether tasks would begin at once; waits for that so long. A copy takes every core: what is asked for meanwhile only queues."""
-        return self._free.wait(seconds)
+        """Whether tasks would begin at once; waits for that so long. On one machine a copy takes every core, and what is asked for
+        meanwhile only queues; a cluster may have more."""
+        return not self._settings.master.startswith("local") or self._free.wait(seconds)
 
     def ready(self) -> bool:
         """Whether work of some size is better given to Spark than done here.
