@@ -11,6 +11,7 @@ import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -29,7 +30,7 @@ from headwater.pipeline.running.deliver import Delivering
 from headwater.pipeline.running.engine import result_table, uncollected
 from headwater.pipeline.running.found import Found
 from headwater.pipeline.running.work import Delivery, Outcome, Stop
-from headwater.pipeline.transform import Apply, Transform, chain
+from headwater.pipeline.transform import Apply, Fields, Transform, chain
 from headwater.pipeline.transforms.changing import changed, check_id
 from headwater.pipeline.transforms.columns import SAME, Staying, batch_of, changes
 from headwater.pipeline.transforms.sql import DIGITS, quietly
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from headwater.spark.ranges import Range
     from headwater.spark.tasks import Row, Work
 
+_op, _namespace, _data = attrgetter("op"), attrgetter("namespace"), attrgetter("data")
 _ROWS = pa.schema([("number", pa.int64()), ("result", pa.binary()), ("failure", pa.binary())])
 
 
@@ -160,13 +162,11 @@ class _Columns:
         mark = Mark(found.start, found.end, len(messages))
         if not messages:
             return _rows(plan, [], [], {}, mark)
-        for message in messages:
-            if message.op is Op.COMMAND or message.namespace != round.namespace:
-                raise Unusual("there are commands, or several namespaces")
+        if Op.COMMAND in map(_op, messages) or set(map(_namespace, messages)) != {round.namespace}:
+            raise Unusual("there are commands, or several namespaces")
         columns: dict[str, pa.Array] = {}
         try:
-            for message in messages:
-                self._known.check(message.data.keys())
+            self._known.check(map(_data, messages))
             # The mark is a row like the others, for which the expression is evaluated: it has the values of the one before it.
             again = [*messages, messages[-1]]
             fixed = batch_of(again, schema=self._fixed, wanted=lambda name: False) if self._fixed is not None else None
@@ -229,36 +229,32 @@ class SqlDelivering(Delivering):
         texts = None if self._round.before or plan.transform.keeps_id else found.text()
         if texts is None or (found.end == self._mark.end and len(texts) != self._mark.count):
             return None
-        at, new = self._new(len(texts))
-        rows, stay = iter(new), self._stay
-
-        def change(data: dict[str, Any]) -> dict[str, Any]:
-            return _put(stay(data), next(rows))
-
+        at, change = self._change(len(texts))
         return values.field_by_field(texts if len(at) == len(texts) else [texts[row] for row in at], change)
 
     def messages(self, found: Found) -> list[Message]:
         if self._round.before:
             shipped = [pickle.loads(one) for one in self._made.column(2).to_pylist()]
             given = [one for one in shipped if one.offset < found.end]
-            _, new = self._new(len(given), of_rows=True)
+            _, change = self._change(len(given), of_rows=True)
         else:
             read = found.messages()
             if found.end == self._mark.end and len(read) != self._mark.count:
                 raise Unusual(f"{self._mark.count} messages became {len(read)}")
-            at, new = self._new(len(read))
+            at, change = self._change(len(read))
             given = [read[row] for row in at]
         made: list[Message] = []
-        transform, stay = self._round.plan.transform, self._stay
-        for message, puts in zip(given, new, strict=True):
-            one = changed(message, data=_put(stay(message.data.copy()), puts))
+        transform = self._round.plan.transform
+        for message in given:
+            one = changed(message, data=change(message.data.copy()))
             if transform.keeps_id:
                 check_id(transform.name, message.id, one)
             made.append(one)
         return made
 
-    def _new(self, count: int, *, of_rows: bool = False) -> tuple[list[int], list[list[tuple[str, Any]]]]:
-        """The rows that are left of the first `count` messages, or the first `count` rows; for each what is put into its document."""
+    def _change(self, count: int, *, of_rows: bool = False) -> tuple[list[int], Fields]:
+        """The rows that are left of the first `count` messages, or the first `count` rows; and what to call for one document after the
+        other, in their order."""
         plan, made = self._round.plan, self._made.slice(0, count) if of_rows else self._made
         numbers = made.column(0).to_numpy()
         if len(numbers) > 1 and np.diff(numbers).min() <= 0:
@@ -267,18 +263,31 @@ class SqlDelivering(Delivering):
             made = made.slice(0, int(np.searchsorted(numbers, count)))
             numbers = numbers[: len(made)]
         was = {name: made.column(3 + i).combine_chunks() for i, name in enumerate(plan.was)}
-        puts: list[list[tuple[str, Any]]] = [[] for _ in range(len(numbers))]
+        new: dict[str, list[Any]] = {}
         for i, name in enumerate(plan.made, start=3 + len(plan.was)):
             column = made.column(i).combine_chunks()
-            for row, value in zip(puts, changes(pa.field(name, column.type), column, was.get(name)) or (), strict=False):
-                if value is not SAME:
-                    row.append((name, value))
-        return numbers.tolist(), puts
+            found = changes(pa.field(name, column.type), column, was.get(name))
+            if found is not None:
+                new[name] = found
+        return numbers.tolist(), _putting(new, self._stay if plan.stays is not None or plan.gone else None)
 
 
-def _put(data: dict[str, Any], puts: list[tuple[str, Any]]) -> dict[str, Any]:
-    for name, value in puts:
-        data[name] = value
+def _putting(new: dict[str, list[Any]], stay: Staying | None) -> Fields:
+    """What puts values into one document after the other."""
+    names, rows = tuple(new), zip(*new.values(), strict=True)
+
+    def change(data: dict[str, Any]) -> dict[str, Any]:
+        if stay is not None:
+            stay(data)
+        for name, value in zip(names, next(rows), strict=True):
+            if value is not SAME:
+                data[name] = value
+        return data
+
+    return change if new else stay or _same
+
+
+def _same(data: dict[str, Any]) -> dict[str, Any]:
     return data
 
 

@@ -4,6 +4,7 @@ and finds the message that an expression fails for."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
@@ -17,6 +18,9 @@ from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.found import Found
 from headwater.pipeline.running.work import Delivery, Outcome
 from headwater.pipeline.transform import Transform, chain
+
+if TYPE_CHECKING:
+    from headwater.pipeline.transforms.sql_plan import SqlPlan
 
 _LEAST = 20_000  # messages: fewer are through the driver before Spark has planned the query and its workers have begun
 _SAMPLE = 500  # messages of a part that types are found from
@@ -34,6 +38,8 @@ class SqlWay:
         at = [i for i, one in enumerate(sink.transforms) if getattr(one, "needs_session", False)]
         self._at = at[0] if len(at) == 1 and _spreads(sink.transforms[at[0]]) else None
         self._types: pa.Schema | None = None
+        self._planned: pa.Schema = pa.schema([])
+        self._plan: SqlPlan | None = None  # the last one, made for the types that were planned with
         self._pause, self._next = 0, 1
         self._wider = 0
         self.careful = False  # whether the driver has to take over what the tasks have left
@@ -68,10 +74,13 @@ class SqlWay:
             types = types_of(transform, samples, self._types, fixed=schema_of(transform))
         except Rejected:
             return None
-        plan = None if types is None else planned(transform, self._engine.start(), types)
-        if plan is None:
+        plan = self._plan if types is not None and types.equals(self._planned, check_metadata=True) else None
+        if plan is None and types is not None:
+            plan = planned(transform, self._engine.start(), types)
+        if plan is None or types is None:
             return None
-        self._types = types
+        self._types = self._planned = types
+        self._plan = plan
         if plan.chooses:
             sink = msgspec.structs.replace(work.sink, transforms=(*before, Chosen(plan), *behind))
             return self._engine.deliver(msgspec.structs.replace(work, sink=sink), parts, batch=batch)

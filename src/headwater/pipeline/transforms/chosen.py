@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -23,12 +22,11 @@ class Chosen(Transform):
         self.name, self.keeps_id = plan.transform.name, plan.transform.keeps_id
 
     def opened(self) -> Apply:
-        known, stay = Known(self._plan), Staying(self._plan.leaves)
+        stay = Staying(Known(self._plan).leaves)
 
         def apply(messages: Sequence[Message]) -> list[Message | None]:
             made: list[Message | None] = []
             for message in messages:
-                known.check(message.data.keys())
                 one = changed(message, data=stay(message.data.copy()))
                 if self.keeps_id:
                     check_id(self.name, message.id, one)
@@ -40,13 +38,12 @@ class Chosen(Transform):
     def fields(self) -> Fields | None:
         if self.keeps_id:
             return None  # whether it is kept can only be seen on messages
-        known, stay = Known(self._plan), Staying(self._plan.leaves)
+        known = Known(self._plan)
 
-        def chosen(data: dict[str, Any]) -> dict[str, Any]:
+        def leaves(name: str) -> bool:
             try:
-                known.check(data.keys())
+                return known.leaves(name)
             except Unusual as other:  # whoever reads text lets such documents come as messages, and hears of it there
                 raise msgspec.DecodeError(other.reason) from other
-            return stay(data)
 
-        return chosen
+        return Staying(leaves)

@@ -25,6 +25,7 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.core.errors import Rejected
 from headwater.pipeline.message import Message
@@ -123,7 +124,7 @@ def messages_of(
 
 
 class Staying:
-    """Takes the fields out of documents that do not stay. Asks once for each name."""
+    """Takes the fields out of documents that do not stay. Asks once for each name; what the question raises, it raises."""
 
     def __init__(self, stays: Callable[[str], bool]) -> None:
         self._stays = stays
@@ -131,13 +132,13 @@ class Staying:
         self._gone: set[str] = set()
 
     def __call__(self, data: dict[str, Any]) -> dict[str, Any]:
-        if not data.keys() <= self._seen:
+        if not self._seen.issuperset(data):
             new = data.keys() - self._seen
-            self._seen |= new
             self._gone |= {name for name in new if not self._stays(name)}
-        gone = self._gone
-        for name in gone if len(gone) <= len(data) else gone & data.keys():
-            data.pop(name, None)
+            self._seen |= new
+        if self._gone:
+            for name in self._gone if len(self._gone) <= len(data) else self._gone & data.keys():
+                data.pop(name, None)
         return data
 
 
@@ -168,14 +169,17 @@ def changes(field: pa.Field, column: pa.Array, before: pa.Array | None) -> list[
             SAME if (one is None if old is None else same_type and _same(one, old)) else one
             for one, old in zip(new, before.to_pylist(), strict=True)
         ]
-    if not json and _plain(column.type):
+    if not json and _plain(column):
         return new
     return [one if one is SAME else decode_any(one) if json and isinstance(one, str) else extended(one) for one in new]
 
 
-def _plain(kind: pa.DataType) -> bool:
-    """Whether values of this type are JSON's own."""
-    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind))
+def _plain(column: pa.Array) -> bool:
+    """Whether all values are such that `extended` gives them back."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return pc.all(pc.is_finite(column)).as_py() is not False
+    return any(test(kind) for test in (pa.types.is_integer, pa.types.is_string, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null))
 
 
 def _same(new: Any, old: Any) -> bool:

@@ -227,8 +227,8 @@ def sql(expression: str = "*", *, where: str | None = None, schema: str | None =
     dates out of text, and makes an unknown name an error. Spark's rules hold inside: division by zero is an error of its message, unless
     `try_divide` is used.
 
-    A run evaluates an expression in Spark's tasks where it has many messages of one namespace. Windows, subqueries, `rand()`, a star that is
-    not the first word, a second `sql` and messages out of the ordinary are left to the driver, which is slower and gives the same.
+    A run evaluates an expression in Spark's tasks where it has many messages of one namespace. Windows, subqueries, `rand()`, a star that
+    is not the first word, a second `sql` and messages out of the ordinary are left to the driver, which is slower and gives the same.
     """
     for name, value in (("expression", expression), ("where", where), ("schema", schema)):
         if not isinstance(value, str | None) or (value is not None and not value.strip()):

@@ -6,7 +6,7 @@ one has broken off, and must not be taken for rows that were filtered out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -66,14 +66,21 @@ class Known:
         self._text = Expression(plan.transform.expression, plan.transform.where)
         self._plan, self._names = plan, set(plan.columns.names) - {OFFSET}
 
-    def check(self, names: Any) -> None:
+    def check(self, documents: Iterable[dict[str, Any]]) -> None:
         """Errors: `Unusual` for a field that the expression may mean and the plan has no column of."""
-        if names <= self._names:
-            return
-        for name in names - self._names:
+        known = self._names.issuperset
+        for data in documents:
+            if not known(data):
+                for name in data.keys() - self._names:
+                    self.leaves(name)
+
+    def leaves(self, name: str) -> bool:
+        """`SqlPlan.leaves`, asked for the first time for a name. Errors: as `check`."""
+        if name not in self._names:
             if name == OFFSET or self._text.means(name):
                 raise Unusual(f"there is a field {name}", None if name == OFFSET else pa.schema([pa.field(name, pa.null())]))
             self._names.add(name)
+        return self._plan.leaves(name)
 
 
 def types_of(transform: Sql, samples: Sequence[Sequence[Message]], known: pa.Schema | None, *, fixed: pa.Schema | None) -> pa.Schema | None:
