@@ -111,7 +111,7 @@ class SqlWay:
         return [] if commands or len(names) > 1 else out
 
     def _learn(self, outcomes: Sequence[Outcome]) -> None:
-        from headwater.pipeline.transforms.widening import both
+        from headwater.pipeline.transforms.widening import both, mixes
 
         stops = [one.stop for one in outcomes if one.stop is not None]
         if not stops:
@@ -121,7 +121,7 @@ class SqlWay:
         for stop in stops:
             found = pa.ipc.read_schema(pa.py_buffer(stop.columns)) if stop.columns else None
             wide = both(self._types, found) if found is not None and self._types is not None else None
-            if wide is None:
+            if wide is None or mixes(wide, self._types):
                 self._wait()
                 return
             self._types = wide

@@ -18,7 +18,7 @@ from headwater.pipeline.message import Message
 from headwater.pipeline.transforms.columns import OFFSET, batch_of
 from headwater.pipeline.transforms.expression import Expression
 from headwater.pipeline.transforms.sql import DIGITS, MOST_MISSING, Sql, lacked, quietly, schema_of
-from headwater.pipeline.transforms.widening import Unusual, both
+from headwater.pipeline.transforms.widening import Unusual, both, mixes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,8 +93,10 @@ def types_of(transform: Sql, samples: Sequence[Sequence[Message]], known: pa.Sch
     for messages in samples:
         batch = batch_of(messages, schema=fixed, digits=DIGITS, wanted=text.named, named=text.left_out)
         found = None if found is None else both(found, batch.schema.remove(0))
-    wide = both(found, known) if found is not None and known is not None else None
-    return found if wide is None else wide
+    if found is None or known is None:
+        return found
+    wide = both(found, known)
+    return found if wide is None or mixes(wide, found) else wide
 
 
 def planned(transform: Sql, session: SparkSession, columns: pa.Schema) -> SqlPlan | None:

@@ -35,9 +35,18 @@ def both(one: pa.Schema, other: pa.Schema) -> pa.Schema | None:
     return pa.schema(list(fields.values()))
 
 
+def mixes(wide: pa.Schema, narrow: pa.Schema) -> bool:
+    """Whether a column that had a type would become JSON text: for the driver it would be so in one batch, and not in all that come."""
+    return any(is_json(field) and field.name in narrow.names and not is_json(narrow.field(field.name)) for field in wide)
+
+
+def is_json(field: pa.Field) -> bool:
+    return JSON.keys() <= (field.metadata or {}).keys()
+
+
 def fitted(values: Sequence[Any], field: pa.Field, digits: int) -> pa.Array:
     """The values in a column's type. Errors: `Unusual` where they, with those that it was found from, would have another."""
-    if JSON.keys() <= (field.metadata or {}).keys():
+    if is_json(field):
         return texts_of(values)
     kind, found = field.type, array_of(values, digits)
     if found is not None and found.type.equals(kind):
@@ -63,7 +72,7 @@ def _inexact(found: pa.Array, kind: pa.DataType) -> bool:
 
 
 def _field(one: pa.Field, other: pa.Field) -> pa.Field | None:
-    if any(JSON.keys() <= (each.metadata or {}).keys() for each in (one, other)):
+    if is_json(one) or is_json(other):
         return pa.field(one.name, pa.string(), metadata=JSON)
     wide = _wider(one.type, other.type)
     return None if wide is None else pa.field(one.name, wide)
