@@ -43,8 +43,8 @@ class SqlPlan:
 
     @property
     def chooses(self) -> bool:
-        """Whether all it does is to leave fields out, for which nothing has to be evaluated."""
-        return not self.made and self.transform.where is None
+        """Whether all it does is to leave fields out, for which no value has to be looked at."""
+        return not self.made and self.transform.where is None and self.fixed is None
 
     def leaves(self, name: str) -> bool:
         """Whether a field stays in the documents, as it was or changed."""

@@ -145,6 +145,7 @@ STEPS: dict[str, Callable[[], list[Transform]]] = {
     "made fields": lambda: [sql("_id, PRICE, name AS who, at, address, list, timestamp'2024-02-29 00:00:00Z' AS day, rate * 2 AS twice")],
     "an id that is kept": lambda: [sql("*, qty * 2 AS twice", keeps_id=True)],
     "a schema": lambda: [sql("*, qty * 2 AS twice, typeof(name) AS t", schema="qty DECIMAL(20, 0), name STRING")],
+    "a schema alone": lambda: [sql("* EXCEPT (card)", schema="qty DECIMAL(20, 0)")],
     "between others": between,
     "before others": lambda: [sql("*, qty + 1 AS more", where="qty > 0"), omit("card")],
     "none is left": lambda: [sql("*", where="qty = 12345")],
@@ -185,6 +186,25 @@ def test_what_is_more_than_columns_of_one_row_is_the_drivers(
     work, parts = ground.work("tasks", steps())
     assert SqlWay(work.sink, log, ground.engine).deliver(work, parts, batch=100) is None
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("step", "value"),
+    [
+        (sql("*", schema="qty BIGINT"), b'"many"'),
+        (sql("*, qty + 1 AS more", schema="qty BIGINT"), b'"many"'),
+        (sql("*, 1 / qty AS part"), b"0"),
+    ],
+)
+def test_a_document_that_cannot_pass_ends_its_part_and_no_other(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: Transform, value: bytes
+) -> None:
+    ground = Ground(log, tmp_path, [b'{"_id":%d,"qty":%s}' % (i, value if i == 400 else b"5") for i in range(COUNT)], monkeypatch)
+    outcomes, lines = ground.by_tasks([step])
+    assert [(one.start, one.end, one.stop is not None, one.failure) for one in outcomes] == [(0, 350, False, None), (350, 700, True, None)]
+    assert outcomes[0].acked == 350
+    assert outcomes[1].acked == 350
+    assert [line["_id"] for line in lines] == list(range(350))
 
 
 def test_commands_and_several_namespaces_are_the_drivers(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
