@@ -55,7 +55,7 @@ def test_about_tells_of_all_adaptors_and_of_one(home: Home) -> None:
     assert "(exactly once)" in told.out
     assert "table = None" in told.out
     ran = home.pipeline("about", "sqlit", "--json")
-    assert (ran.code, ran.problem["hint"]) == (3, "Did you mean sqlite?")
+    assert (ran.code, ran.problem["hint"]) == (3, "Did you mean sqlite? See `headwater pipeline about sqlite`.")
 
 
 # -- trying -----------------------------------------------------------------------------------------------------
