@@ -11,6 +11,7 @@ TestMyModel = MyModel.TestCase
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import Any
 
@@ -46,9 +47,9 @@ class LogModel(RuleBasedStateMachine):
 
     compacts = True
 
+    @abstractmethod
     def storage(self) -> AbstractContextManager[OpenLog]:
         """Fresh storage, and the function that opens a Log on it."""
-        raise NotImplementedError
 
     def __init__(self) -> None:
         super().__init__()
