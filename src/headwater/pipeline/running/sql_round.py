@@ -31,7 +31,7 @@ from headwater.pipeline.running.engine import result_table, uncollected
 from headwater.pipeline.running.found import Found
 from headwater.pipeline.running.work import Delivery, Outcome, Stop
 from headwater.pipeline.transform import Apply, Fields, Transform, chain
-from headwater.pipeline.transforms.changing import changed, check_id
+from headwater.pipeline.transforms.changing import each_changed
 from headwater.pipeline.transforms.columns import SAME, Staying, batch_of, changes
 from headwater.pipeline.transforms.sql import DIGITS, quietly
 from headwater.pipeline.transforms.sql_plan import LEAD, Known, SqlPlan, spark_schema, types_of
@@ -243,14 +243,7 @@ class SqlDelivering(Delivering):
                 raise Unusual(f"{self._mark.count} messages became {len(read)}")
             at, change = self._change(len(read))
             given = [read[row] for row in at]
-        made: list[Message] = []
-        transform = self._round.plan.transform
-        for message in given:
-            one = changed(message, data=change(message.data.copy()))
-            if transform.keeps_id:
-                check_id(transform.name, message.id, one)
-            made.append(one)
-        return made
+        return each_changed(self._round.plan.transform, given, change)
 
     def _change(self, count: int, *, of_rows: bool = False) -> tuple[list[int], Fields]:
         """The rows that are left of the first `count` messages, or the first `count` rows; and what to call for one document after the

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec.structs import replace
 
 from headwater.core.errors import Rejected
 from headwater.pipeline.message import Message
+from headwater.pipeline.transform import Fields, Transform
 from headwater.pipeline.transforms.paths import Path
 from headwater.pipeline.values import canonical
 
@@ -22,6 +24,17 @@ def simple(paths: tuple[Path, ...]) -> tuple[str, ...]:
 def same_id(before: Any, after: Any) -> bool:
     """Whether two ids are one, as stored: 1 and "1" are two, and so are 1 and true."""
     return before is after or (type(before) is type(after) and before == after and canonical(before) == canonical(after))
+
+
+def each_changed(transform: Transform, messages: Iterable[Message], change: Fields) -> list[Message]:
+    """New messages with what `change` makes of copies of their data. Errors: as `check_id`, where the transform says that it keeps ids."""
+    made: list[Message] = []
+    for message in messages:
+        one = changed(message, data=change(message.data.copy()))
+        if transform.keeps_id:
+            check_id(transform.name, message.id, one)
+        made.append(one)
+    return made
 
 
 def check_id(name: str, before: Any, after: Message) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from headwater.pipeline.message import Message
 from headwater.pipeline.transform import Apply, Fields, Transform
-from headwater.pipeline.transforms.changing import changed, check_id
+from headwater.pipeline.transforms.changing import each_changed
 from headwater.pipeline.transforms.columns import Staying
 from headwater.pipeline.transforms.sql_plan import Known, SqlPlan
 from headwater.pipeline.transforms.widening import Unusual
@@ -25,13 +25,7 @@ class Chosen(Transform):
         stay = Staying(Known(self._plan).leaves)
 
         def apply(messages: Sequence[Message]) -> list[Message | None]:
-            made: list[Message | None] = []
-            for message in messages:
-                one = changed(message, data=stay(message.data.copy()))
-                if self.keeps_id:
-                    check_id(self.name, message.id, one)
-                made.append(one)
-            return made
+            return [*each_changed(self, messages, stay)]
 
         return apply
 
