@@ -103,7 +103,11 @@ class Engine:
     def start(self) -> SparkSession:
         """Start Spark now, for transforms that it evaluates. Errors: `Unavailable`; `Unsupported` where it may not be started."""
         if not self.allowed:
-            raise Unsupported("A transform needs Spark, and spark.start is never.", hint='Set spark.start = "lazy".')
+            raise Unsupported(
+                "A transform needs Spark, which is not started here.",
+                hint="Over HTTP and in Python it never is: run the pipeline, or use `headwater pipeline`. "
+                'On the command line set spark.start = "lazy".',
+            )
         return self._running().session
 
     def close(self) -> None:
