@@ -8,13 +8,15 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from headwater.core.errors import DiskFull, HeadwaterError, ReadOnly, Unavailable, Unsupported
 
 Bytes = bytes | bytearray | memoryview
 FULL = (errno.ENOSPC, errno.EDQUOT)
+TOO_MANY = (errno.EMFILE, errno.ENFILE)
 FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
@@ -148,17 +150,35 @@ def boot_id() -> bytes:
         ) from error
 
 
-def explained(error: OSError, path: Path | str) -> HeadwaterError:
-    """The error of ours that says what an `OSError` on `path` means."""
-    if error.errno in FULL:
+def explained(error: OSError, path: Path | str, *, reading: bool = False) -> HeadwaterError:
+    """The error of ours that says what an `OSError` on `path` means. `reading`: nothing was being changed."""
+    if error.errno in FULL and not reading:
         return DiskFull(
             f"No space left on the disk of {path}; nothing was appended.",
-            hint="Free some space, then append again: reading goes on meanwhile.",
+            hint="Free some space, then append again: reading goes on meanwhile. `headwater log delete-before` works on a full disk.",
+        )
+    if error.errno in TOO_MANY:
+        return Unavailable(
+            f"{path} cannot be opened: this process or machine has too many open files.",
+            hint="Raise the limit with `ulimit -n`, or close files, then try again.",
         )
     if error.errno in FORBIDDEN:
+        if reading:
+            return Unavailable(f"{path} cannot be read by this process ({error.strerror}).", hint="Change its permissions.")
         return ReadOnly(
             f"{path} cannot be written by this process ({error.strerror}).", hint="Change its permissions, or open it with read_only=True."
         )
+    if reading:
+        return Unavailable(f"Reading {path} failed ({error.strerror}).", hint="Look at the machine's disk, then try again.")
     return Unavailable(
         f"Writing to {path} failed ({error.strerror}); nothing was appended.", hint="Look at the machine's disk, then try again."
     )
+
+
+@contextmanager
+def explaining(path: Path | str, *, reading: bool = False) -> Iterator[None]:
+    """Whatever the system refuses inside is raised as an error of ours (`explained`)."""
+    try:
+        yield
+    except OSError as error:
+        raise explained(error, path, reading=reading) from error

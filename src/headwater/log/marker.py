@@ -28,7 +28,7 @@ def check_engine(data: Path, engine: str = "embedded") -> None:
         if data.is_dir() and any(len(one.stem) == 20 and one.stem.isdigit() for one in data.glob("*.log")):
             raise WrongEngine(f"{data} holds another program's log.", hint=f"Import it with `headwater log import {data} TOPIC`.") from None
         return
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Damaged(f"{path} cannot be read: {error}.", hint="Restore it from a copy.") from error
     if marker.format > FORMAT:
         raise NewerFormat(f"{data} has format {marker.format}; this headwater knows up to {FORMAT}.", hint="Use a newer headwater.")

@@ -12,6 +12,7 @@ from headwater.core.errors import BadInput
 Header = tuple[str, bytes | None]
 
 TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")  # Kafka's rule, so that every topic can move there
+OWN_FILES = frozenset({"lock", "engine.json", "engine.json.tmp"})  # what stands beside the folders of topics
 
 
 class Mode(IntEnum):
@@ -78,9 +79,18 @@ class Compacted(msgspec.Struct, frozen=True):
 
 
 def check_topic_name(name: str) -> None:
-    """Errors: `BadInput` for a name that a directory or Kafka would not take."""
+    """Errors: `BadInput` for a name that Kafka would not take."""
     if not TOPIC_NAME.fullmatch(name) or name in (".", ".."):
         raise BadInput(f"{name!r} is no topic name.", hint="Use 1 to 249 letters, digits, '.', '_' and '-'.")
+
+
+def check_new_topic_name(name: str) -> None:
+    """Errors: `BadInput` for a name that Kafka would not take, or that a file of headwater's own has or may get."""
+    check_topic_name(name)
+    if not name[0].isalnum():
+        raise BadInput(f"{name!r} cannot be the name of a topic of ours.", hint="Let it begin with a letter or a digit.")
+    if name in OWN_FILES:
+        raise BadInput(f"{name!r} is the name of a file of headwater's own.", hint=f"Choose another, such as {name.partition('.')[0]}s.")
 
 
 def check_partitions(count: int) -> None:

@@ -19,7 +19,7 @@ class Exclusive:
         self.mutex.acquire()
         try:
             if self._lock.fd < 0:
-                raise Closed(f"{self._name} has been closed.", hint="Open the log again.")
+                raise self.closed()
             flock(self._lock.fd, LOCK_EX)
         except BaseException:
             self.mutex.release()
@@ -28,3 +28,6 @@ class Exclusive:
     def __exit__(self, *_: object) -> None:
         flock(self._lock.fd, LOCK_UN)
         self.mutex.release()
+
+    def closed(self) -> Closed:
+        return Closed(f"{self._name} has been closed.", hint="Open the log again.")

@@ -13,26 +13,24 @@ from headwater.log.embedded.segment import create
 
 def delete_before(partition: Partition, offset: int) -> int:
     """Raise the start, then unlink what lies wholly below it."""
-    with partition.exclusive:
-        if offset > partition.page.durable_offset:
-            end = partition.page.durable_offset
-            raise BadBounds(f"{partition.name} ends at offset {end}; {offset} lies beyond.", hint=f"Give an offset up to {end}.")
-        now = partition.stored()
-        if offset <= now.start:
-            return now.start
-        gone = [one for one in now.segments[:-1] if one.end <= offset]
-        try:
+    try:
+        with partition.changing() as now:
+            if offset > partition.page.durable_offset:
+                end = partition.page.durable_offset
+                raise BadBounds(f"{partition.name} ends at offset {end}; {offset} lies beyond.", hint=f"Give an offset up to {end}.")
+            if offset <= now.start:
+                return now.start
+            gone = [one for one in now.segments[:-1] if one.end <= offset]
             partition.replace(now, start=offset, segments=now.segments[len(gone) :])
-        except OSError as error:
-            raise explained(error, partition.folder) from error
-        opened.unlink(partition.files, partition.folder, gone)
-        return offset
+            opened.unlink(partition.files, partition.folder, gone)
+            return offset
+    except OSError as error:
+        raise explained(error, partition.folder) from error
 
 
 def swap(partition: Partition, old: list[Segment], new: list[Segment]) -> bool:
     """Put compacted segments in the place of closed ones, if those are all still there; then unlink the old files."""
-    with partition.exclusive:
-        now = partition.stored()
+    with partition.changing() as now:
         stems = [one.stem for one in now.segments]
         at = stems.index(old[0].stem) if old[0].stem in stems else -1
         if at < 0 or now.segments[at : at + len(old)] != old:
@@ -44,8 +42,7 @@ def swap(partition: Partition, old: list[Segment], new: list[Segment]) -> bool:
 
 def adopt(partition: Partition, segments: list[Segment], end: int) -> None:
     """Put finished segments in front of an empty partition, which then goes on at offset `end`."""
-    with partition.exclusive:
-        now = partition.stored()
+    with partition.changing() as now:
         if partition.page.tail.offset or len(now.segments) > 1:
             raise AlreadyExists(f"{partition.name} holds records already.", hint="Import into a new topic.")
         following = Segment(end, generation=now.generation + 1, created=partition.clock.now_ms())
@@ -59,7 +56,6 @@ def adopt(partition: Partition, segments: list[Segment], end: int) -> None:
 
 def next_generation(partition: Partition) -> int:
     """A number for the names of files that are to replace others; never given twice while a manifest holds it."""
-    with partition.exclusive:
-        now = partition.stored()
+    with partition.changing() as now:
         partition.replace(now)
-        return partition.stored().generation
+        return partition.manifest.generation

@@ -11,10 +11,15 @@ from headwater.log.embedded.partition import Partition
 
 
 class Keeper:
-    """A background thread that runs only while somebody appends. One failing partition never stops the others."""
+    """A background thread that runs only while partitions are open. One failing partition never stops the others.
 
-    def __init__(self, *, partitions: Callable[[], Iterable[Partition]], clock: Clock, period: float = 1.0) -> None:
-        self._partitions, self._clock, self._period = partitions, clock, period
+    `idle` is called after each round: whatever nobody uses may be let go then.
+    """
+
+    def __init__(
+        self, *, partitions: Callable[[], Iterable[Partition]], idle: Callable[[], None], clock: Clock, period: float = 1.0
+    ) -> None:
+        self._partitions, self._idle, self._clock, self._period = partitions, idle, clock, period
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -31,6 +36,7 @@ class Keeper:
     def _run(self) -> None:
         while not self._clock.wait(self._stop, self._period):
             settle(self._partitions())
+            self._idle()
 
 
 def settle(partitions: Iterable[Partition]) -> None:

@@ -11,16 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import BadBounds, Closed, Damaged, ReadOnly, UnknownPartition, UnknownTopic
-from headwater.core.files import Files, boot_id, explained
+from headwater.core.errors import BadBounds, Closed, HeadwaterError, ReadOnly, UnknownPartition, UnknownTopic
+from headwater.core.files import Files, boot_id, explaining
 from headwater.core.ids import Ids, random_id
 from headwater.core.metrics import LogMetrics
 from headwater.log import Log, Writer
 from headwater.log.address import LogAddress
+from headwater.log.embedded.handles import Handles, most_handles
 from headwater.log.embedded.housekeeping import delete_before
 from headwater.log.embedded.keeper import Keeper, settle
 from headwater.log.embedded.partition import Partition
 from headwater.log.embedded.reader import PartitionReader
+from headwater.log.embedded.reserve import Reserve
 from headwater.log.embedded.topics import Topics
 from headwater.log.layout import Batch, encode
 from headwater.log.marker import check_engine, mark_engine
@@ -60,15 +62,23 @@ class EmbeddedLog(Log):
         self._boot = boot or boot_id()
         self._metrics = metrics
         self._topics = Topics(self.data / "log", files=self._files, ids=ids)
-        self._mutex = threading.Lock()
+        self._reserve = Reserve(self.data / "log", files=self._files)
         self._closed = False
-        self._known: dict[str, Topic] = {}
-        self._partitions: dict[tuple[str, int], Partition] = {}
-        self._readers: dict[tuple[str, int], PartitionReader] = {}
-        self._keeper = Keeper(partitions=lambda: list(self._partitions.values()), clock=self._clock)
-        check_engine(self.data)
+        self._most = most_handles()
+        self._begin()
+        with explaining(self.data, reading=True):
+            check_engine(self.data)
         myself = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _forget(myself()))
+
+    def _begin(self) -> None:
+        """With nothing open yet."""
+        self._mutex = threading.Lock()
+        self._known: dict[str, tuple[tuple[int, int], Topic]] = {}
+        self._partitions: Handles[Partition] = Handles(clock=self._clock, most=self._most)
+        self._readers: Handles[PartitionReader] = Handles(clock=self._clock, most=self._most)
+        self._appends: dict[Partition, int] = {}
+        self._keeper = Keeper(partitions=self._partitions.values, idle=self._rest, clock=self._clock)
 
     @property
     def address(self) -> LogAddress:
@@ -78,32 +88,32 @@ class EmbeddedLog(Log):
 
     def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
         self._writable()
-        try:
-            return self._topics.create(name, partitions, settings, prepare=lambda: mark_engine(self.data, self._files, "embedded"))
-        except OSError as error:
-            raise explained(error, self.data) from error
+        with explaining(self.data):
+            return self._topics.create(name, partitions, settings, prepare=self._prepare)
+
+    def _prepare(self) -> None:
+        mark_engine(self.data, self._files, "embedded")
+        self._reserve.fill()
 
     def topics(self) -> list[Topic]:
         self._open()
-        return self._topics.list()
+        with explaining(self.data, reading=True):
+            return self._topics.list()
 
     def topic(self, name: str) -> Topic:
         self._open()
-        return self._topics.get(name)
+        with explaining(self.data, reading=True):
+            return self._topics.get(name)
 
     def delete_topic(self, name: str) -> None:
         self._writable()
-        topic = self._topics.get(name)
-        try:
-            for number in range(topic.partitions):
-                try:
-                    self.partition(name, number).mark_deleted()
-                except Damaged:
-                    continue  # a damaged topic can be deleted, too: nobody can have it open for writing
-            self._drop(name)
-            self._topics.delete(name)
-        except OSError as error:
-            raise explained(error, self.data) from error
+
+        def delete() -> None:
+            with explaining(self.data):
+                self._topics.delete(name)
+
+        self._reserve.spend(delete)
+        self._drop(name)
 
     # -- writing --------------------------------------------------------------------------------------------
 
@@ -134,20 +144,30 @@ class EmbeddedLog(Log):
     def _appended(self, found: Partition, topic: str, partition: int, batch: Batch, epoch: int | None) -> range:
         try:
             first = found.append(batch, epoch=epoch)
-        except UnknownTopic:
-            first = self._again(topic, partition, lambda fresh: fresh.append(batch, epoch=epoch), found)
+        except (UnknownTopic, Closed) as error:
+            first = self._again(topic, partition, lambda fresh: fresh.append(batch, epoch=epoch), refused=(found, error))
         return range(first, first + batch.records)
 
-    def _again(self, topic: str, partition: int, call: Callable[[Partition], T], stale: Partition | None = None) -> T:
-        """Call with the open partition; once more with a fresh one when the topic was deleted and made again meanwhile."""
-        found = stale or self.partition(topic, partition)
-        try:
-            if stale is None:
-                return call(found)
-        except UnknownTopic:
-            pass
-        self._drop(topic)
-        return call(self.partition(topic, partition))
+    def _again(
+        self,
+        topic: str,
+        partition: int,
+        call: Callable[[Partition], T],
+        refused: tuple[Partition, UnknownTopic | Closed] | None = None,
+    ) -> T:
+        """Call with the open partition; with a fresh one where the topic was made anew or the partition let go, and nothing was done."""
+        while True:
+            if refused is not None:
+                stale, error = refused
+                if self._closed or (isinstance(error, UnknownTopic) and self._topics.stamp(topic) is None):
+                    raise error
+                self._forget_partition((topic, partition), stale)
+            found = self.partition(topic, partition)
+            try:
+                with found.held():
+                    return call(found)
+            except (UnknownTopic, Closed) as error:
+                refused = found, error
 
     # -- reading --------------------------------------------------------------------------------------------
 
@@ -165,7 +185,11 @@ class EmbeddedLog(Log):
         end = bounds.end if end is None else end
         if end < start:
             raise BadBounds(f"Offsets {start} to {end} are the wrong way round.", hint="Give the lower one first.")
-        return self._reader(topic, partition).scan(start, end, batch=batch)
+        return self._scanned(self._reader(topic, partition), start, end, batch)
+
+    def _scanned(self, reader: PartitionReader, start: int, end: int, batch: int) -> Iterator[pa.RecordBatch]:
+        with explaining(reader.folder, reading=True):
+            yield from reader.scan(start, end, batch=batch)
 
     def tail(self, topic: str, partition: int, start: int, *, stopped: Callable[[], bool]) -> Iterator[list[Record]]:
         reader = self._reader(topic, partition)
@@ -188,7 +212,7 @@ class EmbeddedLog(Log):
     # -- housekeeping ---------------------------------------------------------------------------------------
 
     def delete_before(self, topic: str, partition: int, offset: int) -> int:
-        return self._again(topic, partition, lambda found: delete_before(found, offset))
+        return self._reserve.spend(lambda: self._again(topic, partition, lambda found: delete_before(found, offset)))
 
     def compact(self, topic: str, partition: int, before: int | None = None) -> Compacted:
         from headwater.log.embedded.compaction import compact
@@ -206,8 +230,7 @@ class EmbeddedLog(Log):
             self._closed = True
         self._keeper.stop()
         settle(self._partitions.values())
-        for partition in self._partitions.values():
-            partition.close()
+        _close(self._partitions.values())
         for reader in self._readers.values():
             reader.close()
 
@@ -222,75 +245,119 @@ class EmbeddedLog(Log):
         if self.read_only:
             raise ReadOnly(f"{self.data} was opened for reading only.", hint="Open it without read_only to change it.")
 
-    def _folder(self, topic: str, partition: int) -> Path:
+    def _topic(self, topic: str, partition: int) -> Topic:
+        """A topic that has such a partition, as it is now: another process may have made it anew."""
         known = self._known.get(topic)
-        if known is None or not (self._topics.folder / topic / "topic.json").exists():
-            known = self._known[topic] = self._topics.get(topic)
-        if not 0 <= partition < known.partitions:
+        stamp = self._topics.stamp(topic)
+        if known is None or known[0] != stamp:
+            found = self._topics.get(topic)
+            known = self._known[topic] = (stamp or (0, 0), found)
+        if not 0 <= partition < known[1].partitions:
             raise UnknownPartition(
-                f"Topic {topic} has partitions 0 to {known.partitions - 1}; there is no {partition}.",
+                f"Topic {topic} has partitions 0 to {known[1].partitions - 1}; there is no {partition}.",
                 hint=f"See `headwater log stats {topic}`.",
             )
-        return self._topics.folder / topic / str(partition)
+        return known[1]
 
     def partition(self, topic: str, partition: int) -> Partition:
         self._writable()
-        with self._mutex:
+        with self._mutex, explaining(self.data):
             found = self._partitions.get((topic, partition))
-            if found is None:
-                folder = self._folder(topic, partition)
-                metrics = self._metrics.partition(topic, partition) if self._metrics else None
-                found = self._partitions[topic, partition] = Partition(
-                    folder,
-                    name=f"{topic} {partition}",
-                    settings=self._known[topic].settings,
-                    files=self._files,
-                    clock=self._clock,
-                    boot=self._boot,
-                    metrics=metrics,
-                )
-                self._keeper.start()
-            return found
+            if found is not None:
+                return found
+            self._topic(topic, partition)  # before the lock: looking up a name that is not there makes no file
+            found = self._reserve.spend(lambda: self._opened(topic, partition))
+            excess = self._partitions.put((topic, partition), found)
+            self._keeper.start()
+        _close(excess)
+        return found
+
+    def _opened(self, topic: str, partition: int) -> Partition:
+        with self._topics.unchanged():
+            return Partition(
+                self._topics.folder / topic / str(partition),
+                name=f"{topic} {partition}",
+                settings=self._topic(topic, partition).settings,
+                files=self._files,
+                clock=self._clock,
+                boot=self._boot,
+                metrics=self._metrics.partition(topic, partition) if self._metrics else None,
+            )
 
     def _reader(self, topic: str, partition: int) -> PartitionReader:
         self._open()
         with self._mutex:
             found = self._readers.get((topic, partition))
+            excess: list[PartitionReader] = []
             if found is None or not found.folder.exists():
-                folder = self._folder(topic, partition)
-                found = self._readers[topic, partition] = PartitionReader(
-                    folder, name=f"{topic} {partition}", files=self._files, boot=self._boot
-                )
-            return found
+                self._topic(topic, partition)
+                folder = self._topics.folder / topic / str(partition)
+                found = PartitionReader(folder, name=f"{topic} {partition}", files=self._files, boot=self._boot)
+                excess = self._readers.put((topic, partition), found)
+                self._keeper.start()
+            self._readers.touch((topic, partition))
+        for reader in excess:
+            reader.close()
+        return found
 
     def _reading(self, topic: str, partition: int, call: Callable[[PartitionReader], T]) -> T:
-        try:
-            return call(self._reader(topic, partition))
-        except UnknownTopic:
-            self._drop(topic)
-            return call(self._reader(topic, partition))
+        with explaining(self.data, reading=True):
+            try:
+                return call(self._reader(topic, partition))
+            except UnknownTopic:
+                self._drop(topic)
+                return call(self._reader(topic, partition))
+
+    def _rest(self) -> None:
+        """Called each second: let go of descriptors that nobody uses. A partition that is used again is opened again."""
+        with self._mutex:
+            for key, partition in self._partitions.items():
+                if self._appends.get(partition) != partition.appends:
+                    self._appends[partition] = partition.appends
+                    self._partitions.touch(key)
+            idle = self._partitions.idle()
+            readers = self._readers.idle()
+            self._appends = {partition: self._appends[partition] for partition in self._partitions.values()}
+        _close(idle)
+        for reader in readers:
+            reader.close()
+
+    def _forget_partition(self, key: tuple[str, int], stale: Partition) -> None:
+        """Let go of a partition that refuses, unless another thread has opened it anew."""
+        with self._mutex:
+            if self._partitions.get(key) is stale:
+                self._partitions.take_one(key)
+        stale.discard()
 
     def _drop(self, topic: str) -> None:
         """Let go of everything known about a topic that was deleted."""
         with self._mutex:
             self._known.pop(topic, None)
-            for key in [key for key in self._partitions if key[0] == topic]:
-                self._partitions.pop(key).discard()
-            for key in [key for key in self._readers if key[0] == topic]:
-                self._readers.pop(key).close()
+            partitions, readers = self._partitions.take(topic), self._readers.take(topic)
+        for partition in partitions:
+            partition.discard()
+        for reader in readers:
+            reader.close()
 
     def _forget(self) -> None:
         """In a forked child. Nothing is unlocked or waited for: descriptors, locks and threads are the parent's."""
         for partition in self._partitions.values():
             partition.forget()
-        self._mutex = threading.Lock()
-        self._partitions, self._readers, self._known = {}, {}, {}
-        self._keeper = Keeper(partitions=lambda: list(self._partitions.values()), clock=self._clock)
+        self._begin()
 
 
 def _forget(log: EmbeddedLog | None) -> None:
     if log is not None:
         log._forget()
+
+
+def _close(partitions: list[Partition]) -> None:
+    """Close them all; what one of them meets is met again by whoever opens it, and does not keep the others open."""
+    for partition in partitions:
+        try:
+            partition.close()
+        except (HeadwaterError, OSError):
+            continue
 
 
 class _EmbeddedWriter(Writer):

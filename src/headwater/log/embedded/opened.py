@@ -18,7 +18,7 @@ from headwater.log.embedded.recovery import Survey, survey
 from headwater.log.embedded.segment import OpenSegment, create
 
 
-def join(folder: Path, page: CommitPage, *, name: str) -> Manifest:
+def join(folder: Path, *, name: str) -> Manifest:
     """Beside living processes: what they say in the page is true."""
     found = manifests.load(folder)
     if found is None:
@@ -34,7 +34,7 @@ def recover(folder: Path, page: CommitPage, *, name: str, files: Files, clock: C
     now = manifests.load(folder)
     if now is None:
         now = _begin(folder, files, clock)
-    same_boot = page.boot == boot
+    same_boot = page.boot == boot and page.sound  # of a page that rotted nothing is believed
     found = survey(
         folder,
         now,
@@ -63,7 +63,7 @@ def recover(folder: Path, page: CommitPage, *, name: str, files: Files, clock: C
         manifests.save(files, folder, now)
     if not same_boot:
         _fill(files, folder / "commit")
-    page.dirty, page.deleted = False, False
+    page.dirty = False
     page.failures = (page.failures + 1) // 2 * 2
     page.epoch = now.epoch
     page.generation = now.generation
@@ -90,9 +90,9 @@ def _move_aside(files: Files, folder: Path, segment: Segment, begin: int, end: i
     """Keep a torn tail in a side file, synced before it is cut: rot in the very last acknowledged batch looks torn, too."""
     with segment.log(folder).open("rb") as source:
         source.seek(begin)
-        torn = source.read(end - begin)
-    if not torn.strip(b"\0"):
-        return  # a hole that the file system left: nothing was ever written there
+        torn = source.read(end - begin).rstrip(b"\0")  # what was written ahead, or a hole that the file system left
+    if not torn:
+        return
     fd = files.open(folder / f"{segment.stem}.{begin}.cut", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         write_all(files, fd, [torn], 0)

@@ -3,6 +3,7 @@
 It is the quick truth while somebody is alive, and worth nothing after another boot. Words are native, aligned and 8 bytes wide, so that
 a store is never seen half done (`struct` packs byte by byte: torn values were seen in 1 of 100 reads). Tail and durable end are triples in
 two slots with a counter: the idle slot is written, then the counter moves on, so that a kill in between leaves the old triple whole.
+Each triple carries a checksum: a page that rotted on disk is found out, and whoever opens the partition alone makes it anew.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from headwater.core.errors import Damaged
 from headwater.core.files import Files, write_all
 
 SIZE = 4096
 _BOOT, _DIRTY, _FAILURES, _GENERATION, _EPOCH, _DURABLE, _TICK, _DELETED = 0, 2, 3, 4, 5, 6, 7, 8
 _TAIL_COUNTER, _TAIL_SLOTS = 16, 17
-_END_COUNTER, _END_SLOTS = 24, 25
+_END_COUNTER, _END_SLOTS = 32, 33
+_SLOT = 4  # words: a triple and its checksum
+_TRIES = 1000  # a reader that is overtaken by a writer reads again; a wrong checksum that stays is rot
+_MASK = (1 << 64) - 1
 
 
 class Place(NamedTuple):
@@ -28,19 +33,38 @@ class Place(NamedTuple):
     offset: int
 
 
+def _checksum(counter: int, base: int, position: int, offset: int) -> int:
+    """Odd factors: a change of one word always changes the sum, and a page of zeros is never right.
+
+    The counter is part of it: one that rotted would otherwise point at the slot of the triple before.
+    """
+    sum_of_all = counter + base * 0x9E3779B97F4A7C15 + position * 0xC2B2AE3D27D4EB4F + offset * 0x165667B19E3779F9
+    return sum_of_all + 0x27D4EB2F165667C5 & _MASK
+
+
 class CommitPage:
     """The mapped page. Whoever changes it holds the partition's lock; readers need none."""
 
     def __init__(self, files: Files, path: Path, *, writable: bool) -> None:
+        self._path = path
         fd = files.open(path, os.O_RDWR | os.O_CREAT if writable else os.O_RDONLY)
         try:
             if writable and os.fstat(fd).st_size != SIZE:
                 write_all(files, fd, [bytes(SIZE)], 0)  # never sparse: on a full disk a store into a hole would kill the process
                 files.truncate(fd, SIZE)
+            self._inode = os.fstat(fd).st_ino
             protection = mmap.PROT_READ | mmap.PROT_WRITE if writable else mmap.PROT_READ
             self._words = memoryview(mmap.mmap(fd, SIZE, mmap.MAP_SHARED, protection)).cast("Q")
         finally:
             files.close(fd)
+
+    @property
+    def named(self) -> bool:
+        """Does the page's path still mean this page? Not so once its topic was deleted, or deleted and made again."""
+        try:
+            return self._path.stat().st_ino == self._inode
+        except FileNotFoundError:
+            return False
 
     # -- single words ---------------------------------------------------------------------------------------
 
@@ -54,7 +78,7 @@ class CommitPage:
 
     @property
     def dirty(self) -> bool:
-        """A writer was between its first byte and moving the tail when this was set."""
+        """A writer was between its first byte and moving the tail, or replacing the manifest. Whoever finds it set mends that first."""
         return self._words[_DIRTY] != 0
 
     @dirty.setter
@@ -104,7 +128,7 @@ class CommitPage:
 
     @property
     def deleted(self) -> bool:
-        """The topic is gone; the files are kept alive only by open descriptors."""
+        """The topic is being deleted, or is gone and the files are kept alive only by open descriptors."""
         return self._words[_DELETED] != 0
 
     @deleted.setter
@@ -115,7 +139,7 @@ class CommitPage:
 
     @property
     def tail(self) -> Place:
-        """Where the next batch goes."""
+        """Where the next batch goes. Errors: `Damaged` for a page that has rotted."""
         return self._triple(_TAIL_COUNTER, _TAIL_SLOTS)
 
     @tail.setter
@@ -124,7 +148,7 @@ class CommitPage:
 
     @property
     def durable(self) -> Place:
-        """Up to where everything is synced."""
+        """Up to where everything is synced. Errors: `Damaged` for a page that has rotted."""
         return self._triple(_END_COUNTER, _END_SLOTS)
 
     @durable.setter
@@ -132,18 +156,31 @@ class CommitPage:
         self._store(_END_COUNTER, _END_SLOTS, place)
         self._words[_DURABLE] = place.offset
 
+    @property
+    def sound(self) -> bool:
+        """Do the triples have the checksums that they carry, and do the two durable ends agree?"""
+        try:
+            return self.tail.offset >= self.durable.offset == self.durable_offset
+        except Damaged:
+            return False
+
     def _triple(self, counter: int, slots: int) -> Place:
         words = self._words
-        while True:
+        for _ in range(_TRIES):
             now = words[counter]
-            at = slots + 3 * (now & 1)
-            place = Place(words[at], words[at + 1], words[at + 2])
-            if words[counter] - now < 2:  # after two moves the slot read from may have been under way
-                return place
+            at = slots + _SLOT * (now & 1)
+            base, position, offset = words[at], words[at + 1], words[at + 2]
+            if words[at + 3] == _checksum(now, base, position, offset):  # else the slot that was read from may have been under way
+                return Place(base, position, offset)
+        raise Damaged(
+            f"{self._path} fails its checksum.",
+            hint="Close every process that uses the partition, `headwater serve` among them: the next to open it makes the page anew.",
+        )
 
     def _store(self, counter: int, slots: int, place: Place) -> None:
         words = self._words
-        now = words[counter] + 1
-        at = slots + 3 * (now & 1)
+        now = words[counter] + 1 & _MASK
+        at = slots + _SLOT * (now & 1)
         words[at], words[at + 1], words[at + 2] = place
+        words[at + 3] = _checksum(now, *place)
         words[counter] = now

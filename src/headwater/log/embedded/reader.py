@@ -39,7 +39,10 @@ class PartitionReader:
         self._surveyed: tuple[int, Place, int] | None = None
         self._views: dict[str, SegmentView] = {}
 
+    busy = False  # whatever is let go is opened again by the next call
+
     def close(self) -> None:
+        """Let go of everything that is open; the next call opens what it needs."""
         with self._mutex:
             self._drop_views(set())
             self._page = None

@@ -13,7 +13,8 @@ import msgspec
 from headwater.core.errors import AlreadyExists, Damaged, NewerFormat, UnknownTopic
 from headwater.core.files import FileLock, Files, make_dirs, replace
 from headwater.core.ids import Ids
-from headwater.log.record import Topic, TopicSettings, check_partitions, check_topic_name
+from headwater.log.embedded.page import CommitPage
+from headwater.log.record import Topic, TopicSettings, check_new_topic_name, check_partitions
 
 FORMAT = 1
 
@@ -31,7 +32,7 @@ class Topics:
 
     def create(self, name: str, partitions: int, settings: TopicSettings | None, *, prepare: Callable[[], None]) -> Topic:
         """As `Log.create_topic`; `prepare` is called first, under the lock."""
-        check_topic_name(name)
+        check_new_topic_name(name)
         check_partitions(partitions)
         make_dirs(self._files, self.folder)
         with self._locked():
@@ -60,13 +61,11 @@ class Topics:
     def list(self) -> list[Topic]:
         if not self.folder.is_dir():
             return []
-        names = sorted(
-            path.name for path in self.folder.iterdir() if (path / "topic.json").is_file() and not path.name.startswith(".deleted-")
-        )
+        names = sorted(path.name for path in self.folder.iterdir() if path.name[0].isalnum() and (path / "topic.json").is_file())
         return [topic for topic in map(self._load, names) if topic is not None]
 
     def get(self, name: str) -> Topic:
-        check_topic_name(name)
+        check_new_topic_name(name)
         found = self._load(name)
         if found is None:
             raise UnknownTopic(
@@ -76,14 +75,51 @@ class Topics:
         return found
 
     def delete(self, name: str) -> None:
-        """The directory gets another name in one step, then goes. A crash in between leaves a name that the next change sweeps."""
+        """Every process that has a partition open is made to refuse it; then the directory gets another name in one step, and goes.
+
+        All under the lock that opening a partition takes, too: nobody can open what is half deleted, and nobody who opened it before
+        goes on acknowledging into a directory without a name. A death before the rename leaves the topic as it was, because the next
+        to open a partition takes the mark back; one after it leaves a name that the next change sweeps.
+        """
+        self.get(name)  # before the lock: asking for what is not there makes no file
         with self._locked():
             self._sweep()
-            self.get(name)
+            topic = self.get(name)
+            for number in range(topic.partitions):
+                self._mark(self.folder / name / str(number))
             gone = self.folder / f".deleted-{self._ids()}"
             self._files.rename(self.folder / name, gone)
             self._files.sync_dir(self.folder)
             self._remove(gone)
+
+    def _mark(self, partition: Path) -> None:
+        """Make every process that has a partition open refuse it from now on."""
+        if not (partition / "commit").exists():
+            return  # nobody has ever opened it
+        lock = FileLock(self._files, partition / "lock")
+        try:
+            lock.exclusive()
+            CommitPage(self._files, partition / "commit", writable=True).deleted = True
+        finally:
+            lock.forget()
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """No topic is created or deleted meanwhile, by any process: what a path means stays the same."""
+        lock = FileLock(self._files, self.folder / "lock")
+        try:
+            lock.shared()
+            yield
+        finally:
+            lock.forget()
+
+    def stamp(self, name: str) -> tuple[int, int] | None:
+        """Two numbers that differ when a topic was made anew; None where there is none."""
+        try:
+            found = (self.folder / name / "topic.json").stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return found.st_ino, found.st_mtime_ns
 
     def _load(self, name: str) -> Topic | None:
         path = self.folder / name / "topic.json"
@@ -93,7 +129,7 @@ class Topics:
             return None
         try:
             stored = msgspec.json.decode(raw, type=_Stored)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise Damaged(f"{path} cannot be read: {error}.", hint="Restore it from a copy.") from error
         if stored.format > FORMAT:
             raise NewerFormat(f"{path} has format {stored.format}; this headwater knows up to {FORMAT}.", hint="Use a newer headwater.")

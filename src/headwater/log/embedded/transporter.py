@@ -49,6 +49,11 @@ def import_transporter(log: EmbeddedLog, directory: Path, topic: str) -> Importe
         raise AlreadyExists(f"Topic {topic} holds records already.", hint="Import into a new topic.")
     log.create_topic(topic, settings=settings)
     partition = log.partition(topic, 0)
+    with partition.held():
+        return _imported(partition, sources, topic)
+
+
+def _imported(partition: Partition, sources: list[Path], topic: str) -> Imported:
     generation = next_generation(partition)
     made: list[Segment] = []
     records = torn = 0
@@ -63,13 +68,13 @@ def import_transporter(log: EmbeddedLog, directory: Path, topic: str) -> Importe
             offset = int(gather(data, size, ">u8", starts[-1:])[0]) + 1
             made.append(_segment(partition, Segment(base, generation, dense=False), data, size, starts, offset))
             records += len(starts)
-        if made:
-            adopt(partition, made, offset)
     except BaseException:
         for segment in made:
             for one in (segment.log(partition.folder), segment.pos(partition.folder)):
                 one.unlink(missing_ok=True)
         raise
+    if made:
+        adopt(partition, made, offset)  # when this raises, the manifest may name the files all the same: they stay until the next opening
     return Imported(topic, len(sources), records, made[0].base if made else 0, offset, torn)
 
 
