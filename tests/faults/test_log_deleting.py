@@ -1,0 +1,105 @@
+"""Deleting a topic while others open it, append to it, or die."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from pathlib import Path
+
+import pytest
+
+from headwater.core.errors import HeadwaterError, UnknownTopic
+from headwater.core.files import Files
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.record import Record
+from headwater.testing.faults import FailingFiles
+
+BOOT = b"b" * 16
+
+
+def record(text: str) -> Record:
+    return Record(b"k", text.encode())
+
+
+def opened(path: Path, files: Files | None = None) -> EmbeddedLog:
+    return EmbeddedLog(path, files=files, boot=BOOT)
+
+
+class StopsAtRename(Files):
+    """Calls `meanwhile` just before a topic's directory is renamed."""
+
+    def __init__(self) -> None:
+        self.stopped, self.go_on = threading.Event(), threading.Event()
+
+    def rename(self, old: Path, new: Path) -> None:
+        if new.name.startswith(".deleted-"):
+            self.stopped.set()
+            assert self.go_on.wait(30)
+        super().rename(old, new)
+
+
+def test_nothing_is_acknowledged_into_a_topic_that_is_being_deleted(tmp_path: Path) -> None:
+    """Whoever opens between the mark and the rename must not take the mark away, and write on after the topic is made again."""
+    files = StopsAtRename()
+    deleter, other = opened(tmp_path, files), opened(tmp_path)
+    deleter.create_topic("t")
+    deleter.append("t", 0, [record("old")])
+    deleting = threading.Thread(target=deleter.delete_topic, args=("t",))
+    deleting.start()
+    assert files.stopped.wait(30)
+    outcome: list[object] = []
+
+    def append() -> None:
+        try:
+            outcome.append(other.append("t", 0, [record("in between")])[0])
+        except HeadwaterError as error:
+            outcome.append(error)
+
+    appending = threading.Thread(target=append)  # a process of its own opens the partition now
+    appending.start()
+    appending.join(0.05)
+    files.go_on.set()
+    deleting.join(30)
+    appending.join(30)
+    assert isinstance(outcome[0], UnknownTopic)
+    deleter.create_topic("t")
+    assert other.append("t", 0, [record("new")])[0] == 0
+    assert [one.value for one in deleter.read("t", 0, 0)] == [b"new"]
+
+
+def test_an_append_of_an_open_partition_goes_to_the_topic_that_was_made_again(tmp_path: Path) -> None:
+    one, other = opened(tmp_path), opened(tmp_path)
+    one.create_topic("t", partitions=1)
+    other.append("t", 0, [record("old")])
+    one.delete_topic("t")
+    one.create_topic("t", partitions=3)
+    assert other.append("t", 0, [record("new")])[0] == 0
+    assert other.append("t", 2, [record("new")])[0] == 0  # it knows of the partitions, too
+    assert [found.value for found in one.read("t", 0, 0)] == [b"new"]
+
+
+@pytest.mark.parametrize("forever", [False, True])
+def test_a_deletion_that_fails_at_any_call_leaves_the_topic_or_none(memory_path: Path, forever: bool) -> None:
+    for n in range(1, 60):
+        data = memory_path / f"{n}"
+        files = FailingFiles()
+        deleter, other = opened(data, files), opened(data)
+        deleter.create_topic("t", partitions=2)
+        other.append("t", 0, [record("acknowledged")])
+        files.fail_at, files.calls, files.forever = n, 0, forever
+        with contextlib.suppress(HeadwaterError):
+            deleter.delete_topic("t")
+        files.fail_at = 0
+        names = [topic.name for topic in other.topics()]
+        if names:
+            assert [found.value for found in other.read("t", 0, 0)] == [b"acknowledged"]
+            assert other.append("t", 0, [record("more")])[0] == 1
+            assert [found.value for found in opened(data).read("t", 0, 0)] == [b"acknowledged", b"more"]
+        else:
+            with pytest.raises(UnknownTopic):
+                other.append("t", 0, [record("lost")])
+        other.create_topic("t", partitions=2)
+        assert not list((data / "log").glob(".deleted-*"))
+        if not files.failed:
+            return
+    raise AssertionError("the deletion never ended without a failure")
