@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from headwater.core.clock import Clock
-from headwater.core.errors import Conflict
+from headwater.core.errors import Conflict, Damaged
 from headwater.core.files import FileLock, Files
 from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.check import Damage, Whole, examine
@@ -98,9 +98,9 @@ def _active_extent(folder: Path, now: Manifest, known: int) -> tuple[int, int]:
     if not path.exists():
         return known, 1
     try:
-        found = survey(folder, now, known=known, hint="")
-    except Exception:
-        return known, path.stat().st_size + 1
+        found = survey(folder, msgspec.structs.replace(now, segments=[now.active]), known=known, hint="")
+    except Damaged:  # shorter than the manifest says
+        return known, max(path.stat().st_size + 1, now.durable.position)
     return (found.durable, found.size) if found.damage else (found.place.offset, found.place.position)
 
 
