@@ -247,7 +247,7 @@ class Partition:
         """The manifest as it is on disk. Whoever changes it begins here: a process may have died between the file and the page."""
         found = manifests.load(self.folder)
         if found is None:
-            raise Damaged(f"{self.folder / manifests.NAME} is missing.", hint="Restore it from a copy.")
+            raise manifests.lost(self.folder, "is missing")
         return found
 
     def _roll(self, file: OpenSegment) -> OpenSegment:
@@ -347,7 +347,7 @@ class Partition:
                 if self.page.failures & 1 or self.page.deleted:
                     self._ready(self.page.epoch)
                 now = self.stored()
-                epoch = max(now.epoch, self.page.epoch) + 1
+                epoch = max(now.epoch, now.claims, self.page.epoch) + 1
                 self.replace(now, epoch=epoch)
                 self.page.epoch = epoch
                 file, tail, failures = self._open(self.page.tail.base), self.page.tail, self.page.failures

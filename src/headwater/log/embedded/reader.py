@@ -115,7 +115,7 @@ class PartitionReader:
             self._drop_views(set())
             raise UnknownTopic(f"The topic of {self.name} has been deleted.", hint="List topics with `headwater log topics`.")
         if page is None or self._manifest is None or page.boot != self._boot or self._manifest.generation < page.generation:
-            self._manifest = manifests.load(self.folder)
+            self._manifest = manifests.load_for_reading(self.folder)
             if self._manifest is not None:
                 self._drop_views({segment.stem for segment in self._manifest.segments})
         return self._manifest

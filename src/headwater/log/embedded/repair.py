@@ -31,7 +31,8 @@ class Repaired(msgspec.Struct, frozen=True):
 def repair(folder: Path, *, name: str, files: Files, clock: Clock, boot: bytes, dry_run: bool = False) -> Repaired:
     """Cut damaged batches out of a partition that nobody has open. Offsets are never given again: the log goes on behind the lost ones.
 
-    Errors: `Conflict` while another process has it open. A crash in the middle leaves the partition as it was, or repaired.
+    Errors: `Conflict` while another process has it open; `Damaged` where there is no manifest to go by. A crash in the middle leaves the
+    partition as it was, or repaired.
     """
     lock, live = FileLock(files, folder / "lock"), FileLock(files, folder / "live")
     try:
@@ -39,7 +40,7 @@ def repair(folder: Path, *, name: str, files: Files, clock: Clock, boot: bytes, 
         if not live.try_exclusive():
             raise Conflict(f"{name} is in use.", hint="Stop every process that has it open, `headwater serve` among them, then repair it.")
         page = CommitPage(files, folder / "commit", writable=True)
-        now = manifests.load(folder)
+        now = manifests.load_for_reading(folder)
         if now is None:
             return Repaired(name, [], [], [])
         return _repair(folder, now, page, name, files, clock, page.boot == boot, dry_run)

@@ -171,7 +171,7 @@ class SegmentView:
         return found, self._end_of(data, found)
 
     def _all(self, data: mmap.mmap, limit: int) -> tuple[Column, Column, int]:
-        """Every record of a closed segment with holes: where it begins, its offset; and where they end: before `limit` where damage follows."""
+        """Every record of a closed segment with holes: where it begins, its offset; and where they end, in damage before `limit`."""
         if self._sparse is None:
             rows = self._sidecar_rows(0, limit // SMALLEST + 1)
             found, stop = batches.prove(data, rows, 0, limit, self.segment.base, dense=False)
