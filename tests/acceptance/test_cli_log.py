@@ -194,6 +194,8 @@ BAD = [
     (["log", "check", "nobody"], 3, "unknown-topic"),
     (["log", "check", "bank", "9"], 3, "unknown-partition"),
     (["log", "repair", "bank", "0"], 2, "usage"),
+    (["log", "repair", "bank", "0", "--cut", "--rebuild"], 2, "usage"),
+    (["log", "repair", "nobody", "0", "--rebuild"], 3, "unknown-topic"),
     (["log", "repair", "nobody", "0", "--cut"], 3, "unknown-topic"),
     (["log", "repair", "bank", "9", "--cut"], 3, "unknown-partition"),
     (["log", "compact", "nobody"], 3, "unknown-topic"),
@@ -305,6 +307,38 @@ def test_a_broken_manifest_is_told_and_the_others_are_checked(headwater: Program
     assert second["damage"] == ""
     assert headwater("log", "delete-topic", "bank", "--yes").code == 0
     assert headwater("log", "topics", "--json").json == []
+
+
+@pytest.mark.parametrize("harm", ["missing", "rotten"])
+def test_a_lost_manifest_is_made_anew(headwater: Program, harm: str) -> None:
+    records = [Record(key=b"k", value=b"%03d" % n * 20) for n in range(9)]
+    fill(headwater.data, "bank", records, at_once=False, partitions=1, settings=TopicSettings(segment=300))
+    before = headwater("log", "show", "bank", "--json").lines
+    manifest = headwater.data / "log" / "bank" / "0" / "manifest"
+    if harm == "missing":
+        manifest.unlink()
+    else:
+        manifest.write_bytes(b"no manifest at all")
+    for command in (["check"], ["show", "bank"], ["repair", "bank", "0", "--cut", "--yes"]):
+        told = headwater("log", *command, "--json")
+        assert (told.code, told.problem["code"]) == (7, "damaged"), command
+        assert "headwater log repair bank 0 --rebuild" in told.problem["hint"]
+    assert "manifest" in headwater("log", "stats", "--json").json[0]["damage"]
+
+    tried = headwater("log", "repair", "bank", "0", "--rebuild", "--dry-run", "--json")
+    assert tried.code == 0, tried.err
+    assert (tried.json["dry_run"], tried.json["start"], tried.json["end"], tried.json["missing"]) == (True, 0, 9, [])
+    assert headwater("log", "repair", "bank", "0", "--rebuild").code == 5  # nobody can be asked
+    assert headwater("log", "check").code == 7
+    done = headwater("log", "repair", "bank", "0", "--rebuild", "--yes")
+    assert done.code == 0, done.err
+    assert "for offsets 0 to 8" in done.out
+    assert [path.read_bytes() for path in headwater.data.glob("log/bank/0/*.cut")] == ([b"no manifest at all"] if harm == "rotten" else [])
+    assert headwater("log", "check").code == 0
+    assert headwater("log", "show", "bank", "--json").lines == before
+    fill(headwater.data, "bank", [Record(key=None, value=b"on")])
+    assert headwater("log", "show", "bank", "9", "--json").lines[0]["value"] == "on"
+    assert "has its manifest" in headwater("log", "repair", "bank", "0", "--rebuild", "--yes").out
 
 
 def test_repair_waits_for_nobody(headwater: Program) -> None:

@@ -105,7 +105,7 @@ def test_a_partition_that_is_let_go_for_want_of_use_is_opened_again_by_the_next_
     assert len(log._partitions) == len(log._readers) == 0
     open_files = [path for path in Path("/proc/self/fd").iterdir() if str(tmp_path) in str(path.resolve())]
     assert open_files == []
-    assert (tmp_path / "log" / "t" / "0" / f"{0:020d}.log").stat().st_size == 52  # what was written ahead is given back
+    assert (tmp_path / "log" / "t" / "0" / f"{0:020d}.log").stat().st_size == 51  # what was written ahead is given back
     assert writer.append([Record(b"k", b"second")])[0] == 1
     assert [found.value for found in log.read("t", 0, 0)] == [b"first", b"second"]
 

@@ -34,7 +34,7 @@ def prepared(path: Path, topics: int = 1) -> Path:
         for number in range(topics):
             log.create_topic(f"t{number}", settings=TopicSettings(segment=100))
             for n in range(6):
-                log.append(f"t{number}", 0, [record(f"{n}" * 20)])
+                log.append(f"t{number}", 0, [Record(b"%d" % n, b"%d" % n * 20)])
     return path
 
 
@@ -72,10 +72,10 @@ def test_too_many_open_files_is_an_error_of_ours(tmp_path: Path, call: Callable[
 
     import headwater.log.embedded.compaction  # noqa: F401
 
-    prepared(tmp_path)
     highest = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
     for spare in range(12):
-        log = EmbeddedLog(tmp_path, boot=BOOT)
+        data = prepared(tmp_path / f"{spare}")
+        log = EmbeddedLog(data, boot=BOOT)
         fillers = []
         with few_descriptors(highest + 20):
             while True:
@@ -97,7 +97,7 @@ def test_too_many_open_files_is_an_error_of_ours(tmp_path: Path, call: Callable[
                 assert isinstance(error, Unavailable)
                 assert "too many open files" in error.message
         log.close()
-        found = EmbeddedLog(tmp_path, boot=BOOT)
+        found = EmbeddedLog(data, boot=BOOT)
         if any(topic.name == "t0" for topic in found.topics()):
             start = found.bounds("t0", 0).start
             assert [one.value for one in found.read("t0", 0, start)][: 6 - start] == [f"{n}".encode() * 20 for n in range(start, 6)]
@@ -198,8 +198,10 @@ def test_whoever_opens_alone_makes_a_flipped_commit_page_anew(memory_path: Path)
         page.write_bytes(flipped)
         with EmbeddedLog(memory_path, boot=BOOT, clock=ManualClock(wakes=False)) as log:
             assert log.append("t0", 0, [record("x")])[0] == end, f"byte {at}"
+            assert log.read("t0", 0, end)[0].value == b"x", f"byte {at}"
             end += 1
-            assert len(log.read("t0", 0, 0, limit=100_000)) == end, f"byte {at}"
+            if end > 20:
+                log.delete_before("t0", 0, end - 3)
 
 
 def test_a_commit_page_that_rots_under_living_writers_never_makes_them_overwrite(memory_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,6 +50,7 @@ def repair(
     topic: TopicName,
     partition: Annotated[int, typer.Argument(metavar="PARTITION", help="The partition, counted from 0.", show_default=False)],
     cut: Annotated[bool, typer.Option("--cut", help="Cut damaged batches out. The damaged files are kept beside, whole.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Make a lost or rotten manifest anew from the segment files.")] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
     data: DataDir = None,
@@ -59,22 +61,27 @@ def repair(
 
     No other process may have the partition open.
     """
-    if not cut:
-        raise typer.BadParameter("There is one way to repair, and it has to be named: --cut.")
+    if cut == rebuild:
+        raise typer.BadParameter("Name one way to repair: --cut for damaged batches, --rebuild for a lost manifest.")
+    with opened(data, config) as (log, _):
+        folder = _embedded(log, "repair its files").reader(topic, partition).folder
+    way = _rebuilt if rebuild else _cut
+    way(folder, topic, partition, yes=yes, dry_run=dry_run, json=json)
+
+
+def _cut(folder: Path, topic: str, partition: int, *, yes: bool, dry_run: bool, json: bool) -> None:
     from headwater.core.clock import SystemClock
     from headwater.core.files import Files, boot_id
     from headwater.log.embedded.repair import repair as repaired
 
-    with opened(data, config) as (log, _):
-        folder = _embedded(log, "repair its files").reader(topic, partition).folder
     name = f"{topic} {partition}"
-    whole = {"name": name, "files": Files(), "clock": SystemClock(), "boot": boot_id()}
-    report = repaired(folder, **whole, dry_run=True)  # type: ignore[arg-type]
+    run = partial(repaired, folder, name=name, files=Files(), clock=SystemClock(), boot=boot_id())
+    report = run(dry_run=True)
     lost = sum(end - first for first, end in report.lost)
     if report.damage and not dry_run:
         if not agreed(f"Cut {len(report.damage)} damaged places out of {name}, losing {count(lost)} offsets?", yes=yes):
             return
-        report = repaired(folder, **whole)  # type: ignore[arg-type]
+        report = run()
     if json:
         print_json({"topic": topic, "dry_run": dry_run, **msgspec.to_builtins(report), "partition": partition})
         return
@@ -88,6 +95,38 @@ def repair(
         typer.echo(f"  offsets {first} to {end - 1} {'would be' if dry_run else 'are'} lost")
     for path in report.side_files:
         typer.echo(f"  {'would be kept' if dry_run else 'kept'} in {path}")
+
+
+def _rebuilt(folder: Path, topic: str, partition: int, *, yes: bool, dry_run: bool, json: bool) -> None:
+    from headwater.core.clock import SystemClock
+    from headwater.core.files import Files, boot_id
+    from headwater.log.embedded.rebuild import rebuild
+
+    name = f"{topic} {partition}"
+    run = partial(rebuild, folder, name=name, files=Files(), clock=SystemClock(), boot=boot_id())
+    report = run(dry_run=True)
+    if not report.whole and not dry_run:
+        absent = sum(end - first for first, end in report.missing)
+        holding = f"{count(len(report.segments))} segments, with {count(absent)} offsets in none of them"
+        if not agreed(f"Make the manifest of {name} anew from {holding}?", yes=yes):
+            return
+        report = run()
+    if json:
+        print_json({"topic": topic, "dry_run": dry_run, **msgspec.to_builtins(report), "partition": partition})
+        return
+    if report.whole:
+        typer.echo(f"{name} has its manifest; nothing was changed.")
+        return
+    span = f"offsets {report.start} to {report.end - 1}" if report.end > report.start else "no offsets"
+    typer.echo(f"The manifest of {name} {'would be' if dry_run else 'was'} made anew, for {span}:")
+    for segment in report.segments:
+        typer.echo(f"  {segment.file}: {count(segment.records)} records of offsets {segment.first} to {segment.end - 1}")
+    for first, end in report.missing:
+        typer.echo(f"  offsets {first} to {end - 1} are in no file: lost, or cut out or compacted before")
+    for damage in report.damage:
+        typer.echo(f"  damaged: {_damage_text(msgspec.to_builtins(damage))}; `headwater log repair {name} --cut` comes next")
+    for path in report.side_files:
+        typer.echo(f"  {'would be kept' if dry_run else 'kept'}, not used: {path}")
 
 
 def compact(

@@ -5,16 +5,20 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from headwater.core.errors import Damaged
+from headwater.core.errors import Damaged, Unavailable
 from headwater.log.embedded import batches
 from headwater.log.embedded.fields import Column, gather
 from headwater.log.embedded.manifest import Segment
 from headwater.log.embedded.reader import PartitionReader
 from headwater.log.embedded.recovery import sidecar
+
+MISSING = "the file is missing"
+_TRIES = 20  # a compaction beside a check makes another look necessary
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -54,19 +58,43 @@ class PartitionStats(msgspec.Struct, frozen=True):
 def check(reader: PartitionReader) -> Checked:
     """Walk every batch of a partition up to its durable end. Nothing is changed, whatever is found.
 
-    Errors: `Damaged` when there is not even a manifest to go by.
+    Errors: `Damaged` when there is not even a manifest to go by; `Unavailable` while others compact it again and again.
     """
-    segments = records = size = 0
+    seen: dict[Segment, _Seen] = {}
+    for _ in range(_TRIES):
+        extents = reader.extents()
+        for segment, end, limit in extents:
+            if segment not in seen or not segment.closed:
+                seen[segment] = _look(reader.folder, segment, end, limit)
+                if seen[segment].missing and not reader.names(segment):
+                    break  # compacted or deleted meanwhile: what is there now is to be checked
+        else:
+            found = [seen[segment] for segment, _, _ in extents]
+            damage = [piece for one in found for piece in one.damage]
+            return Checked(reader.name, len(found), sum(one.records for one in found), sum(one.bytes for one in found), damage)
+    raise Unavailable(f"The segments of {reader.name} are replaced faster than they can be checked.", hint="Check it again.")
+
+
+class _Seen(NamedTuple):
+    records: int
+    bytes: int
+    damage: list[Damage]
+
+    @property
+    def missing(self) -> bool:
+        return any(one.what == MISSING for one in self.damage)
+
+
+def _look(folder: Path, segment: Segment, end: int, limit: int) -> _Seen:
+    records = size = 0
     damage: list[Damage] = []
-    for segment, end, limit in reader.extents():
-        segments += 1
-        for piece in examine(reader.folder, segment, end, limit):
-            if isinstance(piece, Damage):
-                damage.append(piece)
-            else:
-                records += len(piece.starts)
-                size += piece.end - piece.begin
-    return Checked(reader.name, segments, records, size, damage)
+    for piece in examine(folder, segment, end, limit):
+        if isinstance(piece, Damage):
+            damage.append(piece)
+        else:
+            records += len(piece.starts)
+            size += piece.end - piece.begin
+    return _Seen(records, size, damage)
 
 
 class Whole(msgspec.Struct, frozen=True):
@@ -76,20 +104,23 @@ class Whole(msgspec.Struct, frozen=True):
     end: int
     starts: Column
     following: int
+    carried: int  # the highest durable end that one of its batches carries
 
 
 def examine(folder: Path, segment: Segment, end: int, limit: int) -> Iterator[Whole | Damage]:
-    """The intact stretches of a segment's first `limit` bytes and the damaged places between them, in order."""
+    """The intact stretches of a segment's first `limit` bytes and the damaged places between them, in order.
+
+    Zeros up to the end of a segment that is not closed are none: its writer keeps room for what comes next.
+    """
     path = segment.log(folder)
     try:
         with path.open("rb") as file:
-            size = file.seek(0, 2)
-            data = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ) if size else None
+            stop_at = min(file.seek(0, 2), limit)  # not beyond: what lies there may be cut off while this looks
+            data = mmap.mmap(file.fileno(), stop_at, prot=mmap.PROT_READ) if stop_at else None
     except FileNotFoundError:
-        yield Damage(str(path), 0, segment.base, "the file is missing")
+        yield Damage(str(path), 0, segment.base, MISSING)
         return
     at, offset = 0, segment.base
-    stop_at = min(size, limit)
     rows = sidecar(segment.pos(folder), 0).astype(np.int64)
     while data is not None and at < stop_at:
         whole = _stretch(data, rows if at == 0 else rows[:0], at, stop_at, offset, segment.dense)
@@ -97,6 +128,9 @@ def examine(folder: Path, segment: Segment, end: int, limit: int) -> Iterator[Wh
             yield whole
             at, offset = whole.end, whole.following
         if at < stop_at:
+            if not segment.closed and not np.frombuffer(data, np.uint8)[at:stop_at].any():
+                limit = at
+                break
             found = _resync(data, at, stop_at, offset)
             yield Damage(str(path), at, offset, "the checksum of the batch there is wrong, or no record begins there", *found)
             if found[0] < 0:
@@ -115,7 +149,7 @@ def _stretch(data: mmap.mmap, rows: Column, at: int, size: int, offset: int, den
         walked, stop = batches.walk(data, stop, size, following, dense=dense)
         starts = np.append(starts, np.array(walked, np.int64))
     found = batches.check(data, size, starts, stop, offset) if len(starts) else batches.Intact(at, offset, 0, 0)
-    return Whole(at, found.position, starts[: found.records], found.offset)
+    return Whole(at, found.position, starts[: found.records], found.offset, found.durable)
 
 
 def _resync(data: mmap.mmap, at: int, size: int, offset: int) -> tuple[int, int]:

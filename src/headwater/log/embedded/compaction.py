@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from headwater.core.errors import BadBounds, Conflict
+from headwater.core.errors import BadBounds, Conflict, Damaged
 from headwater.core.files import FileLock, explained
 from headwater.log.embedded import opened
 from headwater.log.embedded.columns import decode_columns, reencode
@@ -137,10 +137,18 @@ def _rewrite(partition: Partition, group: list[_Plan], generation: int) -> list[
         for plan in group:
             done = 0
             for piece in _slices(partition, plan.segment):
-                chosen = piece.starts[plan.keep[done : done + len(piece.starts)]]
+                keep = plan.keep[done : done + len(piece.starts)]
                 done += len(piece.starts)
+                if done > len(plan.keep):
+                    break
+                chosen = piece.starts[keep]
                 for part in _parts(piece, chosen):
                     writer.add(reencode(piece.data, piece.size, part), last.end)
+            if done != len(plan.keep):  # what stays was decided for other records than these
+                raise Damaged(
+                    f"{plan.segment.log(partition.folder)} changed while it was compacted.",
+                    hint=f"Look at it with `headwater log check {partition.name}`.",
+                )
         return [writer.finish(last.end)]
     except BaseException:
         writer.abandon()
@@ -148,7 +156,7 @@ def _rewrite(partition: Partition, group: list[_Plan], generation: int) -> list[
 
 
 def _slices(partition: Partition, segment: Segment) -> Iterator[Slice]:
-    """All records of a closed segment, checked, in steps."""
+    """All records of a closed segment, checked, in steps. `Damaged` unless every batch up to the segment's end is whole."""
     view = SegmentView(partition.folder, segment, hint=f"Look at it with `headwater log check {partition.name}`.")
     try:
         start = segment.base

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from headwater.log.layout import U32
 
 FORMAT = 1
 NAME = "manifest"
+_STEM = re.compile(r"(\d{20})(?:-(\d+))?", re.ASCII)
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -50,6 +52,7 @@ class Manifest(msgspec.Struct, frozen=True):
     segments: list[Segment]
     durable: Place
     epoch: int = 0  # the newest claim
+    claims: int = 0  # every claim is higher: where the newest one is not known any more, older ones must not be given again
     format: int = FORMAT
 
     @property
@@ -73,11 +76,46 @@ def load(folder: Path) -> Manifest | None:
         return None
     body = raw[4:]
     if len(raw) < 8 or U32.unpack(raw[:4])[0] != crc32c(body):
-        raise Damaged(f"{path} fails its checksum.", hint="Restore it from a copy; the segments beside it are untouched.")
+        raise lost(folder, "fails its checksum")
     found = msgspec.json.decode(body, type=_Format).format
     if found > FORMAT:
         raise NewerFormat(f"{path} has format {found}; this headwater knows up to {FORMAT}.", hint="Use a newer headwater.")
     return msgspec.json.decode(body, type=Manifest)
+
+
+def load_for_reading(folder: Path) -> Manifest | None:
+    """As `load`, but None only where there are no records either: without its manifest a full partition would look like an empty one.
+
+    Errors: those of `load`.
+    """
+    for _ in range(2):  # the second time, because a writer may have begun the partition, or removed it, between the two looks
+        found = load(folder)
+        holding = next((path.name for path in folder.glob("*.log") if parsed(path.stem) and _size(path)), None) if found is None else None
+        if holding is None:
+            return found
+    raise lost(folder, f"is missing, but {holding} holds records")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def lost(folder: Path, what: str) -> Damaged:
+    """The error of a partition whose manifest cannot be used."""
+    rebuild = f"headwater log repair {folder.parent.name} {folder.name} --rebuild --dry-run"
+    return Damaged(
+        f"{folder / NAME} {what}.",
+        hint=f"Restore it from a copy, or make it anew from the segments, which are untouched: `{rebuild}` shows what that gives.",
+    )
+
+
+def parsed(stem: str) -> tuple[int, int] | None:
+    """Base and generation of the segment whose file has this name; None for any other file."""
+    found = _STEM.fullmatch(stem)
+    return (int(found[1]), int(found[2] or 0)) if found else None
 
 
 def save(files: Files, folder: Path, manifest: Manifest) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 
 from headwater.core.clock import Clock
-from headwater.core.errors import Damaged
 from headwater.core.files import Files, write_all
 from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.manifest import Manifest, Segment
@@ -22,7 +21,7 @@ def join(folder: Path, *, name: str) -> Manifest:
     """Beside living processes: what they say in the page is true."""
     found = manifests.load(folder)
     if found is None:
-        raise Damaged(f"{folder / manifests.NAME} is missing while {name} is in use.", hint="Restore it from a copy.")
+        raise manifests.lost(folder, f"is missing while {name} is in use")
     return found
 
 
@@ -78,7 +77,7 @@ def _begin(folder: Path, files: Files, clock: Clock) -> Manifest:
     """A partition's first opening. Segments without a manifest are not a first opening."""
     for path in folder.glob("*.log"):
         if path.stat().st_size:
-            raise Damaged(f"{folder / manifests.NAME} is missing, but {path.name} holds records.", hint="Restore it from a copy.")
+            raise manifests.lost(folder, f"is missing, but {path.name} holds records")
     first = Segment(0, created=clock.now_ms())
     create(files, folder, first)
     now = Manifest(1, 0, [first], Place(0, 0, 0))

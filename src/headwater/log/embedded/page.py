@@ -23,6 +23,7 @@ _END_COUNTER, _END_SLOTS = 32, 33
 _SLOT = 4  # words: a triple and its checksum
 _TRIES = 1000  # a reader that is overtaken by a writer reads again; a wrong checksum that stays is rot
 _MASK = (1 << 64) - 1
+_LOW = (1 << 32) - 1
 
 
 class Place(NamedTuple):
@@ -36,7 +37,7 @@ class Place(NamedTuple):
 def _checksum(counter: int, base: int, position: int, offset: int) -> int:
     """Odd factors: a change of one word always changes the sum, and a page of zeros is never right.
 
-    The counter is part of it: one that rotted would otherwise point at the slot of the triple before.
+    The counter is part of it: a slot that is older than its counter says is not taken.
     """
     sum_of_all = counter + base * 0x9E3779B97F4A7C15 + position * 0xC2B2AE3D27D4EB4F + offset * 0x165667B19E3779F9
     return sum_of_all + 0x27D4EB2F165667C5 & _MASK
@@ -167,7 +168,10 @@ class CommitPage:
     def _triple(self, counter: int, slots: int) -> Place:
         words = self._words
         for _ in range(_TRIES):
-            now = words[counter]
+            word = words[counter]
+            now = word >> 32
+            if now ^ _LOW != word & _LOW:
+                continue  # one flipped bit would point at the slot of the triple before
             at = slots + _SLOT * (now & 1)
             base, position, offset = words[at], words[at + 1], words[at + 2]
             if words[at + 3] == _checksum(now, base, position, offset):  # else the slot that was read from may have been under way
@@ -179,8 +183,8 @@ class CommitPage:
 
     def _store(self, counter: int, slots: int, place: Place) -> None:
         words = self._words
-        now = words[counter] + 1 & _MASK
+        now = (words[counter] >> 32) + 1 & _LOW
         at = slots + _SLOT * (now & 1)
         words[at], words[at + 1], words[at + 2] = place
         words[at + 3] = _checksum(now, *place)
-        words[counter] = now
+        words[counter] = now << 32 | now ^ _LOW

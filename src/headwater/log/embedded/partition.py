@@ -163,8 +163,8 @@ class Partition:
     def sync(self, ticket: Ticket) -> None:
         """Step 3: through a descriptor held since before the write, so that no other process can have consumed its error."""
         page = self.page
-        if page.durable_offset >= ticket.tail.offset and page.failures == ticket.failures:
-            return  # another's sync has covered these bytes
+        if page.durable_offset >= ticket.tail.offset <= page.durable.offset and page.failures == ticket.failures:
+            return  # another's sync has covered these bytes: the word and the place with its checksum say so
         try:
             begun = self.clock.monotonic() if self._metrics is not None else 0.0
             ticket.file.sync()
@@ -188,7 +188,7 @@ class Partition:
                     f"Another process's sync of {self.name} failed meanwhile; the records may or may not be there.",
                     hint="Read the end of the partition before appending them again.",
                 )
-            if ticket.tail.offset > page.durable_offset:
+            if ticket.tail.offset > page.durable_offset or ticket.tail.offset > page.durable.offset:
                 page.durable = ticket.tail
             if ticket.epoch is not None and page.epoch != ticket.epoch:
                 raise OutcomeUnknown(
@@ -295,7 +295,7 @@ class Partition:
         """The manifest as it is on disk. Whoever changes it begins here: a process may have died between the file and the page."""
         found = manifests.load(self.folder)
         if found is None:
-            raise Damaged(f"{self.folder / manifests.NAME} is missing.", hint="Restore it from a copy.")
+            raise manifests.lost(self.folder, "is missing")
         if found.generation < self.page.generation:
             self.page.generation = found.generation  # the file is replaced before the page: the page has rotted
         return found
@@ -354,7 +354,7 @@ class Partition:
         try:
             with self.changing() as now:
                 page = self.page
-                epoch = max(now.epoch, page.epoch) + 1
+                epoch = max(now.epoch, now.claims, page.epoch) + 1
                 self.replace(now, epoch=epoch)
                 page.epoch = epoch
                 file, tail, failures = self.open(page.tail.base), page.tail, page.failures

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from headwater.core.errors import BadBounds, Damaged, OffsetGone, UnknownTopic
+import numpy as np
+
+from headwater.core.errors import BadBounds, Damaged, OffsetGone, Unavailable, UnknownTopic
 from headwater.core.files import Files
 from headwater.log.embedded import manifest as manifests
+from headwater.log.embedded.fields import gather
 from headwater.log.embedded.manifest import Manifest, Segment
 from headwater.log.embedded.page import CommitPage, Place
 from headwater.log.embedded.recovery import survey
@@ -20,7 +23,11 @@ from headwater.log.record import Bounds, Record
 if TYPE_CHECKING:
     import pyarrow as pa
 
+T = TypeVar("T")
 _OPEN_VIEWS = 8
+_TRIES = 100  # a writer that rolls, compacts or deletes between two looks makes a third one necessary
+_TIMES = 65_536  # timestamps looked at in one step
+_NOTHING = Place(0, 0, 0)
 
 
 class PartitionReader:
@@ -37,6 +44,7 @@ class PartitionReader:
         self._page: CommitPage | None = None
         self._manifest: Manifest | None = None
         self._surveyed: tuple[int, Place, int] | None = None
+        self._rotten_generation = -1
         self._views: dict[str, SegmentView] = {}
 
     busy = False  # whatever is let go is opened again by the next call
@@ -55,10 +63,8 @@ class PartitionReader:
 
     def bounds(self) -> Bounds:
         with self._mutex:
-            manifest = self._fresh()
-            if manifest is None:
-                return Bounds(0, 0)
-            return Bounds(manifest.start, max(manifest.start, self._end(manifest)[0]))
+            manifest, durable, _ = self._state()
+            return Bounds(manifest.start, max(manifest.start, durable)) if manifest else Bounds(0, 0)
 
     def durable_offset(self) -> int:
         """The durable end, as cheaply as can be: one word where the page is of this boot."""
@@ -86,40 +92,118 @@ class PartitionReader:
     def extents(self) -> list[tuple[Segment, int, int]]:
         """Every segment with the offset at which it ends and the number of its bytes that are durable."""
         with self._mutex:
+            manifest, durable, place = self._state()
+            return [(segment, *self._extent(segment, durable, place)) for segment in manifest.segments] if manifest else []
+
+    def _state(self) -> tuple[Manifest | None, int, Place]:
+        """A manifest and the durable end that belong together, as offset and as place. Under the mutex.
+
+        They are read one after the other, while another process may roll: a place whose segment this manifest does not know is of a newer
+        one. Taken together all the same, they would hide records that are durable.
+        """
+        for _ in range(_TRIES):
             manifest = self._fresh()
             if manifest is None:
-                return []
-            durable, place = self._end(manifest)
-            return [(segment, *self._extent(segment, durable, place)) for segment in manifest.segments]
+                return None, 0, _NOTHING
+            found = self._end(manifest)
+            if found is not None:
+                return manifest, *found
+            self._manifest = None
+        raise Damaged(f"The manifest of {self.name} does not name the segment in which the log ends.", hint=self.hint)
 
     def _fresh(self) -> Manifest | None:
+        self._open_page()
+        page = self._page
+        if page is not None and page.deleted and not page.named:  # while the path still means it, nothing is deleted yet
+            self._page = self._manifest = None
+            self._drop_views(set())
+            raise UnknownTopic(f"The topic of {self.name} has been deleted.", hint="List topics with `headwater log topics`.")
+        if page is None or self._manifest is None or page.boot != self._boot or self._newer(page, self._manifest):
+            generation = page.generation if page is not None else 0
+            self._manifest = manifests.load_for_reading(self.folder)
+            if self._manifest is not None and self._manifest.generation < generation:
+                self._rotten_generation = generation
+            if self._manifest is not None:
+                self._drop_views({segment.stem for segment in self._manifest.segments})
+        return self._manifest
+
+    def _newer(self, page: CommitPage, manifest: Manifest) -> bool:
+        """Does the page tell of a newer manifest? The file is replaced before the page: a generation that the file lacks has rotted."""
+        return manifest.generation < page.generation != self._rotten_generation
+
+    def _place(self) -> Place | None:
+        """The durable end in the page; None where nobody has written since the machine started, and where the page has rotted."""
+        page = self._page
+        if page is None or page.boot != self._boot:
+            return None
+        try:
+            return page.durable
+        except Damaged:
+            return None
+
+    def _open_page(self) -> None:
         if self._page is None:
             try:
                 self._page = CommitPage(self._files, self.folder / "commit", writable=False)
             except (FileNotFoundError, ValueError):  # ValueError: being created this moment, still empty
                 self._page = None
-        page = self._page
-        if page is not None and page.deleted:
-            self._page = self._manifest = None
-            self._drop_views(set())
-            raise UnknownTopic(f"The topic of {self.name} has been deleted.", hint="List topics with `headwater log topics`.")
-        if page is None or self._manifest is None or page.boot != self._boot or self._manifest.generation < page.generation:
-            self._manifest = manifests.load(self.folder)
-            if self._manifest is not None:
-                self._drop_views({segment.stem for segment in self._manifest.segments})
-        return self._manifest
 
-    def _end(self, manifest: Manifest) -> tuple[int, Place]:
-        """The durable end, and the place up to which the active segment may be touched."""
-        page = self._page
-        if page is not None and page.boot == self._boot:
-            offset = page.durable_offset
-            return max(offset, manifest.durable.offset), page.durable
+    def _end(self, manifest: Manifest) -> tuple[int, Place] | None:
+        """The durable end, and the place up to which the active segment may be touched; None where they are not of this manifest."""
+        page, place = self._page, self._place()
+        if page is None or place is None:
+            return self._surveyed_end(manifest)
+        # The generation last: a roll or a repair stores it before the place, so while it has not moved, the place lies in a file that
+        # this manifest names.
+        active = manifest.active
+        if self._newer(page, manifest) or (place.base != active.base and place.offset > active.base):
+            return None
+        return max(place.offset, manifest.durable.offset), place
+
+    def _surveyed_end(self, manifest: Manifest) -> tuple[int, Place] | None:
+        """The end as the bytes tell it: nobody has opened the partition for writing since the machine started."""
         if self._surveyed is None or self._surveyed[0] != manifest.generation:
-            found = survey(self.folder, manifest, known=0, hint=self.hint)
+            try:
+                found = survey(self.folder, manifest, known=0, hint=self.hint)
+            except (Damaged, FileNotFoundError) as error:
+                if self._written_now():
+                    return None
+                if isinstance(error, FileNotFoundError):
+                    raise Damaged(f"{error.filename} is missing.", hint=self.hint) from None
+                raise
+            if self._written_now():
+                return None  # it was opened meanwhile: what was surveyed may have been half recovered
             end = found.durable if found.damage else found.place.offset
             self._surveyed = manifest.generation, found.place, end
         return self._surveyed[2], self._surveyed[1]
+
+    def _written_now(self) -> bool:
+        """Somebody has opened the partition for writing since the machine started."""
+        self._open_page()
+        return self._place() is not None
+
+    def names(self, segment: Segment) -> bool:
+        """Whether the manifest on disk still names a segment: a file that is gone is damage only then."""
+        now = manifests.load(self.folder)
+        return now is not None and any(one.stem == segment.stem for one in now.segments)
+
+    def _looked(self, look: Callable[[Manifest | None, int, Place], T]) -> T:
+        """What `look` finds by a manifest and the end that belongs to it. Under the mutex.
+
+        Compaction and deletion replace the manifest, then unlink: where a file is gone, a newer manifest no longer names it.
+        """
+        for _ in range(_TRIES):
+            manifest, durable, place = self._state()
+            try:
+                return look(manifest, durable, place)
+            except FileNotFoundError as gone:
+                self._manifest = None
+                named = (
+                    [segment for segment in manifest.segments if str(segment.log(self.folder)) == str(gone.filename)] if manifest else []
+                )
+                if any(map(self.names, named)):
+                    raise Damaged(f"{gone.filename} is missing.", hint=self.hint) from None
+        raise Unavailable(f"The segments of {self.name} are replaced faster than they can be read.", hint="Read again.")
 
     # -- reading --------------------------------------------------------------------------------------------
 
@@ -165,31 +249,28 @@ class PartitionReader:
     def _next(self, start: int, end: int | None, count: int) -> tuple[Slice | None, int]:
         """The first records of [start, end), from one segment, and the offset to go on from; None when there are none."""
         with self._mutex:
-            for last_try in (False, True):
-                manifest = self._fresh()
-                try:
-                    return self._find(manifest, start, end, count)
-                except FileNotFoundError as gone:
-                    # Compaction and deletion replace the manifest, then unlink: a newer manifest no longer names the file.
-                    self._manifest = None
-                    if last_try:
-                        raise Damaged(f"{gone.filename} is missing.", hint=self.hint) from None
-            raise AssertionError("unreachable")
+            return self._looked(lambda manifest, durable, place: self._find(manifest, durable, place, start, end, count))
 
-    def _find(self, manifest: Manifest | None, start: int, end: int | None, count: int) -> tuple[Slice | None, int]:
-        durable, place = self._end(manifest) if manifest else (0, Place(0, 0, 0))
+    def _find(
+        self, manifest: Manifest | None, durable: int, place: Place, start: int, end: int | None, count: int
+    ) -> tuple[Slice | None, int]:
         self._within(start, Bounds(manifest.start if manifest else 0, durable))
         end = durable if end is None else min(end, durable)
         for segment in manifest.segments if manifest else ():
-            high, limit = self._extent(segment, durable, place)
             if start >= end:
                 break
-            if high <= start or not limit:
+            high, limit = self._extent(segment, durable, place)
+            if high <= max(start, segment.base):
                 continue
-            found = self._view(segment).slice(start, min(end, high), limit, count)
-            if len(found.starts):
-                return found, int(U64.unpack_from(found.data, int(found.starts[-1]))[0]) + 1
+            if limit:
+                found = self._view(segment).slice(start, min(end, high), limit, count)
+                if len(found.starts):
+                    return found, int(U64.unpack_from(found.data, int(found.starts[-1]))[0]) + 1
+            elif segment.dense:
+                raise Damaged(f"{segment.log(self.folder)} is damaged at byte 0: no record begins there.", hint=self.hint)
             start = min(high, end)
+        if start < end:
+            raise Damaged(f"The segments of {self.name} end at offset {start}; its durable end is {end}.", hint=self.hint)
         return None, end
 
     def expect(self, start: int) -> None:
@@ -216,27 +297,32 @@ class PartitionReader:
         return durable, place.position if place.base == segment.base else 0
 
     def offset_at(self, timestamp: int) -> int:
-        """As `Log.offset_at`, and exact in any order: the highest timestamp of a closed segment is remembered once it was asked for."""
+        """As `Log.offset_at`, exact in any order of timestamps, and only by bytes whose checksum is right."""
         with self._mutex:
-            manifest = self._fresh()
-            if manifest is None:
-                return 0
-            durable, place = self._end(manifest)
-            for segment in manifest.segments:
-                high, limit = self._extent(segment, durable, place)
-                if high <= manifest.start or not limit:
-                    continue
-                view = self._view(segment)
-                if view.latest is not None and view.latest < timestamp:
-                    continue
-                offsets, times = view.timestamps(high, limit)
-                offsets, times = offsets[offsets >= manifest.start], times[offsets >= manifest.start]
-                if segment.closed and len(times):
-                    view.latest = int(times.max())
-                hits = (times >= timestamp).nonzero()[0]
-                if len(hits):
-                    return int(offsets[hits[0]])
-            return max(durable, manifest.start)
+            return self._looked(lambda manifest, durable, place: self._first_at(manifest, durable, place, timestamp) if manifest else 0)
+
+    def _first_at(self, manifest: Manifest, durable: int, place: Place, timestamp: int) -> int:
+        for segment in manifest.segments:
+            high, _ = self._extent(segment, durable, place)
+            start = max(manifest.start, segment.base)
+            if high <= start:
+                continue
+            view = self._view(segment)
+            highest, seen = view.latest or (-1, start)
+            if highest < timestamp:
+                start = max(start, seen)  # looked at before: nothing below is late enough
+            else:
+                highest = -1
+            while start < high:
+                found, start = self._find(manifest, durable, place, start, high, _TIMES)
+                if found is not None:
+                    times = gather(found.data, found.size, ">u8", found.starts + 12).astype(np.int64)
+                    hits = np.flatnonzero(times >= timestamp)
+                    if len(hits):
+                        return int(U64.unpack_from(found.data, int(found.starts[hits[0]]))[0])
+                    highest = max(highest, int(times.max()))
+            view.latest = highest, high
+        return max(durable, manifest.start)
 
     # -- views ----------------------------------------------------------------------------------------------
 

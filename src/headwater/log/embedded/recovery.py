@@ -52,7 +52,7 @@ def survey(folder: Path, manifest: Manifest, *, known: int, hint: str) -> Survey
             starts: Column = np.empty(0, np.int64)
             later = 0
         else:
-            data = mmap.mmap(fd, size, prot=mmap.PROT_READ)
+            data = _copied(fd, place.position, size)
             rows, stop = batches.prove(data, sidecar(segment.pos(folder), row), place.position, size, place.offset)
             walked, stop = batches.walk(data, stop, size, place.offset + len(rows))
             starts = np.append(rows, np.array(walked, np.int64))
@@ -72,6 +72,18 @@ def survey(folder: Path, manifest: Manifest, *, known: int, hint: str) -> Survey
             hint=hint,
         )
     return Survey(Place(segment.base, found.position, found.offset), durable, row, starts, size, damage)
+
+
+def _copied(fd: int, begin: int, end: int) -> mmap.mmap:
+    """The bytes [begin, end) of a file at their own positions in memory of our own; zeros before them, and behind where it ends early.
+
+    Not a map of the file: a reader may look at a torn tail while another process cuts it off, and would die of SIGBUS.
+    """
+    memory = mmap.mmap(-1, end, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with memoryview(memory) as view:
+        while begin < end and (count := os.preadv(fd, [view[begin:end]], begin)):
+            begin += count
+    return memory
 
 
 def sidecar(path: Path, row: int) -> Column:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from headwater.core.clock import Clock
-from headwater.core.errors import Conflict
+from headwater.core.errors import Conflict, Damaged
 from headwater.core.files import FileLock, Files
 from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.check import Damage, Whole, examine
@@ -31,7 +31,8 @@ class Repaired(msgspec.Struct, frozen=True):
 def repair(folder: Path, *, name: str, files: Files, clock: Clock, boot: bytes, dry_run: bool = False) -> Repaired:
     """Cut damaged batches out of a partition that nobody has open. Offsets are never given again: the log goes on behind the lost ones.
 
-    Errors: `Conflict` while another process has it open. A crash in the middle leaves the partition as it was, or repaired.
+    Errors: `Conflict` while another process has it open; `Damaged` where there is no manifest to go by. A crash in the middle leaves the
+    partition as it was, or repaired.
     """
     lock, live = FileLock(files, folder / "lock"), FileLock(files, folder / "live")
     try:
@@ -39,7 +40,7 @@ def repair(folder: Path, *, name: str, files: Files, clock: Clock, boot: bytes, 
         if not live.try_exclusive():
             raise Conflict(f"{name} is in use.", hint="Stop every process that has it open, `headwater serve` among them, then repair it.")
         page = CommitPage(files, folder / "commit", writable=True)
-        now = manifests.load(folder)
+        now = manifests.load_for_reading(folder)
         if now is None:
             return Repaired(name, [], [], [])
         return _repair(folder, now, page, name, files, clock, page.boot == boot, dry_run)
@@ -98,9 +99,9 @@ def _active_extent(folder: Path, now: Manifest, known: int) -> tuple[int, int]:
     if not path.exists():
         return known, 1
     try:
-        found = survey(folder, now, known=known, hint="")
-    except Exception:
-        return known, path.stat().st_size + 1
+        found = survey(folder, msgspec.structs.replace(now, segments=[now.active]), known=known, hint="")
+    except Damaged:  # shorter than the manifest says
+        return known, max(path.stat().st_size + 1, now.durable.position)
     return (found.durable, found.size) if found.damage else (found.place.offset, found.place.position)
 
 

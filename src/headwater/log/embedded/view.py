@@ -49,8 +49,10 @@ class SegmentView:
         self._checked = (0, 0)
         self._walked: Column = np.empty(0, np.int64)
         self._walked_to = 0
-        self._sparse: tuple[Column, Column] | None = None  # where records begin, and their offsets, in a segment with holes
-        self.latest: int | None = None  # the highest timestamp, once somebody has asked and the segment is closed
+        self._sparse: tuple[Column, Column, int] | None = (
+            None  # in a segment with holes: where records begin, their offsets, where they end
+        )
+        self.latest: tuple[int, int] | None = None  # the highest timestamp below an offset, as far as somebody has asked
 
     def close(self) -> None:
         for fd in (self._fd, self._pos_fd):
@@ -62,31 +64,40 @@ class SegmentView:
     def slice(self, start: int, end: int, limit: int, count: int) -> Slice:
         """Up to `count` records with offsets of [start, end), from the first `limit` bytes, which are durable.
 
-        Fewer than asked for are given when damage follows; `Damaged` is raised when it comes first.
+        Fewer than asked for are given when damage follows; `Damaged` is raised when it comes first. None are given only where checked
+        bytes show that there are none.
         """
         data = self._map(limit)
-        if self.segment.dense:
-            first = max(start, self.segment.base) - self.segment.base
-            count = min(count, end - self.segment.base - first)
-            if 0 < count <= _FEW and (few := self._few(data, limit, first, count)) is not None:
-                return Slice(data, limit, few)
-            starts, stop = self._rows(data, limit, first, count)
-            if count > 0 and not len(starts):
-                raise self._damaged(self._walked_to, "no record begins there")
-        else:
-            rows, offsets = self._all(data, limit)
-            first, last = (int(i) for i in np.searchsorted(offsets, [start, end]))
-            starts = rows[first : min(last, first + count)]
-            stop = self._end_of(data, starts)
-        if not len(starts):
-            return Slice(data, limit, starts)
-        return Slice(data, limit, self._intact(data, limit, first, starts, stop))
+        if not self.segment.dense:
+            return Slice(data, limit, self._with_holes(data, limit, start, end, count))
+        first = max(start, self.segment.base) - self.segment.base
+        count = min(count, end - self.segment.base - first)
+        if 0 < count <= _FEW and (few := self._few(data, limit, first, count)) is not None:
+            return Slice(data, limit, few)
+        starts, stop = self._rows(data, limit, first, count)
+        if count > 0 and not len(starts):
+            raise self._damaged(self._walked_to, "no record begins there")
+        return Slice(data, limit, self._intact(data, limit, first, starts, stop) if len(starts) else starts)
 
-    def timestamps(self, end: int, limit: int) -> tuple[Column, Column]:
-        """Offsets and timestamps of every record below `end`, in order; read from the headers alone."""
-        data = self._map(limit)
-        starts = self._rows(data, limit, 0, max(0, end - self.segment.base))[0] if self.segment.dense else self._all(data, limit)[0]
-        return gather(data, limit, ">u8", starts).astype(np.int64), gather(data, limit, ">u8", starts + 12).astype(np.int64)
+    def _with_holes(self, data: mmap.mmap, limit: int, start: int, end: int, count: int) -> Column:
+        """`slice` for a segment with holes. Only the records themselves say which offsets are there, so their neighbours are checked, too:
+        a damaged one may have stood inside the range.
+        """
+        rows, offsets, stop = self._all(data, limit)
+        first, last = (int(i) for i in np.searchsorted(offsets, [start, end]))
+        if first == last:
+            if last == len(rows) and stop != limit:
+                raise self._damaged(stop, "no record begins there")
+            low, high = max(first - 1, 0), min(last + 1, len(rows))
+        else:
+            high = last = min(last, first + count)
+            low = first if offsets[first] == start else max(first - 1, 0)
+        if low == high:
+            return rows[low:high]
+        good = len(self._intact(data, limit, low, rows[low:high], self._end_of(data, rows[low:high])))
+        if good < (first - low + 1 if first < last else high - low):
+            raise self._damaged(self._checked[1], "the checksum of its batch is wrong")
+        return rows[first : min(last, low + good)]
 
     def _few(self, data: mmap.mmap, limit: int, first: int, count: int) -> Column | None:
         """`slice` for a few records, a fifth of its cost: one by one, without arrays. None wherever anything is not plain and right."""
@@ -125,7 +136,8 @@ class SegmentView:
             size = os.fstat(self._fd).st_size
             if size < limit:
                 raise self._damaged(size, f"the file ends there, {limit - size} bytes short")
-            self._data, self._mapped = mmap.mmap(self._fd, size, prot=mmap.PROT_READ), size
+            # Not beyond the durable bytes: what lies there may be cut off at any moment, and whoever touched it then would die of SIGBUS.
+            self._data, self._mapped = mmap.mmap(self._fd, limit, prot=mmap.PROT_READ), limit
         return self._data
 
     def _sidecar_bytes(self, first: int, count: int) -> bytes:
@@ -158,17 +170,15 @@ class SegmentView:
         found = self._walked[first : first + count]
         return found, self._end_of(data, found)
 
-    def _all(self, data: mmap.mmap, limit: int) -> tuple[Column, Column]:
-        """Every record of a closed segment with holes: where it begins, and its offset."""
+    def _all(self, data: mmap.mmap, limit: int) -> tuple[Column, Column, int]:
+        """Every record of a closed segment with holes: where it begins, its offset; and where they end, in damage before `limit`."""
         if self._sparse is None:
-            rows = self._sidecar_rows(0, self._mapped // SMALLEST + 1)
+            rows = self._sidecar_rows(0, limit // SMALLEST + 1)
             found, stop = batches.prove(data, rows, 0, limit, self.segment.base, dense=False)
             if stop != limit:
                 walked, stop = batches.walk(data, 0, limit, self.segment.base, dense=False)
                 found = np.array(walked, np.int64)
-            if stop != limit and not len(found):
-                raise self._damaged(stop, "no record begins there")
-            self._sparse = found, gather(data, limit, ">u8", found).astype(np.int64)
+            self._sparse = found, gather(data, limit, ">u8", found).astype(np.int64), stop
         return self._sparse
 
     @staticmethod
