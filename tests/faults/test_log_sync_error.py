@@ -93,9 +93,8 @@ def test_every_writer_that_waited_during_a_failed_sync_is_told_so(tmp_path: Path
     files.fail = 1
     with pytest.raises(OutcomeUnknown):
         mine.append(encode([record("failing")], now=1))
-    theirs.sync(sleeping)
     with pytest.raises(OutcomeUnknown, match="Another process's sync"):
-        theirs.publish(sleeping)
+        theirs.finish(sleeping)
     assert values(log) == []
     other.append("t", 0, [record("next")])
     assert values(log) == [b"next"]

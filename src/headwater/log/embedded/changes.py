@@ -16,10 +16,10 @@ from headwater.log.embedded.page import Place
 from headwater.log.embedded.segment import OpenSegment, create
 
 if TYPE_CHECKING:
-    from headwater.log.embedded.partition import Partition
+    from headwater.log.embedded.state import PartitionState
 
 
-def roll(partition: Partition, file: OpenSegment) -> OpenSegment:
+def roll(partition: PartitionState, file: OpenSegment) -> OpenSegment:
     """Step 6: close the active segment and open the next; whoever comes next finishes what a dead roller began (`finish`)."""
     page, files = partition.page, partition.files
     base, position, offset = page.tail
@@ -43,7 +43,7 @@ def roll(partition: Partition, file: OpenSegment) -> OpenSegment:
     return partition.open(offset)
 
 
-def finish(partition: Partition) -> None:
+def finish(partition: PartitionState) -> None:
     """The page is dirty: somebody died or failed between two steps. Make page, manifest and files agree, then clear it.
 
     Whatever the change was, the manifest says whether it counts: a roll, an import, a claim, a deletion or a compaction is done once its
@@ -66,7 +66,7 @@ def finish(partition: Partition) -> None:
     page.dirty = False
 
 
-def _enter(partition: Partition, now: Manifest) -> None:
+def _enter(partition: PartitionState, now: Manifest) -> None:
     """Let tail and durable end move to the manifest's active segment, if they are not there: everything before it is sealed and synced.
 
     Errors: `Damaged` where the manifest does not follow on the tail, as one from a backup does not: appending would overwrite records.
@@ -84,7 +84,7 @@ def _enter(partition: Partition, now: Manifest) -> None:
     partition.retire(keep=begin)
 
 
-def heal(partition: Partition) -> None:
+def heal(partition: PartitionState) -> None:
     """Step 5, after a failed sync: what is not known to be on disk is cut off, and a fresh file taken.
 
     The kernel may have dropped the dirty pages and called them clean, so the old file is not trusted beyond its durable end. If this

@@ -39,7 +39,8 @@ def compact(partition: Partition, *, before: int | None) -> Compacted:
 
     Errors: `BadBounds` beyond the end; `Conflict` when another compaction is under way; `Damaged`; `DiskFull`. All leave the log as it was.
     """
-    end = partition.page.durable_offset
+    with partition.exclusive:
+        end = partition.page.durable_offset
     if before is not None and not 0 <= before <= end:
         raise BadBounds(f"{partition.name} ends at offset {end}; {before} is not in it.", hint=f"Give an offset up to {end}.")
     lock = FileLock(partition.files, partition.folder / "compacting")

@@ -28,25 +28,12 @@ def most_handles() -> int:
     return max(4, min(1024, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 16))
 
 
-class Handles(Generic[H]):
-    """Handles by topic and partition. Its owner locks around it, and closes what it gives out to be closed."""
+class Handles(dict[Key, H], Generic[H]):
+    """Handles by topic and partition. Its owner locks around changes, and closes what it gives out to be closed."""
 
     def __init__(self, *, clock: Clock, most: int) -> None:
         self._clock, self._most = clock, most
-        self._open: dict[Key, H] = {}
         self._used: dict[Key, float] = {}
-
-    def __len__(self) -> int:
-        return len(self._open)
-
-    def get(self, key: Key) -> H | None:
-        return self._open.get(key)
-
-    def values(self) -> list[H]:
-        return list(self._open.values())
-
-    def items(self) -> list[tuple[Key, H]]:
-        return list(self._open.items())
 
     def touch(self, key: Key) -> None:
         """It was used now."""
@@ -54,23 +41,24 @@ class Handles(Generic[H]):
 
     def put(self, key: Key, handle: H) -> list[H]:
         """Keep a handle; return those that have to make room for it: the least recently used ones that nobody is using."""
-        self._open[key] = handle
+        self[key] = handle
         self.touch(key)
-        excess = len(self._open) - self._most
+        excess = len(self) - self._most
         if excess <= 0:
             return []
-        others = [one for one in sorted(self._open, key=self._used.__getitem__) if one != key and not self._open[one].busy]
-        return [self.take_one(one) for one in others[:excess]]
+        others = [one for one in sorted(self, key=self._used.__getitem__) if one != key and not self[one].busy]
+        return [self.take(one) for one in others[:excess]]
 
     def idle(self) -> list[H]:
         """Take out those that nobody has used for a while."""
         since = self._clock.monotonic() - IDLE
-        return [self.take_one(key) for key, used in list(self._used.items()) if used <= since and not self._open[key].busy]
+        return [self.take(key) for key, used in list(self._used.items()) if used <= since and not self[key].busy]
 
-    def take(self, topic: str) -> list[H]:
+    def of_topic(self, topic: str) -> list[H]:
         """Take out those of a topic."""
-        return [self.take_one(key) for key in list(self._open) if key[0] == topic]
+        return [self.take(key) for key in list(self) if key[0] == topic]
 
-    def take_one(self, key: Key) -> H:
+    def take(self, key: Key) -> H:
+        """Take one out."""
         del self._used[key]
-        return self._open.pop(key)
+        return self.pop(key)

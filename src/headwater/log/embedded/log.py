@@ -78,7 +78,7 @@ class EmbeddedLog(Log):
         self._partitions: Handles[Partition] = Handles(clock=self._clock, most=self._most)
         self._readers: Handles[PartitionReader] = Handles(clock=self._clock, most=self._most)
         self._appends: dict[Partition, int] = {}
-        self._keeper = Keeper(partitions=self._partitions.values, idle=self._rest, clock=self._clock)
+        self._keeper = Keeper(partitions=lambda: list(self._partitions.values()), idle=self._rest, clock=self._clock)
 
     @property
     def address(self) -> LogAddress:
@@ -229,9 +229,9 @@ class EmbeddedLog(Log):
                 return
             self._closed = True
         self._keeper.stop()
-        settle(self._partitions.values())
-        _close(self._partitions.values())
-        for reader in self._readers.values():
+        settle(list(self._partitions.values()))
+        _close(list(self._partitions.values()))
+        for reader in list(self._readers.values()):
             reader.close()
 
     # -- what is open ---------------------------------------------------------------------------------------
@@ -326,14 +326,14 @@ class EmbeddedLog(Log):
         """Let go of a partition that refuses, unless another thread has opened it anew."""
         with self._mutex:
             if self._partitions.get(key) is stale:
-                self._partitions.take_one(key)
+                self._partitions.take(key)
         stale.discard()
 
     def _drop(self, topic: str) -> None:
         """Let go of everything known about a topic that was deleted."""
         with self._mutex:
             self._known.pop(topic, None)
-            partitions, readers = self._partitions.take(topic), self._readers.take(topic)
+            partitions, readers = self._partitions.of_topic(topic), self._readers.of_topic(topic)
         for partition in partitions:
             partition.discard()
         for reader in readers:

@@ -24,6 +24,7 @@ _SLOT = 4  # words: a triple and its checksum
 _TRIES = 1000  # a reader that is overtaken by a writer reads again; a wrong checksum that stays is rot
 _MASK = (1 << 64) - 1
 _LOW = (1 << 32) - 1
+_NOT_ZERO = 0x2545F4914F6CDD1D
 
 
 class Place(NamedTuple):
@@ -34,20 +35,24 @@ class Place(NamedTuple):
     offset: int
 
 
-def _checksum(counter: int, base: int, position: int, offset: int) -> int:
-    """Odd factors: a change of one word always changes the sum, and a page of zeros is never right.
+_Seen = tuple[int, Place]  # a counter's word, and the triple that it points at
 
-    The counter is part of it: a slot that is older than its counter says is not taken.
-    """
-    sum_of_all = counter + base * 0x9E3779B97F4A7C15 + position * 0xC2B2AE3D27D4EB4F + offset * 0x165667B19E3779F9
-    return sum_of_all + 0x27D4EB2F165667C5 & _MASK
+
+def _checksum(now: int, base: int, position: int, offset: int) -> int:
+    """A change of one word always changes it, a page of zeros is never right, and a slot that is older than its counter is not taken."""
+    return (now << 32 ^ base ^ position << 20 ^ offset << 1 ^ _NOT_ZERO) & _MASK
 
 
 class CommitPage:
-    """The mapped page. Whoever changes it holds the partition's lock; readers need none."""
+    """The mapped page. Whoever changes it holds the partition's lock; readers need none.
+
+    A counter moves with every store, so a triple that was seen under the same counter is the same: it is not read again.
+    """
 
     def __init__(self, files: Files, path: Path, *, writable: bool) -> None:
         self._path = path
+        self._tail_seen: _Seen = (-1, Place(0, 0, 0))  # no word is ever -1
+        self._end_seen: _Seen = (-1, Place(0, 0, 0))
         fd = files.open(path, os.O_RDWR | os.O_CREAT if writable else os.O_RDONLY)
         try:
             if writable and os.fstat(fd).st_size != SIZE:
@@ -66,6 +71,13 @@ class CommitPage:
             return self._path.stat().st_ino == self._inode
         except FileNotFoundError:
             return False
+
+    def quiet(self, generation: int, epoch: int) -> bool:
+        """Is there nothing that an append has to look at: no change half done, failed or made by others, no claim, no deletion?"""
+        words = self._words
+        return (
+            words[_GENERATION] == generation and words[_EPOCH] == epoch and not (words[_DIRTY] or words[_DELETED] or words[_FAILURES] & 1)
+        )
 
     # -- single words ---------------------------------------------------------------------------------------
 
@@ -141,31 +153,41 @@ class CommitPage:
     @property
     def tail(self) -> Place:
         """Where the next batch goes. Errors: `Damaged` for a page that has rotted."""
-        return self._triple(_TAIL_COUNTER, _TAIL_SLOTS)
+        word, place = self._tail_seen
+        return place if self._words[_TAIL_COUNTER] == word else self._read_tail()
 
     @tail.setter
     def tail(self, place: Place) -> None:
-        self._store(_TAIL_COUNTER, _TAIL_SLOTS, place)
+        self._tail_seen = self._store(_TAIL_COUNTER, _TAIL_SLOTS, place)
 
     @property
     def durable(self) -> Place:
         """Up to where everything is synced. Errors: `Damaged` for a page that has rotted."""
-        return self._triple(_END_COUNTER, _END_SLOTS)
+        word, place = self._end_seen
+        return place if self._words[_END_COUNTER] == word else self._read_end()
 
     @durable.setter
     def durable(self, place: Place) -> None:
-        self._store(_END_COUNTER, _END_SLOTS, place)
+        self._end_seen = self._store(_END_COUNTER, _END_SLOTS, place)
         self._words[_DURABLE] = place.offset
+
+    def _read_tail(self) -> Place:
+        self._tail_seen = self._triple(_TAIL_COUNTER, _TAIL_SLOTS)
+        return self._tail_seen[1]
+
+    def _read_end(self) -> Place:
+        self._end_seen = self._triple(_END_COUNTER, _END_SLOTS)
+        return self._end_seen[1]
 
     @property
     def sound(self) -> bool:
         """Do the triples have the checksums that they carry, and do the two durable ends agree?"""
         try:
-            return self.tail.offset >= self.durable.offset == self.durable_offset
+            return self._read_tail().offset >= self._read_end().offset == self.durable_offset
         except Damaged:
             return False
 
-    def _triple(self, counter: int, slots: int) -> Place:
+    def _triple(self, counter: int, slots: int) -> _Seen:
         words = self._words
         for _ in range(_TRIES):
             word = words[counter]
@@ -175,16 +197,18 @@ class CommitPage:
             at = slots + _SLOT * (now & 1)
             base, position, offset = words[at], words[at + 1], words[at + 2]
             if words[at + 3] == _checksum(now, base, position, offset):  # else the slot that was read from may have been under way
-                return Place(base, position, offset)
+                return word, Place(base, position, offset)
         raise Damaged(
             f"{self._path} fails its checksum.",
             hint="Close every process that uses the partition, `headwater serve` among them: the next to open it makes the page anew.",
         )
 
-    def _store(self, counter: int, slots: int, place: Place) -> None:
+    def _store(self, counter: int, slots: int, place: Place) -> _Seen:
         words = self._words
+        base, position, offset = place
         now = (words[counter] >> 32) + 1 & _LOW
         at = slots + _SLOT * (now & 1)
-        words[at], words[at + 1], words[at + 2] = place
-        words[at + 3] = _checksum(now, *place)
-        words[counter] = now << 32 | now ^ _LOW
+        words[at], words[at + 1], words[at + 2] = base, position, offset
+        words[at + 3] = _checksum(now, base, position, offset)
+        words[counter] = word = now << 32 | now ^ _LOW
+        return word, place

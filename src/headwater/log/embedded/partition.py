@@ -9,21 +9,20 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
 from headwater.core.clock import Clock
-from headwater.core.errors import Damaged, Fenced, OutcomeUnknown, Unavailable, UnknownTopic
+from headwater.core.errors import Fenced, OutcomeUnknown
 from headwater.core.files import FileLock, Files, explained
 from headwater.core.metrics import PartitionMetrics
 from headwater.log.embedded import changes, opened
-from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.exclusive import Exclusive
-from headwater.log.embedded.manifest import Manifest, Segment
+from headwater.log.embedded.manifest import Segment
 from headwater.log.embedded.page import CommitPage, Place
 from headwater.log.embedded.segment import OpenSegment
+from headwater.log.embedded.state import PartitionState
 from headwater.log.layout import Batch, seal
 from headwater.log.record import TopicSettings
 
@@ -43,12 +42,10 @@ class Ticket(NamedTuple):
 
 def _rows(batch: Batch, position: int) -> bytes:
     """The sidecar rows of a batch that begins at `position`."""
-    if batch.records == 1:
-        return position.to_bytes(4, "little")
     return (np.asarray(batch.starts, "<u4") + np.uint32(position)).tobytes()
 
 
-class Partition:
+class Partition(PartitionState):
     """A partition opened for writing by this process. Safe for several threads.
 
     `append` returns once the batch is synced and readers can see it. Errors: see `Log`. After a fork the child calls `forget` and opens
@@ -67,19 +64,15 @@ class Partition:
         boot: bytes,
         metrics: PartitionMetrics | None = None,
     ) -> None:
-        self.folder, self.name, self.settings = folder, name, settings
-        self.files, self.clock, self.boot = files, clock, boot
+        super().__init__(folder, name=name, settings=settings, files=files, clock=clock, boot=boot)
         self.appends = 0  # since it was opened
+        self._most = 0 if settings.period else settings.segment  # below this position nothing rolls; a period is looked at each time
         self._metrics = metrics
-        self._files_open: dict[str, OpenSegment] = {}
-        self._closed = self._closing = False
+        self._closed = False
         self._under_way = 0  # appends and claims between their first byte and their answer
         self._holds = 0  # compactions and the like
-        self.manifest: Manifest
         self._unsettled = False
-        self._active: OpenSegment | None = None  # the file of the last append: nearly always that of the next
         self._lock = self._live = None
-        self.page: CommitPage
         try:
             self._lock = FileLock(files, folder / "lock")
             self._live = FileLock(files, folder / "live")
@@ -104,38 +97,55 @@ class Partition:
 
     def append(self, batch: Batch, *, epoch: int | None = None) -> int:
         """Write, sync, publish; return the first offset. `epoch` is the claim under which this is written, None without one."""
-        begun = self.clock.monotonic() if self._metrics is not None else 0.0
+        metrics = self._metrics
+        begun = self.clock.monotonic() if metrics is not None else 0.0
         ticket = self.write(batch, epoch)
-        try:
-            self.sync(ticket)
-            self.publish(ticket)
-        finally:
-            self.end(ticket)
-        if self._metrics is not None:
-            self._metrics.appended(batch.records, self.clock.monotonic() - begun, ticket.tail.offset)
+        self.finish(ticket)
+        if metrics is not None:
+            metrics.appended(batch.records, self.clock.monotonic() - begun, ticket.tail.offset)
         return ticket.first
 
     def write(self, batch: Batch, epoch: int | None = None) -> Ticket:
-        """Steps 1 and 2: the bytes are in the file, and the tail is behind them. Whoever has the ticket ends it by `end`."""
+        """Steps 1 and 2: the bytes are in the file, and the tail is behind them. Whoever has the ticket finishes it."""
         with self.exclusive:
-            page = self.page
-            file, (base, position, offset) = self._ready(epoch)
+            page, buffer, file = self.page, batch.buffer, self._active
+            base, position, offset = page.tail
+            if (  # 1. nearly always everything is as this process left it
+                file is None
+                or file.segment.base != base
+                or position >= self._most
+                or file.retired
+                or self._closing
+                or not page.quiet(self.manifest.generation, epoch or 0)
+            ):
+                file, (base, position, offset) = self._ready(epoch)
             seal(batch, offset, page.durable_offset)
-            end = position + len(batch.buffer)
-            rows = _rows(batch, position)
-            failures = page.failures
+            rows = position.to_bytes(4, "little") if batch.records == 1 else _rows(batch, position)
             page.dirty = True  # 2. from here to the move of the tail, a death leaves bytes that the next one cuts off
             try:
-                file.write(batch.buffer, rows, position, offset - base)
+                file.write(buffer, rows, position, offset - base)
             except OSError as error:
                 self._cut(file)
                 raise explained(error, file.path) from error
-            tail = Place(base, end, offset + batch.records)
-            page.tail = tail
+            page.tail = tail = Place(base, position + len(buffer), offset + batch.records)
             page.dirty = False
             self._begin(file)
             self._unsettled = True
-            return Ticket(file, offset, tail, failures, epoch)
+            return Ticket(file, offset, tail, page.failures, epoch)
+
+    def finish(self, ticket: Ticket) -> None:
+        """Steps 3 and 4, for what `write` or a claim has begun."""
+        try:
+            self.sync(ticket)
+        except BaseException:
+            with self.exclusive.mutex:
+                self._end(ticket)
+            raise
+        with self.exclusive:
+            try:
+                self.publish(ticket)
+            finally:
+                self._end(ticket)
 
     def _begin(self, file: OpenSegment) -> None:
         """Under the lock: an append or a claim is under way, and will sync through `file`."""
@@ -143,13 +153,12 @@ class Partition:
         self._under_way += 1
         self.appends += 1
 
-    def end(self, ticket: Ticket) -> None:
-        """A ticket's append is answered, or has failed. Closing waits for this."""
-        with self._ended:
-            ticket.file.unpin()
-            self._under_way -= 1
-            if self._closing and not self._under_way:
-                self._ended.notify_all()
+    def _end(self, ticket: Ticket) -> None:
+        """Under the mutex: it is answered, or has failed. Closing waits for this."""
+        ticket.file.unpin()
+        self._under_way -= 1
+        if self._closing and not self._under_way:
+            self._ended.notify_all()
 
     def _cut(self, file: OpenSegment) -> None:
         """Truncate to the tail. If even that fails the page stays dirty, and whoever comes next tries again."""
@@ -180,23 +189,25 @@ class Partition:
             ) from error
 
     def publish(self, ticket: Ticket) -> None:
-        """Step 4: readers may see it, the caller may be told. The end of the own batch counts: a fresh tail may lie in a later segment."""
-        with self.exclusive:
-            page = self.page
-            if page.failures != ticket.failures:
-                raise OutcomeUnknown(
-                    f"Another process's sync of {self.name} failed meanwhile; the records may or may not be there.",
-                    hint="Read the end of the partition before appending them again.",
-                )
-            if ticket.tail.offset > page.durable_offset or ticket.tail.offset > page.durable.offset:
-                page.durable = ticket.tail
-            if ticket.epoch is not None and page.epoch != ticket.epoch:
-                raise OutcomeUnknown(
-                    f"{self.name} was claimed by another writer while these records were written; they lie before its claim.",
-                    hint="Claim it anew and read its end before appending them again.",
-                )
-            if self.clock.monotonic() - page.tick / 1e9 > _MANIFEST_SECONDS or self._far(ticket.tail):
-                self._settle()
+        """Step 4, under the lock: readers may see it, the caller may be told.
+
+        The end of the own batch counts: a fresh tail may lie in a later segment.
+        """
+        page, tail = self.page, ticket.tail
+        if page.failures != ticket.failures:
+            raise OutcomeUnknown(
+                f"Another process's sync of {self.name} failed meanwhile; the records may or may not be there.",
+                hint="Read the end of the partition before appending them again.",
+            )
+        if tail.offset > page.durable_offset or tail.offset > page.durable.offset:
+            page.durable = tail
+        if ticket.epoch is not None and page.epoch != ticket.epoch:
+            raise OutcomeUnknown(
+                f"{self.name} was claimed by another writer while these records were written; they lie before its claim.",
+                hint="Claim it anew and read its end before appending them again.",
+            )
+        if self.clock.monotonic() - page.tick / 1e9 > _MANIFEST_SECONDS or self._far(tail):
+            self._settle()
 
     def _ready(self, epoch: int | None) -> tuple[OpenSegment, Place]:
         """Step 1, under the lock: may this process append, and where? Mends what a dead writer left, follows and makes rolls."""
@@ -212,24 +223,6 @@ class Partition:
         except OSError as error:
             raise explained(error, self.folder) from error
         return file, tail
-
-    def usable(self) -> None:
-        """Under the lock: may this process change the partition? What a dead or failed change left half done is finished first.
-
-        Errors: `Closed`, `UnknownTopic`, `Unavailable`, `Damaged`, `OSError`.
-        """
-        page = self.page
-        if self._closing:
-            raise self.exclusive.closed()
-        if page.deleted:
-            raise UnknownTopic(f"The topic of {self.name} has been deleted.", hint="List topics with `headwater log topics`.")
-        if page.failures & 1:
-            raise Unavailable(
-                f"{self.name} takes no records since a sync failed and could not be repaired.",
-                hint="Close every process that uses it, see to the disk, and open it again.",
-            )
-        if page.dirty:
-            changes.finish(self)
 
     def _period_over(self, segment: Segment) -> bool:
         period = self.settings.period
@@ -247,78 +240,7 @@ class Partition:
             )
         raise Fenced(f"{self.name} is not claimed any more.", hint="Claim it anew.")
 
-    # -- segments -------------------------------------------------------------------------------------------
-
-    def open(self, base: int) -> OpenSegment:
-        """The open file of the segment that begins at `base`; under the lock."""
-        file, now = self._active, self.manifest
-        current = now.generation >= self.page.generation and now.active.base == base
-        if current and file is not None and file.segment == now.active and not file.retired:
-            return file  # the same segment, not only the same base: after a repair another file begins there
-        segment = self._segment(base)
-        file = self._files_open.get(segment.stem)
-        if file is None:
-            file = self._files_open[segment.stem] = OpenSegment(self.files, self.folder, segment, most=self.settings.segment)
-            # 3. Bytes older than this descriptor: another process may have consumed their error, so write them again before its first sync.
-            durable, tail = self.page.durable, self.page.tail
-            if tail.base == base:
-                try:
-                    file.rewrite(durable.position if durable.base == base else 0, tail.position)
-                except OSError:
-                    self._files_open.pop(segment.stem).close()
-                    raise
-        self._active = file
-        return file
-
-    def _segment(self, base: int) -> Segment:
-        for last_try in (False, True):
-            for segment in reversed(self.manifest.segments):
-                if segment.base == base and (last_try or self.manifest.generation >= self.page.generation):
-                    return segment
-            self.manifest = self.stored()
-        raise Damaged(
-            f"The manifest of {self.name} does not name its active segment.", hint=f"Look at it with `headwater log check {self.name}`."
-        )
-
-    def retire(self, keep: int) -> None:
-        """Let go of every open segment but the one that begins at `keep`; those with appends under way, when they have ended."""
-        for stem in [stem for stem, one in self._files_open.items() if one.segment.base != keep]:
-            self._files_open.pop(stem).retire()
-
-    def discard_file(self, file: OpenSegment) -> None:
-        """Let go of a segment whose file is not trusted any more."""
-        self._files_open.pop(file.segment.stem).retire()
-
     # -- the manifest ---------------------------------------------------------------------------------------
-
-    def stored(self) -> Manifest:
-        """The manifest as it is on disk. Whoever changes it begins here: a process may have died between the file and the page."""
-        found = manifests.load(self.folder)
-        if found is None:
-            raise manifests.lost(self.folder, "is missing")
-        if found.generation < self.page.generation:
-            self.page.generation = found.generation  # the file is replaced before the page: the page has rotted
-        return found
-
-    @contextmanager
-    def changing(self) -> Iterator[Manifest]:
-        """The manifest on disk, to be replaced under the lock. Errors: those of `usable`, and `OSError`.
-
-        A change that fails or dies half-way leaves the page dirty: whoever comes next finishes it before anything else.
-        """
-        with self.exclusive:
-            self.usable()
-            yield self.stored()
-            self.page.dirty = False
-
-    def replace(self, now: Manifest, **fields: object) -> None:
-        """Replace the manifest that is on disk (`now`), then let the others know. Under the lock; the caller clears `dirty`."""
-        changed = msgspec.structs.replace(now, generation=now.generation + 1, **fields)
-        self.page.dirty = True  # a death between the file and the page must not go unnoticed
-        manifests.save(self.files, self.folder, changed)
-        self.manifest = changed
-        self.page.generation = changed.generation
-        self.page.tick = int(self.clock.monotonic() * 1e9)
 
     def _far(self, durable: Place) -> bool:
         written = self.manifest.durable
@@ -361,12 +283,7 @@ class Partition:
                 self._begin(file)
         except OSError as error:
             raise explained(error, self.folder) from error
-        ticket = Ticket(file, tail.offset, tail, failures, None)
-        try:
-            self.sync(ticket)
-            self.publish(ticket)
-        finally:
-            self.end(ticket)
+        self.finish(Ticket(file, tail.offset, tail, failures, None))
         return epoch
 
     # -- life -----------------------------------------------------------------------------------------------
@@ -425,12 +342,7 @@ class Partition:
     def _let_go(self) -> None:
         with self.exclusive.mutex:
             self.forget()
-            del self.page  # unmapped with its last reference
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name == "page" and self._closed:
-            raise self.exclusive.closed()
-        raise AttributeError(name)
+            del self.page  # unmapped with its last reference; whoever takes `exclusive` learns before that it is closed
 
     def forget(self) -> None:
         """Let go of everything without writing, unlocking or waiting: what a forked child does."""

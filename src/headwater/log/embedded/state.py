@@ -1,0 +1,129 @@
+"""What a process knows and holds of a partition that it writes: the commit page, the manifest, and its open segments.
+
+Everything here is called under the partition's lock. `changing` and `replace` are how the manifest is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from headwater.core.clock import Clock
+from headwater.core.errors import Damaged, Unavailable, UnknownTopic
+from headwater.core.files import Files
+from headwater.log.embedded import changes
+from headwater.log.embedded import manifest as manifests
+from headwater.log.embedded.exclusive import Exclusive
+from headwater.log.embedded.manifest import Manifest, Segment
+from headwater.log.embedded.page import CommitPage
+from headwater.log.embedded.segment import OpenSegment
+from headwater.log.record import TopicSettings
+
+
+class PartitionState:
+    """The part of an open partition that rolls, repairs and housekeeping change; `Partition` is the whole."""
+
+    page: CommitPage
+    manifest: Manifest
+    exclusive: Exclusive
+
+    def __init__(self, folder: Path, *, name: str, settings: TopicSettings, files: Files, clock: Clock, boot: bytes) -> None:
+        self.folder, self.name, self.settings = folder, name, settings
+        self.files, self.clock, self.boot = files, clock, boot
+        self._closing = False
+        self._files_open: dict[str, OpenSegment] = {}
+        self._active: OpenSegment | None = None  # the file of the last append: nearly always that of the next
+
+    def usable(self) -> None:
+        """Under the lock: may this process change the partition? What a dead or failed change left half done is finished first.
+
+        Errors: `Closed`, `UnknownTopic`, `Unavailable`, `Damaged`, `OSError`.
+        """
+        page = self.page
+        if self._closing:
+            raise self.exclusive.closed()
+        if page.deleted:
+            raise UnknownTopic(f"The topic of {self.name} has been deleted.", hint="List topics with `headwater log topics`.")
+        if page.failures & 1:
+            raise Unavailable(
+                f"{self.name} takes no records since a sync failed and could not be repaired.",
+                hint="Close every process that uses it, see to the disk, and open it again.",
+            )
+        if page.dirty:
+            changes.finish(self)
+
+    # -- segments -------------------------------------------------------------------------------------------
+
+    def open(self, base: int) -> OpenSegment:
+        """The open file of the segment that begins at `base`; under the lock."""
+        file, now = self._active, self.manifest
+        current = now.generation >= self.page.generation and now.active.base == base
+        if current and file is not None and file.segment == now.active and not file.retired:
+            return file  # the same segment, not only the same base: after a repair another file begins there
+        segment = self._segment(base)
+        file = self._files_open.get(segment.stem)
+        if file is None:
+            file = self._files_open[segment.stem] = OpenSegment(self.files, self.folder, segment, most=self.settings.segment)
+            # 3. Bytes older than this descriptor: another process may have consumed their error, so write them again before its first sync.
+            durable, tail = self.page.durable, self.page.tail
+            if tail.base == base:
+                try:
+                    file.rewrite(durable.position if durable.base == base else 0, tail.position)
+                except OSError:
+                    self._files_open.pop(segment.stem).close()
+                    raise
+        self._active = file
+        return file
+
+    def _segment(self, base: int) -> Segment:
+        for last_try in (False, True):
+            for segment in reversed(self.manifest.segments):
+                if segment.base == base and (last_try or self.manifest.generation >= self.page.generation):
+                    return segment
+            self.manifest = self.stored()
+        raise Damaged(
+            f"The manifest of {self.name} does not name its active segment.", hint=f"Look at it with `headwater log check {self.name}`."
+        )
+
+    def retire(self, keep: int) -> None:
+        """Let go of every open segment but the one that begins at `keep`; those with appends under way, when they have ended."""
+        for stem in [stem for stem, one in self._files_open.items() if one.segment.base != keep]:
+            self._files_open.pop(stem).retire()
+
+    def discard_file(self, file: OpenSegment) -> None:
+        """Let go of a segment whose file is not trusted any more."""
+        self._files_open.pop(file.segment.stem).retire()
+
+    # -- the manifest ---------------------------------------------------------------------------------------
+
+    def stored(self) -> Manifest:
+        """The manifest as it is on disk. Whoever changes it begins here: a process may have died between the file and the page."""
+        found = manifests.load(self.folder)
+        if found is None:
+            raise manifests.lost(self.folder, "is missing")
+        if found.generation < self.page.generation:
+            self.page.generation = found.generation  # the file is replaced before the page: the page has rotted
+        return found
+
+    @contextmanager
+    def changing(self) -> Iterator[Manifest]:
+        """The manifest on disk, to be replaced under the lock. Errors: those of `usable`, and `OSError`.
+
+        A change that fails or dies half-way leaves the page dirty: whoever comes next finishes it before anything else.
+        """
+        with self.exclusive:
+            self.usable()
+            yield self.stored()
+            self.page.dirty = False
+
+    def replace(self, now: Manifest, **fields: object) -> None:
+        """Replace the manifest that is on disk (`now`), then let the others know. Under the lock; the caller clears `dirty`."""
+        changed = msgspec.structs.replace(now, generation=now.generation + 1, **fields)
+        self.page.dirty = True  # a death between the file and the page must not go unnoticed
+        manifests.save(self.files, self.folder, changed)
+        self.manifest = changed
+        self.page.generation = changed.generation
+        self.page.tick = int(self.clock.monotonic() * 1e9)
