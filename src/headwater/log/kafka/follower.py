@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headwater.core.errors import Timeout
-from headwater.log.epochs import Epochs, Kind
+from headwater.log.epochs import EPOCH, Epochs, Kind, mark
 from headwater.log.kafka.brokers import Brokers, passing
 from headwater.log.kafka.records import headers_of
 from headwater.log.record import Header
@@ -25,22 +25,27 @@ class Followed:
     `lost` once records were deleted before they were seen: there may have been claims among them, so nothing more can be said.
     """
 
-    __slots__ = ("_epochs", "_raised", "lost", "partition", "seen", "topic", "writers")
+    __slots__ = ("_epochs", "_owners", "_raised", "lost", "partition", "seen", "topic", "writers")
 
     def __init__(self, topic: str, partition: int, start: int) -> None:
         self.topic, self.partition = topic, partition
         self.seen = start
         self._epochs = Epochs()
         self._raised: list[tuple[int, int]] = []  # (offset, epoch) of the records that raised the partition's epoch, in order
+        self._owners: list[Header] | None = None  # the headers of a record with the partition's epoch and none of its own
         self.lost = False
         self.writers = 0
 
     def see(self, offset: int, empty: bool, headers: Sequence[Header]) -> Kind:
         """Fold the next record."""
+        if headers == self._owners:  # most records are the owner's, and carry nothing but its mark
+            self.seen = offset + 1
+            return Kind.COUNTED
         before = self._epochs.epoch
         kind = self._epochs.kind(empty, headers, offset)
         if self._epochs.epoch > before:
             self._raised.append((offset, self._epochs.epoch))
+            self._owners = [(EPOCH, mark(self._epochs.epoch))]
         self.seen = offset + 1
         return kind
 

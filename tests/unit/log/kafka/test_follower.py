@@ -22,7 +22,7 @@ class Owner:
 
     def reach(self, log: list[Record], offset: int) -> None:
         for record in log[self.followed.seen : offset + 1]:
-            self.followed.see(record.offset or 0, record.key is None and record.value is None, record.headers)
+            self.followed.see(record.offset or 0, record.key is None and record.value is None, list(record.headers))
 
 
 STEPS = st.lists(
