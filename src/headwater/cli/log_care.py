@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from headwater.cli.log_claims import show_claims
 from headwater.cli.log_opening import only_partition, opened
 from headwater.cli.options import ConfigFile, DataDir, DryRun, Json, PartitionNumber, TopicName, Yes
 from headwater.cli.output import Column, agreed, count, print_json, print_table
@@ -29,8 +30,14 @@ def check(
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """Read every batch and compare its checksum. Nothing is changed. Ends with exit code 7 and the first damage, if there is any."""
+    """Read every batch and compare its checksum. Nothing is changed. Ends with exit code 7 and the first damage, if there is any.
+
+    On Kafka: read every record and tell which ones count, and which ones folds leave out, with their offsets.
+    """
     with opened(data, config) as (log, _):
+        if log.engine == "kafka":
+            show_claims(log, _told(_partitions(log, topic, partition)), json=json)
+            return
         embedded = _embedded(log, "check its files")
         found = [_checked(embedded, name, number) for name, number in _told(_partitions(log, topic, partition))]
     if json:

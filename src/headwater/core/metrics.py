@@ -74,11 +74,12 @@ class Described(Protocol):
 
 
 class _TopicCounts:
-    __slots__ = ("append_seconds", "appended_records", "batch_records", "fsync_seconds")
+    __slots__ = ("append_seconds", "appended_records", "batch_records", "foreign_records", "fsync_seconds")
 
     def __init__(self) -> None:
         self.append_seconds = Histogram(SECONDS)
         self.appended_records = Counter()
+        self.foreign_records = Counter()
         self.batch_records = Histogram(RECORDS)
         self.fsync_seconds = Histogram(SECONDS)
 
@@ -86,13 +87,15 @@ class _TopicCounts:
 class PartitionMetrics:
     """What one partition counts. Times and counts are summed up by topic; the end is the partition's own."""
 
-    __slots__ = ("_append", "_batch", "_fsync", "_records", "end_offset")
+    __slots__ = ("_append", "_batch", "_fsync", "_records", "end_offset", "foreign")
 
     def __init__(self, topic: _TopicCounts) -> None:
         self._append = topic.append_seconds.observe
         self._batch = topic.batch_records.observe
         self._records = topic.appended_records.add
         self._fsync = topic.fsync_seconds.observe
+        self.foreign = topic.foreign_records.add
+        """Call it for each record in a claimed partition that no Writer wrote."""
         self.end_offset: int | None = None
 
     def appended(self, records: int, seconds: float, end_offset: int) -> None:
@@ -146,6 +149,14 @@ class LogMetrics:
         for labels, counts in by_topic:
             records.add_metric(labels, counts.appended_records.value)
         yield records
+        foreign = CounterMetricFamily(
+            "headwater_log_foreign_records",
+            "Records in a claimed partition that no writer of headwater wrote, seen by its owner and left out. Kafka alone has them.",
+            labels=["topic"],
+        )
+        for labels, counts in by_topic:
+            foreign.add_metric(labels, counts.foreign_records.value)
+        yield foreign
         ends = GaugeMetricFamily("headwater_log_end_offset", "The offset after the last durable record.", labels=["topic", "partition"])
         for (topic, partition), own in partitions.items():
             if own.end_offset is not None:

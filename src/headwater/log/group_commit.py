@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from itertools import accumulate
+from queue import SimpleQueue
 
 from headwater.core.errors import Closed
 from headwater.log.layout import MAX_BATCH
@@ -24,8 +26,9 @@ class Appender:
     def __init__(self, append: Callable[[Sequence[Record]], Sequence[int]], *, name: str = "log") -> None:
         self._append = append
         self._loop = asyncio.get_running_loop()
+        self._future = self._loop.create_future
         self._queue: list[_Waiting] = []
-        self._wake = threading.Semaphore(0)
+        self._wake: SimpleQueue[None] = SimpleQueue()  # written in C: a Semaphore's own steps take longer than the wake-up
         self._idle = True
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=f"headwater-append-{name}", daemon=True)
@@ -33,20 +36,20 @@ class Appender:
 
     def append(self, records: Sequence[Record]) -> asyncio.Future[Sequence[int]]:
         """Errors: those of `Log.append`, for the whole batch that these records travelled in; `Closed`."""
-        future: asyncio.Future[Sequence[int]] = self._loop.create_future()
+        future: asyncio.Future[Sequence[int]] = self._future()
         if self._stopping:
             future.set_exception(Closed("The appender has been closed.", hint="Open the log again."))
             return future
         self._queue.append((records, future))
         if self._idle:
             self._idle = False
-            self._wake.release()
+            self._wake.put(None)
         return future
 
     async def aclose(self) -> None:
         """Wait for what is queued, then stop."""
         self._stopping = True
-        self._wake.release()
+        self._wake.put(None)
         await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
 
     def _run(self) -> None:
@@ -56,12 +59,12 @@ class Appender:
                     return
                 self._idle = True
                 if not self._queue:  # looked at once more: a caller may have come between the look and the flag
-                    self._wake.acquire()
+                    self._wake.get()
                 continue
-            waiting = self._take()
+            waiting, batch = self._take()
             outcome: Sequence[int] | BaseException
             try:
-                outcome = self._append(waiting[0][0] if len(waiting) == 1 else [record for records, _ in waiting for record in records])
+                outcome = self._append(batch)
             except Exception as error:
                 if len(waiting) > 1 and getattr(error, "exit_code", 0) == 5:
                     outcomes = [self._alone(records) for records, _ in waiting]  # one caller's bad input is not the others' fault
@@ -70,19 +73,21 @@ class Appender:
                 outcome = error
             self._answer(waiting, _shares(waiting, outcome))
 
-    def _take(self) -> list[_Waiting]:
-        """Everything that waits, up to half of the largest batch. Removed by count: replacing the list would lose a call made meanwhile."""
-        count = size = 0
-        for records, _ in self._queue if len(self._queue) > 1 else ():
-            for record in records:
-                size += 64 + len(record.key or b"") + len(record.value or b"")
-            if size > _MOST_BYTES:
-                break
-            count += 1
-        count = count or 1  # a call alone is never too large for this: the log itself says what it does not take
-        waiting = self._queue[:count]
-        del self._queue[:count]
-        return waiting
+    def _take(self) -> tuple[list[_Waiting], Sequence[Record]]:
+        """Everything that waits, up to half of the largest batch, and its records.
+
+        Removed by count: replacing the list would lose a call made meanwhile.
+        """
+        waiting = self._queue[:]
+        if len(waiting) == 1:  # never too large for this: the log itself says what it does not take
+            batch = waiting[0][0]
+        else:
+            batch = [record for records, _ in waiting for record in records]
+            if _size(batch) > _MOST_BYTES:
+                waiting = _fitting(waiting)
+                batch = [record for records, _ in waiting for record in records]
+        del self._queue[: len(waiting)]
+        return waiting, batch
 
     def _alone(self, records: Sequence[Record]) -> Sequence[int] | BaseException:
         try:
@@ -97,23 +102,39 @@ class Appender:
             return  # the loop is closed: nobody waits any more
 
 
+def _size(records: Sequence[Record]) -> int:
+    """About how many bytes the records take."""
+    keys = [record.key for record in records if record.key is not None]
+    values = [record.value for record in records if record.value is not None]
+    return 64 * len(records) + sum(map(len, keys)) + sum(map(len, values))
+
+
+def _fitting(waiting: list[_Waiting]) -> list[_Waiting]:
+    """As many calls as fit, and at least one."""
+    count = size = 0
+    for records, _ in waiting:
+        size += _size(records)
+        if size > _MOST_BYTES:
+            break
+        count += 1
+    return waiting[: count or 1]
+
+
 def _shares(waiting: list[_Waiting], outcome: Sequence[int] | BaseException) -> list[Sequence[int] | BaseException]:
     if isinstance(outcome, BaseException):
         return [outcome] * len(waiting)
-    shares: list[Sequence[int] | BaseException] = []
-    at = 0
-    for records, _ in waiting:
-        end = at + len(records)
-        shares.append(outcome[at:end])
-        at = end
-    return shares
+    counts = [len(records) for records, _ in waiting]
+    if isinstance(outcome, range) and counts.count(1) == len(counts):  # one record each, which is the rule
+        return [range(offset, offset + 1) for offset in outcome]
+    return [outcome[end - count : end] for count, end in zip(counts, accumulate(counts), strict=True)]
 
 
 def _resolve(waiting: list[_Waiting], outcomes: list[Sequence[int] | BaseException]) -> None:
     for (_, future), outcome in zip(waiting, outcomes, strict=True):
-        if future.done():
+        try:
+            if isinstance(outcome, BaseException):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+        except asyncio.InvalidStateError:
             continue  # the caller has given up; its record is there all the same
-        if isinstance(outcome, BaseException):
-            future.set_exception(outcome)
-        else:
-            future.set_result(outcome)

@@ -1,16 +1,18 @@
-"""The fold of P4 against a model of a partition with several claimants, in any order of events."""
+"""The fold of P4 against a model of a partition with several claimants and a foreign producer, in any order of events."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.core.errors import Damaged
-from headwater.log.epochs import CLAIM, EPOCH, Epochs, mark, marks, unmarked
-from headwater.log.record import Record
+from headwater.log.epochs import CLAIM, EPOCH, Epochs, Kind, mark, marks, unmarked
+from headwater.log.record import Header, Record
+
+HIGHEST = (1 << 64) - 1
 
 
 @dataclass
@@ -31,15 +33,14 @@ class Partition:
 
     def append(self, record: Record) -> None:
         self.owners.append(self.owner)
-        self.records.append(record)
+        self.records.append(msgspec.structs.replace(record, offset=len(self.records)))
 
     def claim(self, who: Claimant) -> None:
         assert who.end is not None
-        epoch, place = who.end + 1, len(self.records)
+        epoch = who.end + 1
         self.append(Record(None, None, ((CLAIM, mark(epoch)),)))
         who.end = who.epoch = None
-        earlier = [claimed for record in self.records[:place] if (claimed := marks(record.headers)[0]) is not None]
-        if epoch > max(earlier, default=0):
+        if epoch > self.highest:
             who.epoch, self.owner, self.highest = epoch, who.name, epoch
 
     def write(self, who: Claimant, stray: bytes) -> None:
@@ -47,8 +48,19 @@ class Partition:
         self.append(Record(who.name.encode(), stray, (("own", b"1"), (EPOCH, mark(who.epoch)))))
 
 
+# What a foreign producer may put where, and no writer of ours would.
+JUNK: list[tuple[bytes | None, bytes | None, tuple[Header, ...]]] = [
+    (b"k", b"v", ((CLAIM, mark(1)),)),
+    (b"", None, ((CLAIM, mark(1)),)),
+    (None, b"", ((CLAIM, mark(1)),)),
+    (None, None, ((CLAIM, mark(1)), (CLAIM, mark(1)))),
+    (None, None, ((CLAIM, mark(1)), (EPOCH, mark(1)))),
+    *((None, None, ((CLAIM, value),)) for value in (None, b"", b"1234567", b"123456789", mark(0), mark(1000), mark(HIGHEST))),
+    *((b"k", b"v", ((EPOCH, value),)) for value in (None, b"", b"1234567", b"123456789", mark(0), mark(1000), mark(HIGHEST))),
+    (b"k", b"v", ((EPOCH, mark(1)), (EPOCH, mark(1)))),
+]
 # Each step: who, and whether it reads the end, claims with what it read, writes with what it holds, or appends without a claim.
-STEPS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["look", "claim", "write", "write", "append"])), max_size=60)
+STEPS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["look", "claim", "write", "write", "append", "junk"])), max_size=60)
 
 
 def played(steps: list[tuple[int, str]]) -> Partition:
@@ -63,13 +75,15 @@ def played(steps: list[tuple[int, str]]) -> Partition:
             partition.write(who, b"%d" % number)
         elif step == "append":
             partition.append(Record(b"nobody", b"%d" % number))
+        elif step == "junk":
+            partition.append(Record(*JUNK[number % len(JUNK)]))
     return partition
 
 
 @given(STEPS)
 def test_exactly_the_records_of_the_owner_at_their_place_are_admitted(steps: list[tuple[int, str]]) -> None:
     partition, epochs = played(steps), Epochs()
-    admitted = [record for record in partition.records if epochs.admits(record)]
+    admitted = [record for record in partition.records if epochs.admits(record) and record.key != b"k" and record.key]
     by_the_owner = [
         record
         for record, owner in zip(partition.records, partition.owners, strict=True)
@@ -89,12 +103,12 @@ def test_a_fold_goes_on_from_a_snapshot_as_if_it_had_never_stopped(steps: list[t
     assert begun + [second.admits(record) for record in records[cut:]] == expected
 
 
-def written(epoch: int) -> Record:
-    return Record(b"k", b"v", ((EPOCH, mark(epoch)),))
+def written(epoch: int, offset: int = 9) -> Record:
+    return Record(b"k", b"v", ((EPOCH, mark(epoch)),), offset=offset)
 
 
-def claimed(epoch: int) -> Record:
-    return Record(None, None, ((CLAIM, mark(epoch)),))
+def claimed(epoch: int, offset: int = 9) -> Record:
+    return Record(None, None, ((CLAIM, mark(epoch)),), offset=offset)
 
 
 def test_records_that_carry_nothing_pass_until_the_first_claim() -> None:
@@ -127,7 +141,37 @@ def test_the_writer_gets_its_record_back_without_the_engines_header() -> None:
     assert unmarked(given_) is given_
 
 
-@pytest.mark.parametrize("value", [None, b"", b"1234567", b"123456789"])
-def test_a_mark_that_is_no_epoch_is_damage(value: bytes | None) -> None:
-    with pytest.raises(Damaged, match=r"headwater\.epoch"):
-        Epochs().admits(Record(b"k", b"v", ((EPOCH, value),)))
+@pytest.mark.parametrize(("key", "value", "headers"), JUNK)
+def test_junk_changes_nothing(key: bytes | None, value: bytes | None, headers: tuple[Header, ...]) -> None:
+    """In a claimed partition it is foreign. In one that nobody has claimed anybody may write, whatever the headers."""
+    record = Record(key, value, headers, offset=9)
+    pretended = key is None and value is None
+    for epoch, admitted in ((0, not pretended), (5, False)):
+        epochs = Epochs(epoch)
+        assert epochs.admits(record) is admitted
+        assert epochs.epoch == epoch
+        kind = epochs.kind(pretended, headers, 9)
+        assert kind is (Kind.COUNTED if admitted else Kind.FOREIGN)
+
+
+@pytest.mark.parametrize(("claim", "offset", "believed"), [(1, 0, True), (2, 0, False), (10, 9, True), (11, 9, False), (3, 9, True)])
+def test_a_claim_is_believed_up_to_what_its_claimant_can_have_seen(claim: int, offset: int, believed: bool) -> None:
+    epochs = Epochs()
+    assert not epochs.admits(claimed(claim, offset))
+    assert epochs.epoch == (claim if believed else 0)
+
+
+@pytest.mark.parametrize(("epoch", "offset", "believed"), [(1, 1, True), (1, 0, False), (9, 9, True), (10, 9, False)])
+def test_a_record_of_a_writer_lies_behind_its_claim(epoch: int, offset: int, believed: bool) -> None:
+    epochs = Epochs()
+    assert epochs.admits(written(epoch, offset))
+    assert epochs.epoch == (epoch if believed else 0)
+
+
+@given(st.lists(st.tuples(st.sampled_from([CLAIM, EPOCH, "other"]), st.none() | st.binary(max_size=9)), max_size=4))
+def test_no_header_makes_it_raise(headers: list[Header]) -> None:
+    claim, epoch = marks(headers)
+    for number in (claim, epoch):
+        assert number is None or 0 < number <= HIGHEST
+    for empty in (False, True):
+        Epochs().kind(empty, headers, 5)

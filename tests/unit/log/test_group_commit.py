@@ -112,3 +112,40 @@ async def test_a_thousand_callers_are_all_answered_with_their_own_offset(tmp_pat
         stored = {one.offset: one.value for one in log.read("t", 0, 0)}
         assert {offset[0]: str(i).encode() for i, offset in enumerate(offsets)} == stored
         await appender.aclose()
+
+
+@pytest.mark.parametrize("kind", [range, list])
+@pytest.mark.parametrize("counts", [[1, 1, 1], [0, 2, 1], [2, 0, 1], [3, 1, 2]])
+async def test_everybody_gets_the_offsets_of_their_own_records(counts: list[int], kind: type[range] | type[list[int]]) -> None:
+    """Offsets are a range on the embedded engine and a list on Kafka; calls have one record, several, or none."""
+    slow = Slow()
+    appender = Appender(lambda records: slow(records) if kind is range else list(slow(records)))
+    first = appender.append([record("first")])
+    await asyncio.to_thread(slow.entered.acquire)
+    waiting = [appender.append([record("x")] * count) for count in counts]
+    slow.go.release(2)
+    assert list(await first) == [0]
+    at = 1
+    for count, one in zip(counts, waiting, strict=True):
+        assert list(await one) == list(range(at, at + count))
+        at += count
+    await appender.aclose()
+
+
+async def test_a_batch_takes_half_of_the_largest_at_most() -> None:
+    slow = Slow()
+    appender = Appender(slow)
+    large = Record(b"k", bytes(12 << 20))
+    first = appender.append([record("first")])
+    await asyncio.to_thread(slow.entered.acquire)
+    waiting = [
+        appender.append([large]),
+        appender.append([large]),
+        appender.append([large]),
+        appender.append([large] * 3),
+        appender.append([large]),
+    ]
+    slow.go.release(5)
+    await asyncio.gather(first, *waiting)
+    assert [len(batch) for batch in slow.batches] == [1, 2, 1, 3, 1]
+    await appender.aclose()

@@ -245,8 +245,12 @@ class Brokers:
             return Damaged(f"Kafka did not return what was written, at {what}: {text}", hint="Look at the brokers' logs and disks.")
         if name in ("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"):
             return TooLarge(f"Kafka refuses {what}: {text}", hint="Raise the topic's max.message.bytes, or append smaller records.")
+        if name == "INVALID_RECORD":  # what a broker says of a record without a key in a compacted topic, and of little else
+            return BadInput(
+                f"Kafka refuses {what}: {text}",
+                hint="A compacted topic takes no record without a key, and so no claim: set its cleanup.policy to delete.",
+            )
         if name in (
-            "INVALID_RECORD",
             "INVALID_TIMESTAMP",
             "INVALID_CONFIG",
             "INVALID_REPLICATION_FACTOR",

@@ -1,14 +1,16 @@
-"""Following claimed partitions: one consumer for all of a log's writers sees every claim, and how far it has seen."""
+"""Following claimed partitions: one consumer for all of a log's writers sees every mark, and how far it has seen."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headwater.core.errors import Timeout
-from headwater.log.epochs import marks
+from headwater.log.epochs import EPOCH, Epochs, Kind, mark
 from headwater.log.kafka.brokers import Brokers, passing
 from headwater.log.kafka.records import headers_of
+from headwater.log.record import Header
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
@@ -18,19 +20,48 @@ _AT_ONCE = 10_000
 
 
 class Followed:
-    """One partition: everything below `seen` has been seen, and `claims` holds (offset, epoch) of the claims in there, in order.
+    """One partition: everything below `seen` has been seen, and folded by the rule that every fold of it follows.
 
     `lost` once records were deleted before they were seen: there may have been claims among them, so nothing more can be said.
     """
 
-    __slots__ = ("claims", "lost", "partition", "seen", "topic", "writers")
+    __slots__ = ("_epochs", "_owners", "_raised", "lost", "partition", "seen", "topic", "writers")
 
     def __init__(self, topic: str, partition: int, start: int) -> None:
         self.topic, self.partition = topic, partition
         self.seen = start
-        self.claims: list[tuple[int, int]] = []
+        self._epochs = Epochs()
+        self._raised: list[tuple[int, int]] = []  # (offset, epoch) of the records that raised the partition's epoch, in order
+        self._owners: list[Header] | None = None  # the headers of a record with the partition's epoch and none of its own
         self.lost = False
         self.writers = 0
+
+    def see(self, offset: int, empty: bool, headers: Sequence[Header]) -> Kind:
+        """Fold the next record."""
+        if headers == self._owners:  # most records are the owner's, and carry nothing but its mark
+            self.seen = offset + 1
+            return Kind.COUNTED
+        before = self._epochs.epoch
+        kind = self._epochs.kind(empty, headers, offset)
+        if self._epochs.epoch > before:
+            self._raised.append((offset, self._epochs.epoch))
+            self._owners = [(EPOCH, mark(self._epochs.epoch))]
+        self.seen = offset + 1
+        return kind
+
+    def won(self, offset: int, epoch: int) -> bool:
+        """Whether the claim at `offset`, which has been seen, made its writer the owner."""
+        return (offset, epoch) in self._raised
+
+    def fence(self, epoch: int) -> int | None:
+        """Where the right of the owner with this epoch ends, as far as has been seen."""
+        return next((offset for offset, higher in self._raised if higher > epoch), None)
+
+    def begun_anew(self, offset: int, seen: int) -> bool:
+        """Whether a record that was sent when everything below `seen` had been seen lies below that: at an offset of another topic of
+        this name. Then nothing that was seen says anything about this one."""
+        self.lost = self.lost or offset < seen
+        return offset < seen
 
 
 class Follower:
@@ -39,8 +70,10 @@ class Follower:
     There is no thread of its own: of the writers that wait, one looks for all of them.
     """
 
-    def __init__(self, brokers: Brokers) -> None:
+    def __init__(self, brokers: Brokers, foreign: Callable[[str, int], None]) -> None:
+        """`foreign` is told the topic and partition of each record that no writer of ours wrote."""
         self._brokers = brokers
+        self._foreign = foreign
         self._consumer: Consumer | None = None
         self._followed: dict[tuple[str, int], Followed] = {}
         self._changed = threading.Condition(threading.RLock())  # a collected writer may leave inside of any call, this thread's own, too
@@ -113,12 +146,9 @@ class Follower:
                 place, followed = here, self._followed.get(here)  # type: ignore[assignment, arg-type]
             if followed is None:
                 continue
-            offset: int = message.offset()  # type: ignore[assignment]
-            if not len(message):  # claims have no value: the headers of all the others need not be unpacked
-                claim, _ = marks(headers_of(message))
-                if claim is not None:
-                    followed.claims.append((offset, claim))
-            followed.seen = offset + 1
+            empty = not len(message) and message.value() is None and message.key() is None
+            if followed.see(message.offset(), empty, headers_of(message)) is Kind.FOREIGN:  # type: ignore[arg-type]
+                self._foreign(followed.topic, followed.partition)
 
     def _trouble(self, message: Message, error: KafkaError) -> None:
         followed = self._followed.get((message.topic(), message.partition()))  # type: ignore[arg-type]

@@ -80,7 +80,7 @@ class KafkaLog(Log):
             self._deliveries.begin()
         self._readers = Readers(self._brokers, self._look_again, wait_ms=5, ahead=1)
         self._tails = Readers(self._brokers, self._look_again, wait_ms=100, ahead=_TAIL)
-        self._follower = Follower(self._brokers)
+        self._follower = Follower(self._brokers, self._note_foreign)
         self._changed = threading.Condition()
         self._appending = 0
 
@@ -326,6 +326,10 @@ class KafkaLog(Log):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(parents))
         self._connect()
 
+    def _note_foreign(self, topic: str, partition: int) -> None:
+        if self._metrics is not None:
+            self._metrics.partition(topic, partition).foreign()
+
     def _look_again(self, topic: str, partition: int) -> None:
         """A broker says that there is no such partition: raises if that is so."""
         self._topics.confirm(topic, partition)
@@ -346,9 +350,6 @@ class Place:
 
     def bounds(self) -> Bounds:
         return self._log.bounds(self.topic, self.partition)
-
-    def read(self, start: int, limit: int) -> list[Record]:
-        return self._log.read(self.topic, self.partition, start, limit=limit)
 
     def send(self, records: Sequence[Record], own: Header) -> Sequence[int]:
         return self._log.send(self.topic, self.partition, records, own)

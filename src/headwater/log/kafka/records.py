@@ -1,12 +1,15 @@
 """Records as Kafka's messages and back. Pure: nothing here talks to a broker.
 
 - Mode and op are one byte, mode | op << 2, in the header `headwater.mode`, which is left out when the byte is zero.
+- Another producer's headers may be more, or longer, than the log's own form takes: what does not fit is left out. Headers with a name that
+  is not UTF-8 cannot be read by the client at all: the record has the header `headwater.unreadable` in place of all of them.
 - Kafka's clients send a timestamp of 0 as "now". A record of the time 0 is sent with Kafka's "no timestamp", -1, and read as 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import methodcaller
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,8 +24,12 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
 MODE = "headwater.mode"
+UNREADABLE = "headwater.unreadable"
 RESERVED = frozenset({MODE, EPOCH, CLAIM})
 NO_TIMESTAMP = -1
+_MOST = 0xFFFF  # headers of a record, and bytes of a header's name
+_headers: Callable[[Message], list[Header] | None] = methodcaller("headers")
+_SURELY_FITS = _MOST // 4  # characters of a name: as UTF-8, each takes 4 bytes at most
 
 Outgoing = tuple[bytes | None, bytes | None, list[Header], int]
 """Key, value, headers and timestamp, as the producer takes them."""
@@ -117,7 +124,14 @@ def incoming(message: Message) -> Record:
 
 
 def headers_of(message: Message) -> list[Header]:
-    return message.headers() or []  # type: ignore[return-value]  # the client's types cover what may be sent, not what comes
+    """A message's headers. To be asked once for each message: after a failure the client gives headers whose names are no objects, and
+    the process dies of looking at them."""
+    try:
+        # Not `message.headers()`: for a name that is not UTF-8 the client sets an exception and returns a list all the same. A call
+        # by the interpreter's quick way for methods does not notice, and goes on with that list.
+        return _headers(message) or []
+    except (SystemError, UnicodeDecodeError):
+        return [(UNREADABLE, None)]
 
 
 def _split(headers: Iterable[Header]) -> tuple[tuple[Header, ...], int, int]:
@@ -126,9 +140,9 @@ def _split(headers: Iterable[Header]) -> tuple[tuple[Header, ...], int, int]:
     for name, value in headers:
         if name == MODE and value is not None and len(value) == 1 and value[0] < 32:
             mode, op = value[0] & 3, value[0] >> 2
-        else:
+        elif len(name) <= _SURELY_FITS or len(name.encode()) <= _MOST:
             kept.append((name, value))
-    return tuple(kept), mode, op
+    return tuple(kept[:_MOST]), mode, op
 
 
 def columns(messages: Sequence[Message]) -> pa.RecordBatch:
