@@ -15,8 +15,9 @@ from headwater.core.errors import BadBounds, Closed, Damaged, ReadOnly, UnknownP
 from headwater.core.files import Files, boot_id, explained
 from headwater.core.ids import Ids, random_id
 from headwater.core.metrics import LogMetrics
-from headwater.log import Log, Writer
+from headwater.log import Log, Watching, Writer
 from headwater.log.address import LogAddress
+from headwater.log.embedded.arrivals import Arrivals
 from headwater.log.embedded.housekeeping import delete_before
 from headwater.log.embedded.keeper import Keeper, settle
 from headwater.log.embedded.partition import Partition
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-_POLL = 0.0005
-_IDLE = 0.1
+_IDLE = 0.1  # seconds after which a tail that has nothing gives an empty list
+_TURN = 0.05  # seconds after which it looks whether it is to stop
 
 
 class EmbeddedLog(Log):
@@ -66,6 +67,7 @@ class EmbeddedLog(Log):
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._readers: dict[tuple[str, int], PartitionReader] = {}
         self._keeper = Keeper(partitions=lambda: list(self._partitions.values()), clock=self._clock)
+        self._arrivals = Arrivals(self._opened_reader, lambda name: self._topics.get(name).generation)
         check_engine(self.data)
         myself = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _forget(myself()))
@@ -136,6 +138,7 @@ class EmbeddedLog(Log):
             first = found.append(batch, epoch=epoch)
         except UnknownTopic:
             first = self._again(topic, partition, lambda fresh: fresh.append(batch, epoch=epoch), found)
+        self._arrivals.published(topic, partition)
         return range(first, first + batch.records)
 
     def _again(self, topic: str, partition: int, call: Callable[[Partition], T], stale: Partition | None = None) -> T:
@@ -167,20 +170,25 @@ class EmbeddedLog(Log):
             raise BadBounds(f"Offsets {start} to {end} are the wrong way round.", hint="Give the lower one first.")
         return self._reader(topic, partition).scan(start, end, batch=batch)
 
+    def watch(self, topic: str, partition: int, changed: Callable[[], None]) -> Watching:
+        self._open()
+        return self._arrivals.watch(topic, partition, changed)
+
     def tail(self, topic: str, partition: int, start: int, *, stopped: Callable[[], bool]) -> Iterator[list[Record]]:
-        reader = self._reader(topic, partition)
-        reader.expect(start)
-        quiet_since = time.monotonic()
-        while not stopped():
-            if reader.durable_offset() > start and (records := reader.read(start, limit=1000, max_bytes=16 << 20)):
-                yield records
-                start = (records[-1].offset or 0) + 1
-                quiet_since = time.monotonic()
-            elif time.monotonic() - quiet_since >= _IDLE:
-                yield []
-                quiet_since = time.monotonic()
-            else:
-                time.sleep(_POLL)
+        arrived = threading.Event()
+        with self.watch(topic, partition, arrived.set) as watching:
+            reader = self._reader(topic, partition)
+            reader.expect(start)
+            quiet_since = time.monotonic()
+            while not stopped():
+                arrived.clear()  # before the look: what comes after the look ends the wait
+                if watching.end() > start and (records := reader.read(start, limit=1000, max_bytes=16 << 20)):
+                    yield records
+                    start = (records[-1].offset or 0) + 1
+                    quiet_since = time.monotonic()
+                elif not arrived.wait(_TURN) and time.monotonic() - quiet_since >= _IDLE:
+                    yield []
+                    quiet_since = time.monotonic()
 
     def offset_at(self, topic: str, partition: int, timestamp: int) -> int:
         return self._reading(topic, partition, lambda reader: reader.offset_at(timestamp))
@@ -204,6 +212,7 @@ class EmbeddedLog(Log):
             if self._closed:
                 return
             self._closed = True
+        self._arrivals.close()
         self._keeper.stop()
         settle(self._partitions.values())
         for partition in self._partitions.values():
@@ -258,10 +267,16 @@ class EmbeddedLog(Log):
             found = self._readers.get((topic, partition))
             if found is None or not found.folder.exists():
                 folder = self._folder(topic, partition)
-                found = self._readers[topic, partition] = PartitionReader(
-                    folder, name=f"{topic} {partition}", files=self._files, boot=self._boot
-                )
+                found = self._readers[topic, partition] = self._new_reader(folder, topic, partition)
             return found
+
+    def _new_reader(self, folder: Path, topic: str, partition: int) -> PartitionReader:
+        return PartitionReader(folder, name=f"{topic} {partition}", files=self._files, boot=self._boot)
+
+    def _opened_reader(self, topic: str, partition: int) -> PartitionReader:
+        """A reader that only who waits uses."""
+        with self._mutex:
+            return self._new_reader(self._folder(topic, partition), topic, partition)
 
     def _reading(self, topic: str, partition: int, call: Callable[[PartitionReader], T]) -> T:
         try:
@@ -278,6 +293,7 @@ class EmbeddedLog(Log):
                 self._partitions.pop(key).discard()
             for key in [key for key in self._readers if key[0] == topic]:
                 self._readers.pop(key).close()
+        self._arrivals.dropped(topic)
 
     def _forget(self) -> None:
         """In a forked child. Nothing is unlocked or waited for: descriptors, locks and threads are the parent's."""
@@ -285,6 +301,7 @@ class EmbeddedLog(Log):
             partition.forget()
         self._mutex = threading.Lock()
         self._partitions, self._readers, self._known = {}, {}, {}
+        self._arrivals.forget()
         self._keeper = Keeper(partitions=lambda: list(self._partitions.values()), clock=self._clock)
 
 
