@@ -29,6 +29,7 @@ from bench.rounds import Measured, measure
 from bench.scans import scan
 from bench.sizes import FULL, QUICK, Sizes
 from bench.spark import spark
+from bench.waiting import waiting
 from headwater.core.errors import HeadwaterError
 
 RESULTS = Path(__file__).with_name("results")
@@ -41,6 +42,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "check": check,
     "reopen": reopen,
     "compaction": compaction,
+    "waiting": waiting,
     "kafka": kafka,
     "spark": spark,
     "pipelines": pipelines,

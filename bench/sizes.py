@@ -23,6 +23,9 @@ class Sizes:
     spark: int  # records that Spark reads
     documents: int  # that a pipeline copies
     steps: int  # messages that go one at a time
+    idle: float  # seconds of waiting whose processor time is measured
+    streams: int  # that wait
+    delays: int  # records whose way to a reader is timed
     memory: int  # documents of a run whose memory is watched; a second one has four times as many
 
     @property
@@ -51,6 +54,9 @@ FULL = Sizes(
     spark=2_000_000,
     documents=1_000_000,
     steps=2_000,
+    idle=20.0,
+    streams=1000,
+    delays=1000,
     memory=1_000_000,
 )
 QUICK = Sizes(
@@ -68,6 +74,9 @@ QUICK = Sizes(
     spark=500_000,
     documents=200_000,
     steps=500,
+    idle=5.0,
+    streams=1000,
+    delays=300,
     memory=200_000,
 )
 TINY = Sizes(
@@ -85,5 +94,8 @@ TINY = Sizes(
     spark=1_000,
     documents=300,
     steps=5,
+    idle=0.2,
+    streams=5,
+    delays=5,
     memory=300,
 )

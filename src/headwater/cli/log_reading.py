@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import queue
 import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NOTHING_FOUND = 10
-MOST_TAILED = 64  # partitions followed at once: each takes a thread
+MOST_TAILED = 64  # partitions followed at once: each keeps files open
+_TURN = 0.05  # seconds after which a tail without records looks whether it is to stop
 Decode = Literal["text", "json", "hex"]
 Decoder = Annotated[Decode, typer.Option("--decode", help="How keys and values are shown. Bytes that are no text appear as base64.")]
 COLUMNS = (Column("partition", True), Column("offset", True), Column("time"), Column("key"), Column("value"), Column("more"))
@@ -198,36 +199,20 @@ def follow(log: Log, topic: str, starts: dict[int, int], stopped: Callable[[], b
         for records in log.tail(topic, partition, start, stopped=stopped):
             yield from ((partition, record) for record in records)
         return
-    arrived: queue.Queue[list[Found] | BaseException] = queue.Queue(maxsize=len(starts) * 4)
-    ended = threading.Event()
-
-    def tail_one(partition: int, start: int) -> None:
-        try:
-            for records in log.tail(topic, partition, start, stopped=lambda: ended.is_set() or stopped()):
-                if records:
-                    arrived.put([(partition, record) for record in records])
-        except BaseException as error:  # told by the thread that prints
-            arrived.put(error)
-
-    threads = [threading.Thread(target=tail_one, args=item, daemon=True) for item in starts.items()]
-    for thread in threads:
-        thread.start()
-    try:
+    arrived = threading.Event()
+    with ExitStack() as stack:
+        watched = {partition: stack.enter_context(log.watch(topic, partition, arrived.set)) for partition in starts}
+        starts = dict(starts)
         while not stopped():
-            try:
-                item = arrived.get(timeout=0.05)
-            except queue.Empty:
-                continue
-            if isinstance(item, BaseException):
-                raise item
-            yield from item
-    finally:
-        ended.set()
-        while any(thread.is_alive() for thread in threads):  # one that waits for room must get it, to see that it is over
-            try:
-                arrived.get(timeout=0.01)
-            except queue.Empty:
-                continue
+            arrived.clear()  # before the looks: what comes after them ends the wait
+            quiet = True
+            for partition, watching in watched.items():
+                if (end := watching.end()) > starts[partition]:
+                    quiet, records = False, log.read(topic, partition, starts[partition])
+                    yield from ((partition, record) for record in records)
+                    starts[partition] = (records[-1].offset or 0) + 1 if records else end  # without any: brokers' own, or compacted away
+            if quiet:
+                arrived.wait(_TURN)
 
 
 # -- how they look ----------------------------------------------------------------------------------------------

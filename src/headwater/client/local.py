@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -26,7 +27,7 @@ Place = tuple[str, int]
 _SMALL = 100  # records: reading so few takes less time than handing the work to a thread
 _SMALL_BYTES = 1 << 20
 _PAGE_BYTES = 8 << 20
-_PAUSE = {"embedded": 0.002, "kafka": 0.05}  # seconds between two looks at the end: at a word in memory, or at a broker
+_FOLLOWED = 1000  # records that a follower gets at once
 
 
 class LocalLog(AsyncLog):
@@ -126,16 +127,18 @@ class LocalLog(AsyncLog):
                 yield record
 
     async def follow(self, topic: str, partition: int, start: int) -> AsyncGenerator[list[Record]]:
-        """`tail`, in batches as they come. Many followers of a partition cost little more than one."""
-        while True:
-            end = (await self.bounds(topic, partition)).end
-            records = await self.read(topic, partition, start)
-            if records:
-                yield records
-                start = (records[-1].offset or 0) + 1
-            else:
-                start = max(start, end)  # what lies between holds no records: brokers' own, or compacted away
-                await (await self._watch(topic, partition)).beyond(start)
+        """`tail`, in batches as they come. Many followers of a partition cost little more than one, and nothing while none comes."""
+        async with self._watched(topic, partition) as watch:
+            end = watch.end()
+            while True:
+                # A few are read at once: a thread would take longer to wake than to read them.
+                records = await self.read(topic, partition, start, limit=min(max(end - start, 1), _FOLLOWED))
+                if records:
+                    yield records
+                    start = (records[-1].offset or 0) + 1
+                else:
+                    start = max(start, end)  # what lies between holds no records: brokers' own, or compacted away
+                end = await watch.beyond(start)
 
     async def offset_at(self, topic: str, partition: int, timestamp: int) -> int:
         return await self._thread(lambda log: log.offset_at(topic, partition, timestamp))
@@ -185,16 +188,20 @@ class LocalLog(AsyncLog):
             self._warm.add((topic, partition))
         return result
 
-    async def _watch(self, topic: str, partition: int) -> Watch:
-        log = await self._opened()
+    @asynccontextmanager
+    async def _watched(self, topic: str, partition: int) -> AsyncGenerator[Watch]:
+        """The watch that all followers of a partition share."""
+        check_place(topic, partition)
         place = (topic, partition)
-        if place not in self._watches:
-
-            async def end() -> int:
-                return (await self.bounds(topic, partition)).end
-
-            self._watches[place] = Watch(end, pause=_PAUSE[log.engine])
-        return self._watches[place]
+        watch = self._watches.get(place)
+        if watch is None or watch.over:
+            watch = self._watches[place] = Watch(lambda changed: self._thread(lambda log: log.watch(topic, partition, changed)))
+        try:
+            async with watch:
+                yield watch
+        finally:
+            if watch.over and self._watches.get(place) is watch:
+                del self._watches[place]
 
     async def _opened(self) -> Log:
         if self._closed:

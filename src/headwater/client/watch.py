@@ -1,50 +1,116 @@
-"""Learns of a partition's new end, once for all who wait for it."""
+"""Waits for a partition's new end, once for all who follow it on an event loop."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Self
 
-EndOf = Callable[[], Awaitable[int]]
+from headwater.core.errors import HeadwaterError
+from headwater.log import Watching
+
+Open = Callable[[Callable[[], None]], Awaitable[Watching]]
 
 
 class Watch:
-    """Asks for a partition's end at short intervals, and only while somebody waits.
+    """Entered by each follower: the partition is watched from the first one's coming to the last one's leaving.
 
-    A thousand streams of one partition cost as much as one. Whatever asking raises, all who wait get.
+    A thousand followers cost one call from the log's thread for each batch, and nothing while none comes. `opening` begins to watch, with
+    what is to be called when the end has moved. Whatever looking raises, all who wait get.
     """
 
-    def __init__(self, end_of: EndOf, *, pause: float) -> None:
-        self._end_of, self._pause = end_of, pause
+    def __init__(self, opening: Open) -> None:
+        self._opening = opening
+        self._loop = asyncio.get_running_loop()
+        self._followers = 0
+        self._opened: asyncio.Task[Watching] | None = None
+        self._watching: Watching | None = None
         self._waiting: set[tuple[int, asyncio.Future[int]]] = set()
-        self._asking: asyncio.Task[None] | None = None
+        self._scheduled = False
+        self._error: Exception | None = None
+
+    async def __aenter__(self) -> Self:
+        """Errors: what `opening` raises."""
+        self._followers += 1
+        try:
+            if self._opened is None:
+                self._opened = asyncio.create_task(self._open())
+            await asyncio.shield(self._opened)
+        except BaseException:
+            self._leave()
+            raise
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._leave()
+
+    @property
+    def over(self) -> bool:
+        """Nobody follows, or nothing more will come: whoever comes needs another one."""
+        return not self._followers or self._error is not None
+
+    def end(self) -> int:
+        """The partition's end. Errors: those of `Watching.end`."""
+        if self._error is not None:
+            raise self._error
+        assert self._watching is not None, "a watch is entered before it is asked"
+        try:
+            return self._watching.end()
+        except HeadwaterError as error:
+            self.stop(error)
+            raise
 
     async def beyond(self, offset: int) -> int:
         """The end, as soon as it is greater than `offset`."""
-        wish: tuple[int, asyncio.Future[int]] = (offset, asyncio.get_running_loop().create_future())
-        self._waiting.add(wish)
-        if self._asking is None:
-            self._asking = asyncio.create_task(self._ask())
+        wish: tuple[int, asyncio.Future[int]] = (offset, self._loop.create_future())
+        self._waiting.add(wish)  # before the look: what comes after it answers
         try:
-            return await wish[1]
+            end = self.end()
+            return end if end > offset else await wish[1]
         finally:
             self._waiting.discard(wish)
 
     def stop(self, error: Exception) -> None:
-        """End every wait with the error."""
+        """End every wait with the error, and every later one."""
+        self._error = error
         for _, answer in self._waiting:
             if not answer.done():
                 answer.set_exception(error)
 
-    async def _ask(self) -> None:
+    async def _open(self) -> Watching:
+        watching = await self._opening(self._changed)
+        if self._followers and self._watching is None:
+            self._watching = watching
+        else:  # all have left while it was being opened, and perhaps others have come
+            watching.close()
+        return watching
+
+    def _leave(self) -> None:
+        self._followers -= 1
+        if not self._followers:
+            self._opened = None
+            if self._watching is not None:
+                self._watching.close()
+                self._watching = None
+
+    def _changed(self) -> None:
+        """Called by the log's thread. One visit to the loop serves all calls that come before it."""
+        if not self._scheduled:
+            self._scheduled = True
+            try:
+                self._loop.call_soon_threadsafe(self._tell)
+            except RuntimeError:
+                return  # the loop is closed: nobody waits any more
+
+    def _tell(self) -> None:
+        self._scheduled = False  # before the look: what comes after it calls again
+        if self._watching is None:
+            return
         try:
-            while self._waiting:
-                end = await self._end_of()
-                for offset, answer in self._waiting:
-                    if end > offset and not answer.done():
-                        answer.set_result(end)
-                await asyncio.sleep(self._pause)
-        except Exception as error:
-            self.stop(error)
-        finally:
-            self._asking = None
+            end = self.end()
+        except HeadwaterError:
+            return  # all who wait have got it
+        for offset, answer in self._waiting:
+            if end > offset and not answer.done():
+                answer.set_result(end)

@@ -17,7 +17,7 @@ from headwater.log.record import Bounds, Compacted, Header, Mode, Record, Topic,
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Bounds", "Compacted", "Engine", "Header", "Log", "LogAddress", "Mode", "Record", "Topic", "TopicSettings", "Writer"]
+__all__ = ["Bounds", "Compacted", "Engine", "Header", "Log", "LogAddress", "Mode", "Record", "Topic", "TopicSettings", "Watching", "Writer"]
 
 
 class Log(ABC):
@@ -117,9 +117,17 @@ class Log(ABC):
 
     @abstractmethod
     def tail(self, topic: str, partition: int, start: int, *, stopped: Callable[[], bool]) -> Iterator[list[Record]]:
-        """Batches of records from `start` on as they become durable; an empty list at least each 100 ms when there are none.
+        """Batches of records from `start` on as they become durable; an empty list about each 100 ms when there are none.
 
-        Ends when `stopped()` is true. Errors as `read`.
+        Ends when `stopped()` is true. Errors as `read`; `UnknownTopic` once the topic is deleted, `Closed` once the log is closed.
+        """
+
+    @abstractmethod
+    def watch(self, topic: str, partition: int, changed: Callable[[], None]) -> Watching:
+        """Have `changed` called when the durable end of a partition has moved, and when nothing more will come: see `Watching`.
+
+        It is called by another thread, and has to be quick and raise nothing. Waiting costs next to nothing, however many wait. Errors:
+        `UnknownTopic`, `UnknownPartition`, `Closed`.
         """
 
     @abstractmethod
@@ -142,6 +150,30 @@ class Log(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of files and connections. Appends under way end first. Closing twice is no error."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+class Watching(ABC):
+    """A partition that is waited for, until it is closed.
+
+    Nothing is missed by who asks for the `end` first and then waits for the call: what becomes durable after `end` has answered is told.
+    """
+
+    @abstractmethod
+    def end(self) -> int:
+        """The durable end, as cheaply as can be: on Kafka, as far as its consumer has come.
+
+        Errors: `UnknownTopic` once the topic is deleted, also where one of its name was made since; `Closed`.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Nothing more is told. Quick, and safe in a finalizer. Closing twice is no error."""
 
     def __enter__(self) -> Self:
         return self

@@ -127,6 +127,9 @@ def test_leaving_early_leaves_no_thread(log: Log) -> None:
     records = follow(log, "bank", {0: 0, 1: 0}, lambda: False)
     next(records)
     records.close()  # type: ignore[attr-defined]
+    for thread in threading.enumerate():
+        if thread.name == "headwater-log-watcher":  # it ends by itself when nobody waits
+            thread.join(60)
     assert threading.active_count() == before
 
 

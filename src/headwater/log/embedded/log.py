@@ -15,8 +15,9 @@ from headwater.core.errors import BadBounds, Closed, HeadwaterError, ReadOnly, U
 from headwater.core.files import Files, boot_id, explaining
 from headwater.core.ids import Ids, random_id
 from headwater.core.metrics import LogMetrics
-from headwater.log import Log, Writer
+from headwater.log import Log, Watching, Writer
 from headwater.log.address import LogAddress
+from headwater.log.embedded.arrivals import Arrivals
 from headwater.log.embedded.handles import Handles, most_handles
 from headwater.log.embedded.housekeeping import delete_before
 from headwater.log.embedded.keeper import Keeper, settle
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-_POLL = 0.0005
-_IDLE = 0.1
+_IDLE = 0.1  # seconds after which a tail that has nothing gives an empty list
+_TURN = 0.05  # seconds after which it looks whether it is to stop
 
 
 class EmbeddedLog(Log):
@@ -66,6 +67,7 @@ class EmbeddedLog(Log):
         self._closed = False
         self._most = most_handles()
         self._begin()
+        self._arrivals = Arrivals(self._opened_reader, lambda name: self._topics.get(name).generation)
         with explaining(self.data, reading=True):
             check_engine(self.data)
         myself = weakref.ref(self)
@@ -146,6 +148,7 @@ class EmbeddedLog(Log):
             first = found.append(batch, epoch=epoch)
         except (UnknownTopic, Closed) as error:
             first = self._again(topic, partition, lambda fresh: fresh.append(batch, epoch=epoch), refused=(found, error))
+        self._arrivals.published(topic, partition)
         return range(first, first + batch.records)
 
     def _again(
@@ -191,20 +194,25 @@ class EmbeddedLog(Log):
         with explaining(reader.folder, reading=True):
             yield from reader.scan(start, end, batch=batch)
 
+    def watch(self, topic: str, partition: int, changed: Callable[[], None]) -> Watching:
+        self._open()
+        return self._arrivals.watch(topic, partition, changed)
+
     def tail(self, topic: str, partition: int, start: int, *, stopped: Callable[[], bool]) -> Iterator[list[Record]]:
-        reader = self._reader(topic, partition)
-        reader.expect(start)
-        quiet_since = time.monotonic()
-        while not stopped():
-            if reader.durable_offset() > start and (records := reader.read(start, limit=1000, max_bytes=16 << 20)):
-                yield records
-                start = (records[-1].offset or 0) + 1
-                quiet_since = time.monotonic()
-            elif time.monotonic() - quiet_since >= _IDLE:
-                yield []
-                quiet_since = time.monotonic()
-            else:
-                time.sleep(_POLL)
+        arrived = threading.Event()
+        with explaining(self.data, reading=True), self.watch(topic, partition, arrived.set) as watching:
+            reader = self._reader(topic, partition)
+            reader.expect(start)
+            quiet_since = time.monotonic()
+            while not stopped():
+                arrived.clear()  # before the look: what comes after the look ends the wait
+                if watching.end() > start and (records := reader.read(start, limit=1000, max_bytes=16 << 20)):
+                    yield records
+                    start = (records[-1].offset or 0) + 1
+                    quiet_since = time.monotonic()
+                elif not arrived.wait(_TURN) and time.monotonic() - quiet_since >= _IDLE:
+                    yield []
+                    quiet_since = time.monotonic()
 
     def offset_at(self, topic: str, partition: int, timestamp: int) -> int:
         return self._reading(topic, partition, lambda reader: reader.offset_at(timestamp))
@@ -228,6 +236,7 @@ class EmbeddedLog(Log):
             if self._closed:
                 return
             self._closed = True
+        self._arrivals.close()
         self._keeper.stop()
         settle(list(self._partitions.values()))
         _close(list(self._partitions.values()))
@@ -291,14 +300,23 @@ class EmbeddedLog(Log):
             excess: list[PartitionReader] = []
             if found is None or not found.folder.exists():
                 self._topic(topic, partition)
-                folder = self._topics.folder / topic / str(partition)
-                found = PartitionReader(folder, name=f"{topic} {partition}", files=self._files, boot=self._boot)
+                found = self._new_reader(topic, partition)
                 excess = self._readers.put((topic, partition), found)
                 self._keeper.start()
             self._readers.touch((topic, partition))
         for reader in excess:
             reader.close()
         return found
+
+    def _new_reader(self, topic: str, partition: int) -> PartitionReader:
+        folder = self._topics.folder / topic / str(partition)
+        return PartitionReader(folder, name=f"{topic} {partition}", files=self._files, boot=self._boot)
+
+    def _opened_reader(self, topic: str, partition: int) -> PartitionReader:
+        """A reader that only who waits uses."""
+        with self._mutex:
+            self._topic(topic, partition)
+            return self._new_reader(topic, partition)
 
     def _reading(self, topic: str, partition: int, call: Callable[[PartitionReader], T]) -> T:
         with explaining(self.data, reading=True):
@@ -338,12 +356,14 @@ class EmbeddedLog(Log):
             partition.discard()
         for reader in readers:
             reader.close()
+        self._arrivals.dropped(topic)
 
     def _forget(self) -> None:
         """In a forked child. Nothing is unlocked or waited for: descriptors, locks and threads are the parent's."""
         for partition in self._partitions.values():
             partition.forget()
         self._begin()
+        self._arrivals.forget()
 
 
 def _forget(log: EmbeddedLog | None) -> None:

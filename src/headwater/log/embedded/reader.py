@@ -73,6 +73,11 @@ class PartitionReader:
             return page.durable_offset
         return self.bounds().end
 
+    def pending(self) -> bool:
+        """Whether a batch is being written, or is written and not yet durable. Of an earlier boot nothing is."""
+        page = self._page
+        return page is not None and page.boot == self._boot and (page.dirty or page.tail.offset > page.durable_offset)
+
     def epoch(self) -> int:
         """The newest claim: one word where the page is of this boot."""
         page = self._page

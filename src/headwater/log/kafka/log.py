@@ -15,8 +15,9 @@ from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import BadBounds, OffsetGone, ReadOnly, TooLarge, UnknownTopic, Unsupported
 from headwater.core.files import Files
 from headwater.core.metrics import LogMetrics
-from headwater.log import Log, Writer
+from headwater.log import Log, Watching, Writer
 from headwater.log.address import Engine, LogAddress
+from headwater.log.kafka.arrivals import Arrivals
 from headwater.log.kafka.brokers import Brokers, closed
 from headwater.log.kafka.delivery import Deliveries
 from headwater.log.kafka.follower import Follower
@@ -81,6 +82,7 @@ class KafkaLog(Log):
         self._readers = Readers(self._brokers, self._look_again, wait_ms=5, ahead=1)
         self._tails = Readers(self._brokers, self._look_again, wait_ms=100, ahead=_TAIL)
         self._follower = Follower(self._brokers, self._note_foreign)
+        self._arrivals = Arrivals(self._brokers, self._topics, lambda topic, partition: self.bounds(topic, partition).end)
         self._changed = threading.Condition()
         self._appending = 0
 
@@ -229,6 +231,10 @@ class KafkaLog(Log):
             self._checked(reader, topic, partition, start, None)
         return self._tailed(place, partition, start, stopped)
 
+    def watch(self, topic: str, partition: int, changed: Callable[[], None]) -> Watching:
+        self._check_open()
+        return self._arrivals.watch(self._topics.place(topic, partition), partition, changed)
+
     def _tailed(self, topic: Topic, partition: int, start: int, stopped: Callable[[], bool]) -> Iterator[list[Record]]:
         with self._tails.lent() as reader:
             reader.begin(topic.name, partition, start)
@@ -287,6 +293,7 @@ class KafkaLog(Log):
             while self._appending:
                 self._changed.wait()
         self._brokers.closing.set()
+        self._arrivals.close()
         self._deliveries.close()
         self._readers.close()
         self._tails.close()
@@ -322,7 +329,7 @@ class KafkaLog(Log):
         The parent's clients are never freed here, not even when the child ends: that would wait for threads that only the parent has,
         or crash.
         """
-        parents = (self._brokers, self._topics, self._deliveries, self._readers, self._tails, self._follower)
+        parents = (self._brokers, self._topics, self._deliveries, self._readers, self._tails, self._follower, self._arrivals)
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(parents))
         self._connect()
 

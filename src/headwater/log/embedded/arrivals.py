@@ -1,0 +1,206 @@
+"""Who waits for new records of a log's partitions, and how they learn of them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from headwater.core.errors import Closed, HeadwaterError, UnknownTopic
+from headwater.log import Watching
+from headwater.log.embedded.reader import PartitionReader
+from headwater.log.embedded.watcher import FolderWatcher, Look, process_watcher
+
+Changed = Callable[[], None]
+
+
+class WatchedPartition:
+    """One partition that is waited for. All who wait share its looks; each is told when the end has moved, or when no more will come.
+
+    It has a reader of its own: a reader says once that its topic is gone, to whoever asks first, and then all who wait here must hear it.
+    """
+
+    def __init__(
+        self, open_reader: Callable[[], PartitionReader], generation_of: Callable[[], str], retire: Callable[[WatchedPartition], bool]
+    ) -> None:
+        self._open_reader, self._generation_of, self._retire = open_reader, generation_of, retire
+        self._generation = generation_of()
+        self._mutex = threading.Lock()
+        self._waiting: dict[object, Changed] = {}
+        self._reader = open_reader()
+        self._folder = self._identity()
+        self._told = -1  # the end that was told last
+        self.error: Exception | None = None
+
+    @property
+    def folder(self) -> Path:
+        return self._reader.folder
+
+    def end(self) -> int:
+        """The durable end. No lock is taken where that is a word in memory."""
+        if self.error is not None:
+            raise self.error
+        try:
+            return self._reader.durable_offset()
+        except HeadwaterError as error:
+            self.stop(error)
+            raise
+
+    def look(self) -> Look:
+        changed: tuple[Changed, ...] = ()
+        with self._mutex:
+            if self.error is not None:
+                return Look(moved=False, pending=False)
+            try:
+                end, pending = self._reader.durable_offset(), self._reader.pending()
+            except OSError:  # no descriptor is free at this moment: there is another look
+                return Look(moved=False, pending=False)
+            except Exception as error:  # whatever it is, all who wait get it, and the thread that looks goes on
+                self.error, end, pending = error, -1, False
+            if moved := self.error is not None or end != self._told:
+                self._told = end
+                changed = tuple(self._waiting.values())
+        for tell in changed:
+            tell()
+        return Look(moved, pending)
+
+    def look_closely(self) -> bool:
+        """Whether the folder is the same one as ever. A topic that is gone, or another one by now, ends all waiting."""
+        identity = self._identity()
+        if identity is not None and identity == self._folder:
+            return True
+        try:
+            if self._generation_of() != self._generation:
+                raise UnknownTopic(
+                    f"The topic of {self._reader.name} was deleted and created again.", hint="Read the new one from its start."
+                )
+            with self._mutex:
+                self._reader, self._folder = self._open_reader(), identity
+        except HeadwaterError as error:
+            self.stop(error)
+        except OSError:
+            return False
+        return False
+
+    def stop(self, error: HeadwaterError) -> None:
+        """Tell all who wait that nothing more will come, and why."""
+        with self._mutex:
+            self.error = self.error or error
+        for tell in tuple(self._waiting.values()):
+            tell()
+
+    def join(self, who: object, changed: Changed) -> None:
+        self._waiting[who] = changed
+
+    def leave(self, who: object) -> None:
+        """Takes no lock: a generator that waits may be collected inside of any call, of a thread that holds one, too."""
+        self._waiting.pop(who, None)
+
+    @property
+    def wanted(self) -> bool:
+        return bool(self._waiting)
+
+    def retire(self) -> bool:
+        return not self._waiting and self._retire(self)
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._reader.folder)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+
+class Arrivals:
+    """The partitions of one log that are waited for. Safe for several threads.
+
+    `open_reader` gives a reader of a partition, or raises `UnknownTopic` or `UnknownPartition`; `generation_of` tells a topic from another
+    one of the same name.
+    """
+
+    def __init__(
+        self,
+        open_reader: Callable[[str, int], PartitionReader],
+        generation_of: Callable[[str], str],
+        *,
+        watcher: Callable[[], FolderWatcher] = process_watcher,
+    ) -> None:
+        self._open_reader, self._generation_of, self._watcher = open_reader, generation_of, watcher
+        self._mutex = threading.Lock()
+        self._partitions: dict[tuple[str, int], WatchedPartition] = {}
+        self._closed = False
+
+    def watch(self, topic: str, partition: int, changed: Changed) -> Watching:
+        """As `Log.watch`."""
+        with self._mutex:
+            if self._closed:
+                raise _closed()
+            place = (topic, partition)
+            found = self._partitions.get(place)
+            if found is not None:
+                found.look_closely()
+                found.look()
+            if found is None or found.error is not None:
+                found = WatchedPartition(
+                    lambda: self._open_reader(topic, partition), lambda: self._generation_of(topic), lambda one: self._retired(place, one)
+                )
+                self._watcher().add(found)  # 1. the kernel watches; 2. a look; 3. whoever waits looks once more, then sleeps
+                found.look()
+                self._partitions[place] = found
+            watching = _EmbeddedWatching(found)
+            found.join(watching, changed)
+            return watching
+
+    def published(self, topic: str, partition: int) -> None:
+        """Records of this process have become durable: who waits for them here need not wait for the kernel."""
+        found = self._partitions.get((topic, partition))
+        if found is not None:
+            found.look()
+
+    def dropped(self, topic: str) -> None:
+        """The topic is gone, or was made anew."""
+        for (name, _), found in list(self._partitions.items()):
+            if name == topic:
+                found.look()
+
+    def _retired(self, place: tuple[str, int], found: WatchedPartition) -> bool:
+        with self._mutex:
+            if found.wanted:
+                return False  # somebody has come meanwhile
+            if self._partitions.get(place) is found:
+                del self._partitions[place]
+        found.close()
+        return True
+
+    def close(self) -> None:
+        """End all waiting with `Closed`."""
+        with self._mutex:
+            self._closed = True
+            found, self._partitions = list(self._partitions.values()), {}
+            for one in found:
+                self._watcher().remove(one)
+        for one in found:
+            one.stop(_closed())
+
+    def forget(self) -> None:
+        """In a forked child: nobody waits here."""
+        self._mutex, self._partitions = threading.Lock(), {}
+
+
+class _EmbeddedWatching(Watching):
+    def __init__(self, watched: WatchedPartition) -> None:
+        self._watched = watched
+
+    def end(self) -> int:
+        return self._watched.end()
+
+    def close(self) -> None:
+        self._watched.leave(self)
+
+
+def _closed() -> Closed:
+    return Closed("The log has been closed.", hint="Open it again.")

@@ -1,0 +1,194 @@
+"""Learns of new records by a consumer's own wait: one consumer and one thread for all partitions of a log that are waited for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headwater.core.errors import HeadwaterError, UnknownTopic
+from headwater.log import Watching
+from headwater.log.kafka.brokers import GONE, Brokers, closed, passing
+from headwater.log.kafka.topics import Topics
+from headwater.log.record import Topic
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+_TURN = 0.1  # seconds that the thread waits for records before it looks who still waits
+_AT_ONCE = 10_000
+_LOOK = 1.0  # seconds after which topics are looked up again: the client waits for a deleted one to come back, and says nothing
+_LOOKED_UP = 10  # topics at a time
+
+Changed = Callable[[], None]
+
+
+class WatchedPartition:
+    """One partition: everything below its end has been seen. The same object for all who wait for it."""
+
+    def __init__(self, topic: Topic, partition: int, end: int) -> None:
+        self.topic, self.partition, self._end = topic, partition, end
+        self.waiting: dict[object, Changed] = {}
+        self.error: HeadwaterError | None = None
+
+    def end(self) -> int:
+        if self.error is not None:
+            raise self.error
+        return self._end
+
+    def seen(self, end: int) -> None:
+        self._end = max(self._end, end)
+        self._tell()
+
+    def stop(self, error: HeadwaterError) -> None:
+        self.error = self.error or error
+        self._tell()
+
+    def _tell(self) -> None:
+        for tell in tuple(self.waiting.values()):
+            tell()
+
+
+class Arrivals:
+    """The partitions of one log that are waited for. Safe for several threads; the thread and its consumer are there only while any are.
+
+    `end_of` asks a broker for a partition's end.
+    """
+
+    def __init__(self, brokers: Brokers, topics: Topics, end_of: Callable[[str, int], int]) -> None:
+        self._brokers, self._topics, self._end_of = brokers, topics, end_of
+        self._mutex = threading.RLock()
+        self._partitions: dict[tuple[str, int], WatchedPartition] = {}
+        self._consumer: Consumer | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._looked = 0.0
+
+    def watch(self, topic: Topic, partition: int, changed: Changed) -> Watching:
+        """As `Log.watch`."""
+        place = (topic.name, partition)
+        end = self._end_of(*place)  # not under the lock: brokers may take their time
+        with self._mutex:
+            if self._closed:
+                raise closed()
+            found = self._partitions.get(place)
+            if found is None or found.error is not None:
+                found = self._partitions[place] = self._begun(WatchedPartition(topic, partition, end))
+            watching = _KafkaWatching(found)
+            found.waiting[watching] = changed
+            return watching
+
+    def close(self) -> None:
+        """End all waiting with `Closed`."""
+        with self._mutex:
+            self._closed = True
+            found, self._partitions, thread = list(self._partitions.values()), {}, self._thread
+        for one in found:
+            one.stop(closed())
+        if thread is not None:
+            thread.join()
+
+    # -- the thread -----------------------------------------------------------------------------------------
+
+    def _begun(self, partition: WatchedPartition) -> WatchedPartition:
+        if self._consumer is None:
+            self._consumer = self._brokers.consumer(wait_ms=100, ahead=_AT_ONCE)
+        self._consumer.incremental_assign([self._place(partition, partition.end())])
+        if self._thread is None:
+            self._looked = self._brokers.clock.monotonic()
+            self._thread = threading.Thread(target=self._run, args=(self._consumer,), name="headwater-kafka-watcher", daemon=True)
+            self._thread.start()
+        return partition
+
+    def _run(self, consumer: Consumer) -> None:
+        while self._wanted(consumer):
+            try:
+                found = consumer.consume(1, _TURN)  # asked for more, the client would wait until it has all of them
+                if found:
+                    self._note(consumer, found + consumer.consume(_AT_ONCE, 0))
+            except self._brokers.kafka.KafkaException as raised:
+                for one in list(self._partitions.values()):
+                    one.stop(self._brokers.problem(raised.args[0], f"reading {one.topic.name}/{one.partition}"))
+            if self._brokers.clock.monotonic() - self._looked > _LOOK:
+                self._look_up()
+        consumer.close()
+
+    def _wanted(self, consumer: Consumer) -> bool:
+        """Let go of what nobody waits for; whether there is anything left."""
+        with self._mutex:
+            for place, one in list(self._partitions.items()):
+                if not one.waiting or one.error is not None:
+                    del self._partitions[place]
+                    consumer.incremental_unassign([self._place(one)])
+            if not self._partitions:
+                self._consumer = self._thread = None
+            return bool(self._partitions)
+
+    def _note(self, consumer: Consumer, found: list[Message]) -> None:
+        ends: dict[tuple[str, int], int] = {}
+        for message in found:
+            place: tuple[str, int] = (message.topic(), message.partition())  # type: ignore[assignment]
+            error = message.error()
+            if error is not None:
+                self._trouble(consumer, place, error)
+            else:
+                ends[place] = message.offset() + 1  # type: ignore[operator]
+        for place, end in ends.items():
+            if (one := self._partitions.get(place)) is not None:
+                one.seen(end)
+
+    def _trouble(self, consumer: Consumer, place: tuple[str, int], error: KafkaError) -> None:
+        one = self._partitions.get(place)
+        if one is None:
+            return
+        try:
+            if error.name() in GONE:
+                self._topics.confirm(*place)
+            elif error.name() in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):  # deleted before it was seen, or another topic by now
+                self._same(one)
+                end = self._end_of(*place)
+                consumer.seek(self._place(one, end))
+                one.seen(end)
+            elif not passing(error):
+                one.stop(self._brokers.problem(error, f"reading {place[0]}/{place[1]}"))
+        except HeadwaterError as problem:
+            one.stop(problem)
+
+    def _look_up(self) -> None:
+        """Whether topics are still there, and the same. Of many, some at a time, those first that were not looked up for longest."""
+        self._looked = self._brokers.clock.monotonic()
+        with self._mutex:
+            ones = list(self._partitions.values())
+        for name in list(dict.fromkeys(one.topic.name for one in ones))[:_LOOKED_UP]:
+            of_topic = [one for one in ones if one.topic.name == name]
+            try:
+                self._same(of_topic[0])
+            except UnknownTopic as gone:
+                for one in of_topic:
+                    one.stop(gone)
+            except HeadwaterError:
+                continue  # brokers that are away for a while
+            with self._mutex:
+                for one in of_topic:  # to the back of the row
+                    place = (name, one.partition)
+                    if self._partitions.get(place) is one:
+                        self._partitions[place] = self._partitions.pop(place)
+
+    def _same(self, one: WatchedPartition) -> None:
+        if self._topics.get(one.topic.name).generation != one.topic.generation:
+            raise UnknownTopic(f"The topic {one.topic.name} was deleted and created again.", hint="Read the new one from its start.")
+
+    def _place(self, one: WatchedPartition, *offset: int) -> TopicPartition:
+        place: TopicPartition = self._brokers.kafka.TopicPartition(one.topic.name, one.partition, *offset)
+        return place
+
+
+class _KafkaWatching(Watching):
+    def __init__(self, watched: WatchedPartition) -> None:
+        self._watched = watched
+
+    def end(self) -> int:
+        return self._watched.end()
+
+    def close(self) -> None:
+        self._watched.waiting.pop(self, None)
