@@ -44,7 +44,7 @@ class Strace:
         env = {**os.environ, "LD_LIBRARY_PATH": self.libraries} if self.libraries else dict(os.environ)
         unset = ["-E", "LD_LIBRARY_PATH"] if self.libraries else []
         return subprocess.run(
-            [self.path, "-f", "-qq", "-e", "signal=none", *unset, *options, *words],
+            [self.path, "-f", "--seccomp-bpf", "-qq", "-e", "signal=none", *unset, *options, *words],
             env=env,
             capture_output=True,
             text=True,
