@@ -46,7 +46,13 @@ SOAK = [
     Suite("soak", ["tests", "-m", "soak"]),
     Suite("faults", ["tests/faults"], 2),
 ]
-LONG = {"HEADWATER_KILL_ROUNDS": "200", "HEADWATER_POWER_ROUNDS": "3000"}
+LONG = {
+    "HEADWATER_KILL_ROUNDS": "500",  # on disk and in memory: 1 000 in all
+    "HEADWATER_POWER_ROUNDS": "3000",
+    "HEADWATER_REPLAYS": "40",  # recorded lives, each cut at many moments
+    "HEADWATER_INJECTIONS": "all",
+    "HEADWATER_ROT_ROUNDS": "5000",
+}
 
 
 def run(suite: Suite, environment: dict[str, str]) -> tuple[str, float]:

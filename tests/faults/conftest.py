@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from strace import Strace, find
+from tools.services.place import Place
+
+from headwater.core.errors import Unreachable, Unsupported
 
 
 @pytest.fixture
@@ -21,3 +26,14 @@ def memory_path(tmp_path: Path) -> Iterator[Path]:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def strace() -> Strace:
+    """The tracer of system calls. Where it cannot be had the test is skipped, or fails when the variable CI is set."""
+    try:
+        return find(Place.usual())
+    except (Unreachable, Unsupported) as problem:
+        if os.environ.get("CI"):
+            pytest.fail(f"strace cannot be had: {problem}", pytrace=False)
+        pytest.skip(f"strace cannot be had here: {problem}")
