@@ -9,6 +9,8 @@ HeadwaterError
  │  ├ NewerFormat      a later headwater wrote it
  │  ├ Rejected    422  a sink or transform refuses one message
  │  ├ TooLarge    413
+ │  │  └ HeadTooLarge 431
+ │  ├ TooSlow     408  the client took too long to send its request
  │  └ Unsupported      this engine does not offer it
  ├ NotFound       404  exit 3
  │  ├ UnknownAdaptor
@@ -23,6 +25,7 @@ HeadwaterError
  │  ├ NotOwner    421
  │  └ WrongEngine      the directory belongs to the other engine
  ├ Unavailable    503  exit 6    try again, perhaps after doing what the hint says
+ │  ├ Busy             the server serves as many as it may
  │  ├ Cancelled        stopped on request before it was done
  │  ├ Closed
  │  ├ DiskFull    507
@@ -130,6 +133,18 @@ class TooLarge(BadInput):
     status = 413
 
 
+class HeadTooLarge(TooLarge):
+    """The address and headers of a request are above their limit."""
+
+    status = 431
+
+
+class TooSlow(BadInput):
+    """The client took too long to send its request."""
+
+    status = 408
+
+
 class Unsupported(BadInput):
     """This engine does not offer the operation."""
 
@@ -197,6 +212,10 @@ class Unavailable(HeadwaterError):
 
     status = 503
     exit_code = 6
+
+
+class Busy(Unavailable):
+    """The server serves as many connections or streams as it may: ask again after the time that Retry-After says."""
 
 
 class Cancelled(Unavailable):
