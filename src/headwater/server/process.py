@@ -32,6 +32,7 @@ from headwater.server.openapi import document
 from headwater.server.routes.health import HealthRoutes
 from headwater.server.routes.log import LogRoutes
 from headwater.server.routes.pipelines import PipelineRoutes
+from headwater.server.streams import Streams
 
 _CLOSING = 2.0  # seconds of the grace that are kept for closing the log
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -101,14 +102,15 @@ class Server:
 
     def _app(self, log: LocalLog, metrics: Metrics, stop: asyncio.Event, tokens: Tokens | None) -> App:
         version = metadata.version("headwater")
-        logs = LogRoutes(log=log, stop=stop, ids=self._ids)
+        server = self._settings.server
+        streams = Streams(most=server.max_streams, memory=server.stream_memory, metrics=metrics.http, now=self._clock.monotonic)
+        logs = LogRoutes(log=log, streams=streams, stop=stop, ids=self._ids)
         pipelines = LocalPipelines(log, clock=self._clock)
         metrics.pipeline.read = pipelines.readings
         health = HealthRoutes(
             log=log, metrics=metrics, stop=stop, document=lambda: document([operation for operation, _ in offered], version)
         )
         offered = [*health.offers(), *logs.offers(), *PipelineRoutes(pipelines=pipelines).offers()]
-        server = self._settings.server
         return App(
             offered,
             tokens=tokens,

@@ -28,6 +28,7 @@ from headwater.server.openapi import document
 from headwater.server.routes.log import LogRoutes
 from headwater.server.routes.pipelines import PipelineRoutes
 from headwater.server.routes.pipelines_table import ANSWERS, BODIES, TABLE
+from headwater.server.streams import Streams
 
 pytestmark = pytest.mark.anyio
 SHOP = "/pipelines/shop"
@@ -44,8 +45,10 @@ async def log(stopped_shop: Path) -> AsyncIterator[LocalLog]:
 
 
 def client(log: LocalLog, tokens: Tokens | None = None, role: str = "") -> httpx2.AsyncClient:
+    streams = Streams(most=10, memory=1 << 20, metrics=Metrics().http, now=SystemClock().monotonic)
+    logs = LogRoutes(log=log, streams=streams, stop=asyncio.Event(), ids=lambda: "id")
     app = App(
-        [*PipelineRoutes(pipelines=LocalPipelines(log)).offers(), *LogRoutes(log=log, stop=asyncio.Event(), ids=lambda: "id").offers()],
+        [*PipelineRoutes(pipelines=LocalPipelines(log)).offers(), *logs.offers()],
         tokens=tokens,
         guard=Guard(hosts=None),
         metrics=Metrics().http,
