@@ -126,6 +126,15 @@ CASES = [
     ("GET", "/log", {"headers": {"Host": "evil.example"}}, 403, "forbidden", "token file"),
     ("POST", RECORDS, {"content": b"{}", "headers": {"Origin": "http://evil.example"}}, 403, "forbidden", "program"),
     ("DELETE", "/log/here", {"headers": {"Sec-Fetch-Site": "cross-site"}}, 403, "forbidden", "program"),
+    ("DELETE", "/log/here", {"headers": {"Origin": "http://[::1"}}, 403, "forbidden", "program"),
+    ("DELETE", "/log/here", {"headers": {"Origin": "http://[x]"}}, 403, "forbidden", "program"),
+    ("DELETE", "/log/here", {"headers": {"Origin": "null"}}, 403, "forbidden", "program"),
+    ("GET", "/log", {"headers": {"Host": "[::1"}}, 403, "forbidden", "token file"),
+    ("GET", "/log", {"headers": {"Host": b"\xff\xb2"}}, 403, "forbidden", "token file"),
+    ("GET", "/log/%FF", {}, 400, "bad-input", "letters, digits"),
+    ("GET", RECORDS, {"headers": {"Accept": "text/event-stream", "Last-Event-ID": b"\xb2"}}, 400, "bad-input", "last event"),
+    ("GET", RECORDS, {"headers": {"Accept": "text/event-stream", "Last-Event-ID": "9" * 5000}}, 400, "bad-input", "last event"),
+    ("POST", RECORDS, {"content": b"{}", "headers": {"Content-Type": b"\xff"}}, 415, "bad-type", "Content-Type: application/json"),
 ]
 
 

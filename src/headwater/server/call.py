@@ -76,7 +76,7 @@ class Call:
         client would never see the answer.
         """
         announced = self.header(b"content-length")
-        if announced is not None and announced.isdigit() and int(announced) > self._max_body:
+        if announced is not None and announced.isascii() and announced.isdigit() and int(announced[:20]) > self._max_body:
             raise self._too_large()
         chunks, length = [], 0
         while True:
