@@ -2,7 +2,7 @@
 
 HeadwaterError
  ├ BadInput       400  exit 5    what was asked cannot be done as asked; nothing changed
- │  ├ BadBounds
+ │  ├ BadBounds   422
  │  ├ BadConfig        exit 2
  │  ├ BadMethod   405
  │  ├ BadType     415
@@ -86,6 +86,8 @@ class BadInput(HeadwaterError):
 
 class BadBounds(BadInput):
     """Offsets outside of what the partition holds, or the wrong way round."""
+
+    status = 422
 
 
 class BadConfig(BadInput):

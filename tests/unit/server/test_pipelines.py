@@ -159,7 +159,7 @@ BAD: list[tuple[str, str, Any, str, str]] = [
     ("PUT", "/edits/14", b"\xff", "bad-input", "openapi"),
     ("PUT", "/edits/14", b'{"data": {"a": 1e999999999999999999999}, "why": "w"}', "bad-input", "openapi"),
     ("PUT", "/edits/minus", b"{}", "bad-input", "counts from 0"),
-    ("DELETE", f"/edits/{'9' * 5000}", None, "bad-input", "counts from 0"),  # more digits than Python reads
+    ("DELETE", f"/edits/{'9' * 5000}?why=w", None, "bad-input", "counts from 0"),  # more digits than Python reads
     ("POST", "/sinks/report/replay", b'{"first": 0, "last": %s}' % (b"9" * 5000), "bad-input", "openapi"),
     ("POST", "/dead/5/retry", b'{"force": "yes"}', "bad-input", "openapi"),
     ("GET", "/log?from=-1", None, "bad-input", "goes from 0"),

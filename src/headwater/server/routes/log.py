@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,12 @@ import msgspec
 from starlette.responses import Response
 
 from headwater.client.wire import Decoder, read_records, read_sent_topic, show_record, show_topic
-from headwater.core.errors import BadInput, Forbidden, Unsupported
+from headwater.core.errors import BadBounds, BadInput, Forbidden, Unsupported
 from headwater.core.ids import Ids
 from headwater.log.record import Bounds, Record
 from headwater.server.call import Call, json_answer
 from headwater.server.operation import Offer, offers
-from headwater.server.routes.log_table import TABLE
+from headwater.server.routes.log_table import EVENT_ID, TABLE
 from headwater.server.stream import EventStream, LineStream
 from headwater.server.streams import Streams
 
@@ -105,15 +106,16 @@ class LogRoutes:
 
     async def read_records(self, call: Call) -> ASGIApp:
         topic, partition = _place(call)
+        last = _last_event(call)
         if call.accepts("text/event-stream") and call.scope["method"] == "GET":
-            return await self._events(call, topic, partition)
-        if call.query["after"] is not None:
-            raise BadInput("`after` is for streams.", hint="Use from=, or send Accept: text/event-stream.")
-        start, stop, decode = call.query["from"], call.query["to"], call.query["decode"]
+            return await self._events(call, topic, partition, last if call.query["after"] is None else call.query["after"])
+        after, start, stop, decode = (call.query[name] for name in ("after", "from", "to", "decode"))
+        if after is not None:
+            start = after + 1
         if start is None:
             start = (await self._log.bounds(topic, partition)).start
         if stop is not None and stop < start:
-            raise BadInput(f"`to` {stop} lies before `from` {start}.", hint="Give the lower one as from.")
+            raise BadBounds(f"`to` {stop} lies before `from` {start}.", hint="Give the lower one as from.")
         if call.accepts("application/x-ndjson"):
             return LineStream(self._lines(topic, partition, start, stop, call.query["limit"], decode), streams=self._streams)
         limit = call.query["limit"] or 100
@@ -150,7 +152,7 @@ class LogRoutes:
 
     # -- streams ----------------------------------------------------------------------------------------------
 
-    async def _events(self, call: Call, topic: str, partition: int) -> ASGIApp:
+    async def _events(self, call: Call, topic: str, partition: int, last: int | None) -> ASGIApp:
         for name in ("to", "limit"):
             if call.query[name] is not None:
                 raise BadInput(
@@ -158,11 +160,12 @@ class LogRoutes:
                     hint="Leave it out, or read without Accept: text/event-stream.",
                 )
         bounds = await self._log.bounds(topic, partition)
-        last, start, reset = _resumed(call), call.query["from"], False
+        start, reset = call.query["from"], False
         if last is not None:
-            start = last + 1
-            reset = not bounds.start <= start <= bounds.end  # what was between is gone, or the topic is another one by now
-            start = bounds.start if reset else start
+            # Below the start, what was between is gone. Beyond the end the topic is another one by now, or came out of a backup: its
+            # records are not those that were seen, and sending all of them would do them again.
+            start = min(max(last + 1, bounds.start), bounds.end)
+            reset = start != last + 1
         elif start is None:
             start = bounds.end
         else:
@@ -213,13 +216,12 @@ def _event(record: Record, decode: Decoder) -> bytes:
     return b"id: %d\ndata: %b\n\n" % (_offset(record), msgspec.json.encode(show_record(record, decode)))
 
 
-def _resumed(call: Call) -> int | None:
-    """The last offset that a stream's client has seen: `?after=`, or the header that browsers send by themselves."""
+def _last_event(call: Call) -> int | None:
+    """The last offset that a stream's client has seen, as browsers say it by themselves."""
     written = call.header(b"last-event-id")
-    after: int | None = call.query["after"]
-    if after is not None or written is None:
-        return after
-    if not (written.isascii() and written.isdigit() and len(written) < 19):
+    if written is None:
+        return None
+    if not re.fullmatch(EVENT_ID, written, re.ASCII):
         raise BadInput(f"Last-Event-ID {written!r} is no offset.", hint="Send the id of the last event that was seen.")
     return int(written)
 
