@@ -190,14 +190,44 @@ def test_a_stream_resumes_after_the_last_event(http: httpx2.Client, topic: str, 
         assert [next(events).id for _ in range(2)] == ["2", "3"]
 
 
-@pytest.mark.parametrize("last", ["0", "99"])
-def test_a_stream_that_cannot_resume_says_so_and_begins_anew(http: httpx2.Client, topic: str, last: str) -> None:
+@pytest.mark.parametrize(("query", "headers"), [("", {"Last-Event-ID": "0"}), ("?after=0", {})])
+def test_a_stream_whose_place_is_gone_says_so_and_begins_at_the_start(
+    http: httpx2.Client, topic: str, query: str, headers: dict[str, str]
+) -> None:
     http.post(f"/log/{topic}/0/records", json=[{"value": number} for number in range(4)])
     http.delete(f"/log/{topic}/0/records", params={"before": 2})
-    with Stream(http, f"/log/{topic}/0/records", **{"Last-Event-ID": last}) as events:
+    with Stream(http, f"/log/{topic}/0/records{query}", **headers) as events:
         reset = next(events)
         assert (reset.event, reset.json()) == ("reset", {"start": 2})
         assert [next(events).id for _ in range(2)] == ["2", "3"]
+
+
+@pytest.mark.parametrize(("query", "headers"), [("", {"Last-Event-ID": "99"}), ("?after=99", {})])
+def test_a_stream_from_beyond_the_end_says_so_and_goes_on_at_the_end(
+    http: httpx2.Client, topic: str, query: str, headers: dict[str, str]
+) -> None:
+    http.post(f"/log/{topic}/0/records", json=[{"value": number} for number in range(4)])
+    with Stream(http, f"/log/{topic}/0/records{query}", **headers) as events:
+        reset = next(events)
+        assert (reset.event, reset.json()) == ("reset", {"start": 4})
+        http.post(f"/log/{topic}/0/records", json={"value": "new"})
+        assert next(events).id == "4"
+
+
+def test_whole_numbers_may_be_written_with_a_point(http: httpx2.Client, topic: str) -> None:
+    sent = b'[{"value": 1, "timestamp": 47904.0, "mode": 1.0, "op": 3.0}, {"value": 2, "timestamp": null}]'
+    assert http.post(f"/log/{topic}/0.0/records", content=sent).json() == {"offsets": [0, 1]}
+    [first] = http.get(f"/log/{topic}/0/records?from=0.0&limit=1.0").json()["items"]
+    assert (first["timestamp"], first["mode"], first["op"]) == ("1970-01-01T00:00:47.904Z", "sync", 3)
+    assert http.get(f"/log/{topic}/0/offset?at=47904.0").json() == {"offset": 0}
+    assert http.put(f"/log/{topic}", content=b'{"partitions": 1.0}').status_code == 200
+
+
+def test_pages_go_on_after_an_offset_as_streams_do(http: httpx2.Client, topic: str) -> None:
+    http.post(f"/log/{topic}/0/records", json=[{"value": number} for number in range(4)])
+    for accept in ("application/json", "application/x-ndjson"):
+        page = http.get(f"/log/{topic}/0/records?after=1&from=0", headers={"Accept": accept}).text
+        assert re.findall(r'"offset":(\d+)', page) == ["2", "3"]
 
 
 def test_a_stream_ends_with_an_error_when_its_topic_goes(http: httpx2.Client) -> None:
@@ -295,7 +325,7 @@ def test_the_answers_have_the_shapes_that_are_described(http: httpx2.Client, top
         "show_bounds": http.get(f"/log/{topic}/0"),
         "find_offset": http.get(f"/log/{topic}/0/offset?at=0"),
         "read_records": http.get(f"/log/{topic}/0/records"),
-        "append": http.post(f"/log/{topic}/0/records", content=b"{}"),
+        "append": http.post(f"/log/{topic}/0/records", content=b'{"value": 1}'),
         "delete_records": http.delete(f"/log/{topic}/0/records?before=1"),
         "compact": http.post(f"/log/{topic}/0/compact"),
         "create_topic": http.put(f"/log/{topic}"),
@@ -323,5 +353,5 @@ def test_requests_are_counted_by_route_and_never_by_name(http: httpx2.Client, to
     assert "nowhere" not in counts
     assert "headwater_build_info" in counts
     assert f'headwater_log_appended_records_total{{topic="{topic}"}}' not in counts
-    http.post(f"/log/{topic}/0/records", content=b"{}")
+    http.post(f"/log/{topic}/0/records", content=b'{"value": 1}')
     assert f'headwater_log_appended_records_total{{topic="{topic}"}} 1.0' in http.get("/metrics").text

@@ -167,6 +167,8 @@ def test_every_metric_is_documented_with_type_and_labels() -> None:
     partition.appended(1, 0.1, 1)
     partition.synced(0.1)
     metrics.http.answered("/", "GET", 200, 0.1)
+    metrics.http.refused("header-size")
+    metrics.http.stream_ended("left")
     metrics.pipeline.read = lambda: [SinkReading("shop", "report", 13, 7, True, 14)]
     real = {}
     for family in metrics.registry.collect():

@@ -140,6 +140,10 @@ class LocalLog(AsyncLog):
                     start = max(start, end)  # what lies between holds no records: brokers' own, or compacted away
                 end = await watch.beyond(start)
 
+    async def beyond(self, topic: str, partition: int, offset: int) -> int:
+        """The partition's end, as soon as it is greater than `offset`. Many who wait cost little more than one."""
+        return await (await self._watch(topic, partition)).beyond(offset)
+
     async def offset_at(self, topic: str, partition: int, timestamp: int) -> int:
         return await self._thread(lambda log: log.offset_at(topic, partition, timestamp))
 

@@ -34,9 +34,9 @@ class _Sent(msgspec.Struct, forbid_unknown_fields=True):
     key: msgspec.Raw = _NULL
     value: msgspec.Raw = _NULL
     headers: list[tuple[str, msgspec.Raw]] | dict[str, msgspec.Raw] = []
-    timestamp: int | str | None = None
-    mode: int | str = 0
-    op: int = 0
+    timestamp: int | float | str | None = None
+    mode: int | float | str = 0
+    op: int | float = 0
 
 
 class _Shown(_Sent, forbid_unknown_fields=True):
@@ -46,7 +46,7 @@ class _Shown(_Sent, forbid_unknown_fields=True):
 
 
 class _SentTopic(msgspec.Struct, forbid_unknown_fields=True):
-    partitions: int = 1
+    partitions: int | float = 1
     settings: dict[str, str] = {}
 
 
@@ -121,31 +121,43 @@ def _line(number: int, line: bytes) -> _Sent:
 
 
 def _record(sent: _Sent, offset: int | None = None) -> Record:
+    timestamp = sent.timestamp if isinstance(sent.timestamp, str | None) else whole("timestamp", sent.timestamp)
     headers: Sequence[tuple[str, msgspec.Raw]] = list(sent.headers.items()) if isinstance(sent.headers, dict) else sent.headers
-    return Record(
+    record = Record(
         key=_read(sent.key, "key", free=False),
         value=_read(sent.value, "value", free=True),
         headers=tuple(_header(name, value) for name, value in headers),
-        timestamp=None if sent.timestamp is None else read_time(sent.timestamp),
+        timestamp=None if timestamp is None else read_time(timestamp),
         mode=_mode(sent.mode),
         op=_within("op", sent.op, 7),
         offset=offset,
     )
+    if sent.key is _NULL and sent.value is _NULL:
+        raise BadInput("A record has neither key nor value.", hint='Give one of them, such as {"value": 1}; {"value": null} has no value.')
+    return record
 
 
 def _header(name: str, value: msgspec.Raw) -> Header:
     return (name, _read(value, f"header {name!r}", free=False))
 
 
-def _mode(mode: int | str) -> int:
-    if isinstance(mode, int):
+def _mode(mode: int | float | str) -> int:
+    if isinstance(mode, int | float):
         return _within("mode", mode, 3)
     if mode not in _MODE_NUMBERS:
         raise BadInput(f"{mode!r} is no mode.", hint=f"The modes are {', '.join(_MODE_NUMBERS)}.")
     return _MODE_NUMBERS[mode]
 
 
-def _within(name: str, number: int, most: int) -> int:
+def whole(name: str, number: int | float) -> int:
+    """The number as one of Python's: 3.0 is whole, to JSON Schema as to people. Errors: `BadInput`."""
+    if number != int(number):
+        raise BadInput(f"The {name} is a whole number, not {number}.", hint="Send it without a fraction.")
+    return int(number)
+
+
+def _within(name: str, number: int | float, most: int) -> int:
+    number = whole(name, number)
     if not 0 <= number <= most:
         raise BadInput(f"{number} is no {name}.", hint=f"Give a number from 0 to {most}.")
     return number
@@ -269,7 +281,7 @@ def read_sent_topic(body: bytes) -> tuple[int, TopicSettings | None]:
         sent = _sent_topic.decode(body)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise unreadable(error, _SentTopic.__struct_fields__) from None
-    return sent.partitions, read_settings(sent.settings) if sent.settings else None
+    return whole("number of partitions", sent.partitions), read_settings(sent.settings) if sent.settings else None
 
 
 def read_settings(written: dict[str, str]) -> TopicSettings:

@@ -2,13 +2,15 @@
 
 HeadwaterError
  ├ BadInput       400  exit 5    what was asked cannot be done as asked; nothing changed
- │  ├ BadBounds
+ │  ├ BadBounds   422
  │  ├ BadConfig        exit 2
  │  ├ BadMethod   405
  │  ├ BadType     415
  │  ├ NewerFormat      a later headwater wrote it
  │  ├ Rejected    422  a sink or transform refuses one message
  │  ├ TooLarge    413
+ │  │  └ HeadTooLarge 431
+ │  ├ TooSlow     408  the client took too long to send its request
  │  └ Unsupported      this engine does not offer it
  ├ NotFound       404  exit 3
  │  ├ UnknownAdaptor
@@ -23,6 +25,7 @@ HeadwaterError
  │  ├ NotOwner    421
  │  └ WrongEngine      the directory belongs to the other engine
  ├ Unavailable    503  exit 6    try again, perhaps after doing what the hint says
+ │  ├ Busy             the server serves as many as it may
  │  ├ Cancelled        stopped on request before it was done
  │  ├ Closed
  │  ├ DiskFull    507
@@ -84,6 +87,8 @@ class BadInput(HeadwaterError):
 class BadBounds(BadInput):
     """Offsets outside of what the partition holds, or the wrong way round."""
 
+    status = 422
+
 
 class BadConfig(BadInput):
     """A setting that is unknown or has no usable value."""
@@ -128,6 +133,18 @@ class TooLarge(BadInput):
     """A record, batch or request above its limit."""
 
     status = 413
+
+
+class HeadTooLarge(TooLarge):
+    """The address and headers of a request are above their limit."""
+
+    status = 431
+
+
+class TooSlow(BadInput):
+    """The client took too long to send its request."""
+
+    status = 408
 
 
 class Unsupported(BadInput):
@@ -197,6 +214,10 @@ class Unavailable(HeadwaterError):
 
     status = 503
     exit_code = 6
+
+
+class Busy(Unavailable):
+    """The server serves as many connections or streams as it may: ask again after the time that Retry-After says."""
 
 
 class Cancelled(Unavailable):

@@ -165,11 +165,29 @@ class LogMetrics:
 
 
 class HttpMetrics:
-    """Requests by route (the pattern, never the address: ids must not become labels), method and status."""
+    """Requests by route (the pattern, never the address: ids must not become labels), method and status; connections and streams."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._requests: dict[tuple[str, str, str], Histogram] = {}
+        self._refused: dict[str, Counter] = {}
+        self._ended: dict[str, Counter] = {}
+        self.connections = 0
+        self.streams = 0
+        self.streams_refused = Counter()
+
+    def refused(self, reason: str) -> None:
+        """A connection or request was refused, or cut off, for a reason that is the client's."""
+        self._counted(self._refused, reason)
+
+    def stream_ended(self, reason: str) -> None:
+        """A stream has ended: whole, because the client left, because it took nothing, because the server stops, or by an error."""
+        self._counted(self._ended, reason)
+
+    def _counted(self, counters: dict[str, Counter], reason: str) -> None:
+        with self._lock:
+            counter = counters.setdefault(reason, Counter())
+        counter.add()
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:
         key = (route, method, str(status))
@@ -189,6 +207,23 @@ class HttpMetrics:
             requests,
             lambda h: h,
         )
+        with self._lock:
+            refused, ended = list(self._refused.items()), list(self._ended.items())
+        cut = CounterMetricFamily("headwater_http_refused", "Connections and requests that were refused or cut off.", labels=["reason"])
+        for reason, counter in refused:
+            cut.add_metric((reason,), counter.value)
+        yield cut
+        yield GaugeMetricFamily("headwater_http_connections", "Connections that are open.", value=self.connections)
+        yield GaugeMetricFamily("headwater_http_streams", "Streams that are open: followers, and exports as lines.", value=self.streams)
+        yield CounterMetricFamily(
+            "headwater_http_streams_refused",
+            "Streams that were answered 503 because there were too many.",
+            value=self.streams_refused.value,
+        )
+        over = CounterMetricFamily("headwater_http_streams_ended", "Streams that have ended.", labels=["reason"])
+        for reason, counter in ended:
+            over.add_metric((reason,), counter.value)
+        yield over
 
 
 class SparkMetrics:

@@ -39,6 +39,26 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         Path | None, About("A file of tokens and their roles. Without one, whoever reaches the port may do anything.", '"tokens"')
     ] = None
     max_body: Annotated[Size, About("The largest request body.", '"64MiB"', 1)] = Size(64 << 20)
+    max_header: Annotated[Size, About("The largest head of a request: its address and headers.", '"32KiB"', 1 << 10)] = Size(32 << 10)
+    header_timeout: Annotated[Duration, About("How long a client may take to send the head of a request.", '"20s"', 1)] = Duration(20_000)
+    body_timeout: Annotated[
+        Duration, About("How long a client may take to send a body, and one second more for each `server.min_rate` of it.", '"20s"', 1)
+    ] = Duration(20_000)
+    min_rate: Annotated[Size, About("The least that a client must send of a body in a second.", '"1KiB"', 1)] = Size(1 << 10)
+    send_timeout: Annotated[
+        Duration, About("How long a client may take nothing of an answer or a stream before it is cut off.", '"60s"', 1)
+    ] = Duration(60_000)
+    max_connections: Annotated[int, About("The most connections at once. More are answered 503.", "10000", 1)] = 10_000
+    max_connections_per_address: Annotated[
+        int, About("The most connections at once from one address (of IPv6: from one /64 network).", "2000", 1)
+    ] = 2_000
+    max_streams: Annotated[int, About("The most streams at once: followers, and exports as lines. More are answered 503.", "2000", 1)] = (
+        2_000
+    )
+    stream_memory: Annotated[
+        Size,
+        About("What all clients together may leave unread in memory. Beyond it those that take nothing are cut off.", '"256MiB"', 1 << 20),
+    ] = Size(256 << 20)
     stop_grace: Annotated[Duration, About("How long a stopping server lets requests end.", '"30s"', 0)] = Duration(30_000)
 
 

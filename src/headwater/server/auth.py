@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,6 +14,7 @@ from headwater.core.errors import BadConfig, Denied, Forbidden
 from headwater.server.operation import Role
 
 _ROLES = {role.name.lower(): role for role in Role if role}
+_HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
 _SHORTEST = 16  # characters: fewer could be guessed over the network
 
 
@@ -95,7 +97,7 @@ class Guard:
                 f"The Host {host!r} is no name of this server.",
                 hint="Use its address, or give the server a token file to serve other names.",
             )
-        if method not in ("GET", "HEAD") and (site == "cross-site" or (origin is not None and urlsplit(origin).netloc != host)):
+        if method not in ("GET", "HEAD") and (site == "cross-site" or (origin is not None and _site(origin) != host)):
             raise Forbidden(
                 "A page of another site may not change anything here.",
                 hint="Send the request from a program, or from the server's own pages.",
@@ -107,11 +109,18 @@ def allowed_hosts(host: str) -> frozenset[str]:
     return frozenset({"127.0.0.1", "localhost", "[::1]", _name(host if ":" not in host else f"[{host}]")})
 
 
+def _site(origin: str) -> str | None:
+    """The host and port that an Origin header names; None for one that names none, as far as anybody can tell."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
+
+
 def _name(host: str) -> str:
-    """The Host header without its port, in small letters."""
-    if host.startswith("["):
-        return host.partition("]")[0].lower() + "]"
-    return host.partition(":")[0].lower()
+    """The Host header without its port, in small letters; empty for what is none."""
+    found = _HOST.fullmatch(host)
+    return found[1].lower() if found else ""
 
 
 def _entry(path: Path, number: int, words: list[str]) -> tuple[bytes, Role]:

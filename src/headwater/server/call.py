@@ -9,13 +9,12 @@ from starlette.responses import Response
 
 from headwater.core.errors import BadInput, BadType, TooLarge
 from headwater.core.units import Size
-from headwater.server.operation import LARGEST
+from headwater.server.operation import whole_number
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope
 
 WHO = "headwater.who"
-_DIGITS = len(str(LARGEST))  # of a number: Python refuses to read thousands of them
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 
@@ -49,10 +48,11 @@ class Call:
     def number(self, name: str) -> int:
         """A part of the path that is a number. Errors: `BadInput`."""
         text = self.path[name]
-        if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text) <= LARGEST):
+        number = whole_number(text)
+        if number is None:
             hint = "Partitions count from 0: /log/{topic}/0" if name == "partition" else "It counts from 0."
             raise BadInput(f"The {name} is a whole number, not {text!r}.", hint=hint)
-        return int(text)
+        return number
 
     def accepts(self, kind: str) -> bool:
         """Whether the client asks for this type of content by name."""
@@ -76,7 +76,7 @@ class Call:
         client would never see the answer.
         """
         announced = self.header(b"content-length")
-        if announced is not None and announced.isdigit() and int(announced) > self._max_body:
+        if announced is not None and announced.isascii() and announced.isdigit() and int(announced[:20]) > self._max_body:
             raise self._too_large()
         chunks, length = [], 0
         while True:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import resource
 import socket
 
 from headwater.core.errors import BadConfig, Conflict, HeadwaterError
+
+_FILES = 4096  # file descriptors for the log and whatever else is open
 
 
 def listen(host: str, port: int, *, tokens: bool) -> socket.socket:
@@ -35,6 +38,21 @@ def listen(host: str, port: int, *, tokens: bool) -> socket.socket:
         raise _explained(error, host, port) from None
     sock.setblocking(False)
     return sock
+
+
+def descriptors_for(connections: int) -> int:
+    """How many connections this process has file descriptors for, up to `connections`: its limit is raised as far as it may be.
+
+    Some are kept back for the files of the log. Without them a crowd of connections would make appends fail.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + _FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY:
+        return connections
+    return min(connections, soft - min(_FILES, soft // 2))
 
 
 def url_of(sock: socket.socket) -> str:

@@ -19,7 +19,7 @@ _PROBLEMS = {
     410: "The offset was deleted.",
     413: "The body or the record is too large.",
     415: "The type of the body is not read here.",
-    422: "A sink refuses the message; the detail says why.",
+    422: "It has the right form and does not fit what is there: an offset beyond the end, or a message that a sink refuses.",
     503: "Not now: the hint says what to do before trying again. With code outcome-unknown the write may or may not be there.",
     504: "A system that was asked did not answer in time.",
     507: "The disk is full: nothing was appended, reading goes on.",
@@ -65,10 +65,7 @@ def _described(operation: Operation) -> dict[str, Any]:
         "parameters": [
             *({"name": name, "in": "path", "required": True, "schema": _PATH[name]} for name in re.findall(r"{(\w+)}", operation.path)),
             *(param.schema() for param in operation.query),
-            *(
-                {"name": name, "in": "header", "description": text, "schema": {"type": "string"}}
-                for name, text in operation.headers.items()
-            ),
+            *({**param.schema(), "name": name, "in": "header"} for name, param in operation.headers.items()),
         ],
         "responses": answers,
         "x-role": operation.role.name.lower(),
@@ -76,7 +73,8 @@ def _described(operation: Operation) -> dict[str, Any]:
     if operation.role is not Role.NOBODY:
         described["security"] = [{}, {"token": []}]
     if operation.body:
-        described["requestBody"] = {"content": {kind: {"schema": schema} for kind, schema in operation.body.items()}}
+        content = {kind: {"schema": schema} for kind, schema in operation.body.items()}
+        described["requestBody"] = {"content": content, "required": operation.body_required}
     return described
 
 
@@ -85,7 +83,7 @@ def _problems(operation: Operation) -> list[int]:
     if operation.role is not Role.NOBODY:
         usual |= {401, 403}
     if "{topic}" in operation.path or "{name}" in operation.path:
-        usual |= {404, 503}
+        usual |= {404, 422, 503}
     if operation.body:
         usual |= {413, 415}
     return sorted(usual)

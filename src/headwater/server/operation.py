@@ -27,7 +27,7 @@ Kind = Literal["number", "text", "time"]
 Handler = Callable[["Call"], Awaitable["ASGIApp"]]
 Offer = tuple["Operation", Handler]
 
-_NUMBER = re.compile(r"[0-9]{1,19}")
+_NUMBER = re.compile(r"([0-9]{1,19})(?:\.0+)?")  # 3.0 is a whole number, to JSON Schema as to people
 _PLAIN = re.compile(rb"[A-Za-z]+=[A-Za-z0-9_.-]*(?:&[A-Za-z]+=[A-Za-z0-9_.-]*){0,9}")  # what needs no decoding: nearly every query
 LARGEST = (1 << 63) - 1
 
@@ -52,31 +52,42 @@ class Param(msgspec.Struct, frozen=True):
     most: int = LARGEST
     choices: tuple[str, ...] = ()
     required: bool = False
+    pattern: str = ""  # what is found in a text
+    format: str = ""
 
     def read(self, written: str) -> int | str:
         """Errors: `BadInput` naming the parameter."""
         if self.kind == "number":
             return self._number(written)
         if self.kind == "time":
-            return read_time(int(written) if _NUMBER.fullmatch(written) else written)
+            number = _NUMBER.fullmatch(written)
+            return read_time(int(number[1]) if number else written)
+        if self.pattern and not re.search(self.pattern, written):
+            raise BadInput(f"`{self.name}` cannot be {written!r}.", hint=self.text)
         if self.choices and written not in self.choices:
             raise BadInput(f"`{self.name}` cannot be {written!r}.", hint=f"It is one of {', '.join(self.choices)}.")
         return written
 
     def _number(self, written: str) -> int:
         # A minus sign belongs to a number that is out of range, not to something that is no number: say the more useful of the two.
-        if not _NUMBER.fullmatch(written.removeprefix("-")):
+        found = _NUMBER.fullmatch(written.removeprefix("-"))
+        if not found:
             raise BadInput(f"`{self.name}` is a whole number, not {written!r}.", hint=f"Write it such as {self.name}={self.least}.")
-        number = int(written)
+        number = -int(found[1]) if written.startswith("-") else int(found[1])
         if not self.least <= number <= self.most:
             raise BadInput(f"`{self.name}` cannot be {number}.", hint=f"It goes from {self.least} to {self.most}.")
         return number
 
     def schema(self) -> dict[str, Any]:
         """The parameter as OpenAPI writes it."""
-        kind: dict[str, Any] = (
-            {"type": "integer", "minimum": self.least, "maximum": self.most} if self.kind == "number" else {"type": "string"}
-        )
+        whole = {"type": "integer", "minimum": self.least, "maximum": self.most}
+        kind: dict[str, Any] = whole if self.kind == "number" else {"type": "string"}
+        if self.kind == "time":
+            kind = {"anyOf": [whole, {"type": "string", "format": "date-time"}]}
+        if self.pattern:
+            kind["pattern"] = self.pattern
+        if self.format:
+            kind["format"] = self.format
         if self.choices:
             kind["enum"] = list(self.choices)
         if self.default is not None:
@@ -102,7 +113,8 @@ class Operation(msgspec.Struct, frozen=True):
     answers: Mapping[int, Answer]
     query: tuple[Param, ...] = ()
     body: Mapping[str, Schema] = {}
-    headers: Mapping[str, str] = {}
+    body_required: bool = False
+    headers: Mapping[str, Param] = {}
     problems: tuple[int, ...] = ()
 
     def read_query(self, written: bytes) -> dict[str, Any]:
@@ -121,8 +133,14 @@ class Operation(msgspec.Struct, frozen=True):
                 values[name] = known[name].read(value)
         for param in self.query:
             if param.required and values[param.name] is None:
-                raise BadInput(f"`{param.name}` is missing.", hint=f"Add ?{param.name}=… to the address: {param.text}")
+                raise BadInput(f"`{param.name}` is missing.", hint=f"Add `{param.name}` to the address, as ?{param.name}=…: {param.text}")
         return values
+
+
+def whole_number(written: str) -> int | None:
+    """The whole number from 0 to 2^63-1 that a text is, or None."""
+    found = _NUMBER.fullmatch(written)
+    return int(found[1]) if found and int(found[1]) <= LARGEST else None
 
 
 def _pairs(written: bytes) -> list[tuple[str, str]]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from headwater.client.problems import MEDIA_TYPE, encoded, problem_of
-from headwater.core.errors import Denied, Forbidden, HeadwaterError
+from headwater.core.errors import Busy, Denied, Forbidden, HeadwaterError
+
+_AGAIN = "5"  # seconds: by then those who were cut off for taking nothing have made room
 
 
 def problem_answer(error: HeadwaterError, error_id: str, headers: dict[str, str] | None = None) -> Response:
@@ -13,4 +15,6 @@ def problem_answer(error: HeadwaterError, error_id: str, headers: dict[str, str]
     more = dict(headers or {})
     if isinstance(error, Denied) and not isinstance(error, Forbidden):
         more["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, Busy):
+        more["Retry-After"] = _AGAIN
     return Response(encoded(problem_of(error, error_id)), error.status, more, MEDIA_TYPE)

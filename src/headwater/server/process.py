@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
 import socket
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import metadata
 
-import uvicorn
 import uvloop
 
 from headwater.client.local import LocalLog, local_log
@@ -27,11 +25,14 @@ from headwater.core.settings import Settings
 from headwater.server.app import App
 from headwater.server.auth import Guard, Tokens, allowed_hosts
 from headwater.server.companion import Companion
-from headwater.server.listening import listen, url_of
+from headwater.server.connections import Connections, Limits
+from headwater.server.http_server import HttpServer
+from headwater.server.listening import descriptors_for, listen, url_of
 from headwater.server.openapi import document
 from headwater.server.routes.health import HealthRoutes
 from headwater.server.routes.log import LogRoutes
 from headwater.server.routes.pipelines import PipelineRoutes
+from headwater.server.streams import Streams
 
 _CLOSING = 2.0  # seconds of the grace that are kept for closing the log
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -76,7 +77,10 @@ class Server:
     async def _serve(self, sock: socket.socket, tokens: Tokens | None) -> None:
         metrics, stop, url = Metrics(), asyncio.Event(), url_of(sock)
         log = local_log(self._settings, self._settings.data, self._clock, metrics.log)
-        http = _Http(self._app(log, metrics, stop, tokens), grace=self._settings.server.stop_grace.seconds)
+        settings = self._settings.server
+        connections = Connections(Limits.of(settings, descriptors=descriptors_for(settings.max_connections)), metrics.http)
+        grace = max(0.0, settings.stop_grace.seconds - _CLOSING)
+        http = HttpServer(self._app(log, metrics, stop, tokens), connections=connections, ids=self._ids, grace=grace)
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._signalled, stop, http)
@@ -98,14 +102,15 @@ class Server:
 
     def _app(self, log: LocalLog, metrics: Metrics, stop: asyncio.Event, tokens: Tokens | None) -> App:
         version = metadata.version("headwater")
-        logs = LogRoutes(log=log, stop=stop, ids=self._ids)
+        server = self._settings.server
+        streams = Streams(most=server.max_streams, memory=server.stream_memory, metrics=metrics.http, now=self._clock.monotonic)
+        logs = LogRoutes(log=log, streams=streams, stop=stop, ids=self._ids)
         pipelines = LocalPipelines(log, clock=self._clock)
         metrics.pipeline.read = pipelines.readings
         health = HealthRoutes(
             log=log, metrics=metrics, stop=stop, document=lambda: document([operation for operation, _ in offered], version)
         )
         offered = [*health.offers(), *logs.offers(), *PipelineRoutes(pipelines=pipelines).offers()]
-        server = self._settings.server
         return App(
             offered,
             tokens=tokens,
@@ -122,7 +127,7 @@ class Server:
         if self._companion is not None and not self._signals:
             self._companion.start(url)
 
-    def _signalled(self, stop: asyncio.Event, http: _Http) -> None:
+    def _signalled(self, stop: asyncio.Event, http: HttpServer) -> None:
         self._signals += 1
         if self._signals > 1:
             if self._companion is not None:
@@ -131,39 +136,9 @@ class Server:
             os._exit(130)  # at once: nothing acknowledged depends on a clean end
         self._stop(stop, http)
 
-    def _stop(self, stop: asyncio.Event, http: _Http) -> None:
+    def _stop(self, stop: asyncio.Event, http: HttpServer) -> None:
         stop.set()  # streams end whole, so that their connections close
-        http.should_exit = True
-
-
-class _Http(uvicorn.Server):
-    """uvicorn, with our own handling of signals: its own would raise them again after the stop, and end with their status."""
-
-    def __init__(self, app: App, *, grace: float) -> None:
-        config = uvicorn.Config(
-            app,
-            loop="none",
-            http="httptools",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=75,  # longer than clients keep an idle connection: it is they who end it, never we under a request
-            timeout_graceful_shutdown=max(0, int(grace - _CLOSING)),
-        )
-        super().__init__(config)
-        self.listening = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
-        self.listening.set()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
+        http.stop()
 
 
 def _report(error_id: str, error: BaseException) -> None:

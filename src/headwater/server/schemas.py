@@ -6,11 +6,14 @@ from typing import Any
 
 import msgspec
 
-from headwater.server.operation import Schema
+from headwater.server.operation import LARGEST, Schema
 
+_BASE64 = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+_SIZE = {"type": "string", "pattern": "^[0-9]+(?:\\.[0-9]+)?(?:B|KiB|MiB|GiB|TiB|kB|MB|GB|TB)$"}
+_DURATION = {"type": "string", "pattern": "^[0-9]+(?:\\.[0-9]+)?(?:ms|s|m|h|d)$"}
 _BINARY: dict[str, Any] = {
     "type": "object",
-    "properties": {"$binary": {"type": "string", "contentEncoding": "base64"}},
+    "properties": {"$binary": {"type": "string", "contentEncoding": "base64", "pattern": _BASE64}},
     "required": ["$binary"],
     "additionalProperties": False,
 }
@@ -69,16 +72,24 @@ COMPONENTS: dict[str, Schema] = {
         ),
     },
     "NewRecord": {
-        "description": "A record to append. A value that is text is stored as its UTF-8, any other JSON as it is written.",
+        "description": "A record to append, with a key or a value. Text is stored as its UTF-8, any other JSON as it is written.",
         **_object(
             [],
             key=_BYTES,
             value={"description": "Text, any JSON, $binary, or null."},
             headers={"anyOf": [_HEADERS, {"type": "object", "additionalProperties": _BYTES}]},
-            timestamp={**_TIME, "description": "Left out: the time of the append."},
+            timestamp={
+                "description": "ISO 8601 from 1970 on, or milliseconds since then. Left out or null: the time of the append.",
+                "anyOf": [
+                    {"type": "string", "format": "date-time", "pattern": "^(?:19[7-9][0-9]|[2-9][0-9]{3})-"},
+                    {"type": "integer", "minimum": 0, "maximum": LARGEST},
+                    {"type": "null"},
+                ],
+            },
             mode=_MODE,
             op=_OP,
         ),
+        "anyOf": [{"required": ["key"]}, {"required": ["value"]}],
     },
     "Records": _list("Record", "from"),
     "Offsets": _object(["offsets"], offsets={"type": "array", "items": _OFFSET}),
@@ -90,7 +101,7 @@ COMPONENTS: dict[str, Schema] = {
     },
     "TopicSettings": {
         "description": "What is fixed when a topic is created: sizes such as 256MiB, durations such as 1h (0ms: never).",
-        **_object([], segment={"type": "string"}, period={"type": "string"}, max_record={"type": "string"}),
+        **_object([], segment=_SIZE, period=_DURATION, max_record=_SIZE),
     },
     "NewTopic": _object(
         [],

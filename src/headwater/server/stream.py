@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 from headwater.client.problems import encoded, problem_of
 from headwater.core.errors import HeadwaterError
 from headwater.core.ids import Ids
+from headwater.server.streams import Stream, Streams
 
 PING = 15.0  # seconds: below the minute after which many proxies give a silent connection up
 _EVENTS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
@@ -22,12 +23,16 @@ class EventStream:
     is the problem.
     """
 
-    def __init__(self, chunks: AsyncGenerator[bytes], *, stop: asyncio.Event, ids: Ids, ping: float = PING) -> None:
-        self._chunks, self._stop, self._ids, self._ping = chunks, stop, ids, ping
+    def __init__(self, chunks: AsyncGenerator[bytes], *, streams: Streams, stop: asyncio.Event, ids: Ids, ping: float = PING) -> None:
+        self._chunks, self._streams, self._stop, self._ids, self._ping = chunks, streams, stop, ids, ping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._streams.open(scope) as stream:
+            await self._run(stream, receive, send)
+
+    async def _run(self, stream: Stream, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": _EVENTS})
-        sent = asyncio.create_task(self._send_all(send))
+        sent = asyncio.create_task(self._send_all(stream, send))
         stopped = asyncio.create_task(self._stop.wait())
         gone = asyncio.create_task(_disconnected(receive))
         try:
@@ -40,10 +45,11 @@ class EventStream:
             await asyncio.gather(sent, stopped, gone, return_exceptions=True)
             await self._chunks.aclose()
         if not left:
+            stream.ending = "error" if stream.ending == "error" else "whole"
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _send_all(self, send: Send) -> None:
-        await _send(send, b"retry: 1000\n\n")
+    async def _send_all(self, stream: Stream, send: Send) -> None:
+        await stream.send(send, b"retry: 1000\n\n")
         upcoming: asyncio.Task[bytes | None] | None = None
         try:
             while True:
@@ -53,11 +59,13 @@ class EventStream:
                     chunk, upcoming = upcoming.result(), None
                     if chunk is None:
                         return
-                    await _send(send, chunk)
+                    await stream.send(send, chunk)
+                    del chunk  # the next one may be long in coming, and this one is large
                 else:
-                    await _send(send, b": ping\n\n")
+                    await stream.send(send, b": ping\n\n")
         except HeadwaterError as error:
-            await _send(send, b"event: error\ndata: " + encoded(problem_of(error, self._ids())) + b"\n\n")
+            stream.ending = "error"
+            await stream.send(send, b"event: error\ndata: " + encoded(problem_of(error, self._ids())) + b"\n\n")
         finally:
             if upcoming is not None:
                 upcoming.cancel()
@@ -70,20 +78,28 @@ class EventStream:
 class LineStream:
     """Sends chunks of lines until they end. An error on the way ends the connection, which tells the client that the rest is missing."""
 
-    def __init__(self, chunks: AsyncGenerator[bytes]) -> None:
-        self._chunks = chunks
+    def __init__(self, chunks: AsyncGenerator[bytes], *, streams: Streams) -> None:
+        self._chunks, self._streams = chunks, streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        first = await anext(self._chunks, b"")  # before the status is sent: what is wrong with the request shows here, as a problem
+        with self._streams.open(scope) as stream:
+            gone = asyncio.create_task(_disconnected(receive))
+            try:
+                await self._run(stream, send, gone, whole=scope["method"] != "HEAD")
+            finally:
+                gone.cancel()
+                await asyncio.gather(gone, return_exceptions=True)
+                await self._chunks.aclose()
+
+    async def _run(self, stream: Stream, send: Send, gone: asyncio.Task[None], *, whole: bool) -> None:
+        chunk = await anext(self._chunks, b"")  # before the status is sent: what is wrong with the request shows here, as a problem
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/x-ndjson")]})
-        await _send(send, first)
-        async for chunk in self._chunks:
-            await _send(send, chunk)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def _send(send: Send, chunk: bytes) -> None:
-    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        while chunk and whole and not gone.done():
+            await stream.send(send, chunk)
+            chunk = await anext(self._chunks, b"")
+        if not gone.done():
+            stream.ending = "whole"
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -282,7 +282,7 @@ def test_every_example_is_a_value_that_is_accepted(tmp_path: Path, write) -> Non
         section = setting.key if setting.passed_on else section
         write((f"[{section}]\n" if section else "") + line)
         config = loaded(tmp_path)
-        assert [where.kind for key, _, where in config.shown() if key.startswith(setting.key)] == ["file"]
+        assert [where.kind for key, _, where in config.shown() if f"{key}.".startswith(f"{setting.key}.")] == ["file"]
 
 
 def test_what_is_shown_can_be_written_back(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from headwater.server.auth import Guard, allowed_hosts
 from headwater.server.operation import Answer, Offer, Operation, Role
 from headwater.server.routes.health import HealthRoutes
 from headwater.server.routes.log import LogRoutes
+from headwater.server.streams import Streams
 
 HOST = (b"host", b"127.0.0.1")
 
@@ -38,7 +39,9 @@ class Harness:
         self.log: LocalLog = local_log(Settings(), data, SystemClock())
         stop = asyncio.Event()
         health = HealthRoutes(log=self.log, metrics=self.metrics, stop=stop, document=dict)
-        self.app = self.make([*health.offers(), *LogRoutes(log=self.log, stop=stop, ids=lambda: "id-1").offers()])
+        streams = Streams(most=10, memory=1 << 20, metrics=self.metrics.http, now=SystemClock().monotonic)
+        logs = LogRoutes(log=self.log, streams=streams, stop=stop, ids=lambda: "id-1")
+        self.app = self.make([*health.offers(), *logs.offers()])
 
     def make(self, offered: list[Offer]) -> App:
         return App(

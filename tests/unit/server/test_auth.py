@@ -82,7 +82,21 @@ def test_names_of_this_machine_may_be_used(host: str) -> None:
     HERE.check("POST", [(b"host", host.encode())])
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8420", "127.0.0.1.evil.example", "", "[::2]", "localhost.evil.example"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8420",
+        "127.0.0.1.evil.example",
+        "",
+        "[::2]",
+        "localhost.evil.example",
+        "[::1",
+        "[::1]x",
+        "localhost:x",
+        ":",
+    ],
+)
 def test_a_foreign_name_pointed_at_this_machine_is_refused(host: str) -> None:
     with pytest.raises(Forbidden, match="no name of this server"):
         HERE.check("GET", [(b"host", host.encode())])
@@ -99,6 +113,9 @@ def test_a_request_without_a_host_is_refused() -> None:
         [(b"origin", b"http://evil.example")],
         [(b"origin", b"null")],
         [(b"origin", b"http://127.0.0.1:9999")],
+        [(b"origin", b"http://[::1")],
+        [(b"origin", b"http://[x]:8420")],
+        [(b"origin", b"\xff")],
         [(b"sec-fetch-site", b"cross-site")],
     ],
 )

@@ -28,6 +28,7 @@ from headwater.server.openapi import document
 from headwater.server.routes.log import LogRoutes
 from headwater.server.routes.pipelines import PipelineRoutes
 from headwater.server.routes.pipelines_table import ANSWERS, BODIES, TABLE
+from headwater.server.streams import Streams
 
 pytestmark = pytest.mark.anyio
 SHOP = "/pipelines/shop"
@@ -44,8 +45,10 @@ async def log(stopped_shop: Path) -> AsyncIterator[LocalLog]:
 
 
 def client(log: LocalLog, tokens: Tokens | None = None, role: str = "") -> httpx2.AsyncClient:
+    streams = Streams(most=10, memory=1 << 20, metrics=Metrics().http, now=SystemClock().monotonic)
+    logs = LogRoutes(log=log, streams=streams, stop=asyncio.Event(), ids=lambda: "id")
     app = App(
-        [*PipelineRoutes(pipelines=LocalPipelines(log)).offers(), *LogRoutes(log=log, stop=asyncio.Event(), ids=lambda: "id").offers()],
+        [*PipelineRoutes(pipelines=LocalPipelines(log)).offers(), *logs.offers()],
         tokens=tokens,
         guard=Guard(hosts=None),
         metrics=Metrics().http,
@@ -156,7 +159,7 @@ BAD: list[tuple[str, str, Any, str, str]] = [
     ("PUT", "/edits/14", b"\xff", "bad-input", "openapi"),
     ("PUT", "/edits/14", b'{"data": {"a": 1e999999999999999999999}, "why": "w"}', "bad-input", "openapi"),
     ("PUT", "/edits/minus", b"{}", "bad-input", "counts from 0"),
-    ("DELETE", f"/edits/{'9' * 5000}", None, "bad-input", "counts from 0"),  # more digits than Python reads
+    ("DELETE", f"/edits/{'9' * 5000}?why=w", None, "bad-input", "counts from 0"),  # more digits than Python reads
     ("POST", "/sinks/report/replay", b'{"first": 0, "last": %s}' % (b"9" * 5000), "bad-input", "openapi"),
     ("POST", "/dead/5/retry", b'{"force": "yes"}', "bad-input", "openapi"),
     ("GET", "/log?from=-1", None, "bad-input", "goes from 0"),

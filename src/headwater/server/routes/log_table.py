@@ -6,6 +6,7 @@ from headwater.client.wire import DECODERS
 from headwater.server.operation import Answer, Operation, Param, Role, Schema
 from headwater.server.schemas import ref, schema
 
+EVENT_ID = "^[0-9]{1,18}$"
 _PARTITION = "/log/{topic}/{partition}"
 _RECORDS = f"{_PARTITION}/records"
 _STREAM = {"type": "string", "description": "Events whose id is the offset and whose data is a Record; `: ping` each 15 seconds."}
@@ -79,6 +80,7 @@ TABLE = (
         role=Role.OPERATOR,
         query=(Param("before", "Only below this offset."),),
         answers={200: Answer("What it did.", ref("Compacted"))},
+        problems=(409, 507),
     ),
     Operation(
         method="GET",
@@ -97,9 +99,9 @@ TABLE = (
                 default="text",
                 choices=DECODERS,
             ),
-            Param("after", "For a stream: the last offset that was seen, the same as Last-Event-ID."),
+            Param("after", "The last offset that was seen: go on behind it. Outranks `from`, and for a stream Last-Event-ID."),
         ),
-        headers={"Last-Event-ID": "For a stream: the last offset that was seen."},
+        headers={"Last-Event-ID": Param("last-event-id", "For a stream: the last offset that was seen.", kind="text", pattern=EVENT_ID)},
         answers={
             200: Answer(
                 "Records; the Link header leads to the next page.",
@@ -119,8 +121,9 @@ TABLE = (
         text="Append one record, a list, or lines of them, as one batch. The answer comes when they are durable.",
         role=Role.OPERATOR,
         body=_NEW,
+        body_required=True,
         answers={201: Answer("The offsets, in order.", ref("Offsets"))},
-        problems=(507,),
+        problems=(409, 507),
     ),
     Operation(
         method="DELETE",
@@ -130,5 +133,6 @@ TABLE = (
         role=Role.OPERATOR,
         query=(Param("before", "The first offset to keep.", required=True),),
         answers={200: Answer("The new start.", ref("Start"))},
+        problems=(409, 507),
     ),
 )

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 
 from headwater.client.pipeline_addresses import ADDRESSES
 from headwater.pipeline.operating import answers
-from headwater.server.operation import Answer, Operation, Param, Role
-from headwater.server.schemas import described, listed, ref
+from headwater.server.operation import LARGEST, Answer, Operation, Param, Role
+from headwater.server.schemas import COMPONENTS, described, listed, ref
 
-Offset = Annotated[int, msgspec.Meta(ge=0)]
+Offset = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 
 
 class Sent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -21,7 +21,7 @@ class Sent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 class NewPosition(Sent, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The last message to count as taken, -1 for none."""
 
-    position: Annotated[int, msgspec.Meta(ge=-1)]
+    position: Annotated[int, msgspec.Meta(ge=-1, le=LARGEST)]
     why: str = ""
 
 
@@ -101,16 +101,24 @@ ANSWERS: dict[str, Any] = {
     "audit": list[answers.Audited],
     "verify": answers.Verified,
 }
+REASONED = frozenset({"mark", "ack", "edit"})  # changes whose body must say why: a change without a reason helps nobody later
 described(*BODIES.values(), *ANSWERS.values())
+for _verb in REASONED:
+    _shape = cast(dict[str, Any], COMPONENTS[BODIES[_verb].__name__])
+    _shape["properties"]["why"] = {"type": "string", "pattern": "\\S"}
+    _shape["required"] = [*_shape.get("required", []), "why"]
 
 _DRY = Param("dry_run", "true: say what would be done, and do nothing.", kind="text", default="false", choices=("true", "false"))
-_WHY = Param("why", "The reason, for the audit.", kind="text")
+_WHY = Param("why", "The reason, for the audit.", kind="text", required=True, pattern="\\S")
 _SINK = Param("sink", "Of this sink only.", kind="text")
 PAGED = frozenset({"dead", "audit"})  # lists that may grow long
-_PAGE = (
-    Param("limit", "The most to answer with.", default=1000, least=1, most=10_000),
-    Param("cursor", "Go on where the page before ended: its `next`.", kind="text"),
-)
+_LIMIT = Param("limit", "The most to answer with.", default=1000, least=1, most=10_000)
+
+
+def _cursor(pattern: str) -> Param:
+    return Param("cursor", "Go on where the page before ended: its `next`.", kind="text", pattern=pattern)
+
+
 _REFUSED = (422, 503, 504)
 
 
@@ -127,6 +135,7 @@ def _operation(verb: str, text: str, said: str, *, query: tuple[Param, ...] = ()
         role=Role.READER if looks else Role.OPERATOR,
         query=query if looks else (*query, _DRY),
         body=ref(BODIES[verb].__name__) if verb in BODIES else {},
+        body_required=verb in BODIES and bool(COMPONENTS[BODIES[verb].__name__].get("required")),
         answers={200: Answer(said, content)},
         problems=problems,
     )
@@ -149,7 +158,7 @@ TABLE = (
         query=(
             Param("from", "The first offset. Left out: the oldest."),
             Param("to", "The last offset, included. Left out: the newest."),
-            Param("namespace", "Only namespaces in which this regular expression is found.", kind="text", default=".*"),
+            Param("namespace", "Only namespaces in which this regular expression is found.", kind="text", default=".*", format="regex"),
             Param("limit", "The most messages.", default=100, least=1, most=10_000),
         ),
         problems=(504,),
@@ -163,7 +172,12 @@ TABLE = (
     _operation("replay", "Send messages to a sink again; its position does not move.", "How many were written.", problems=(409, *_REFUSED)),
     _operation("edit", "Deliver a corrected copy of a message; the original stays in the log.", "The corrected copy.", problems=(409,)),
     _operation("undo", "Deliver the original of a message again.", "Undone.", query=(_SINK, _WHY), problems=(409,)),
-    _operation("dead", "The messages that were put aside.", "A page of them; the Link header leads to the next.", query=(_SINK, *_PAGE)),
+    _operation(
+        "dead",
+        "The messages that were put aside.",
+        "A page of them; the Link header leads to the next.",
+        query=(_SINK, _LIMIT, _cursor("^[A-Za-z0-9][A-Za-z0-9._-]{0,99}/[0-9]{1,18}$")),
+    ),
     _operation("dead_one", "A message that was put aside, with its error.", "The message.", query=(_SINK,)),
     _operation("retry", "Send a message that was put aside.", "It was taken.", problems=(409, *_REFUSED)),
     _operation("drop", "Let a message that was put aside go for good.", "It is gone.", query=(_SINK, _WHY), problems=(409,)),
@@ -173,7 +187,7 @@ TABLE = (
         "audit",
         "What operators have done: when, who, what, and why.",
         "A page of it, in order; the Link header leads to the next.",
-        query=_PAGE,
+        query=(_LIMIT, _cursor("^[0-9]{1,18}$")),
     ),
     _operation(
         "verify", "Compare what a sink holds with what the log says.", "What was found; `equal` says it in a word.", problems=(504,)

@@ -1,0 +1,240 @@
+"""One connection, held to its limits. uvicorn's own has none: no size of a head, no time for a head or a body, no end of pipelining."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from headwater.core.errors import BadInput, Busy, HeadTooLarge, HeadwaterError, TooSlow
+from headwater.core.ids import Ids
+from headwater.core.units import Size
+from headwater.server.connections import Connections, Reason
+from headwater.server.problem import problem_answer
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
+    from uvicorn.config import Config
+    from uvicorn.server import ServerState
+
+CONNECTION = "headwater.connection"  # where a request's scope names its connection, below "state"
+_LINGER = 1.0  # seconds in which a refused client may still send: closing at once would reset the connection, and lose the answer
+_PIPELINED = 100  # requests that may wait for the answer to the one before
+_HEADER = 32  # bytes that a header counts beside its text: thousands of tiny ones take memory, too
+
+
+class _Phase(Enum):
+    IDLE = 0  # nothing is being sent to us: the connection is new to no request, or an answer is under way
+    HEAD = 1
+    BODY = 2
+
+
+class Connection(HttpToolsProtocol):
+    """Answers 431, 408 or 503 and ends where the client has gone beyond a limit and can still be answered; otherwise cuts it off."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        connections: Connections,
+        ids: Ids,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._all, self._limits, self._ids = connections, connections.limits, ids
+        self._phase = _Phase.HEAD
+        self._since = self.loop.time()  # when the phase began
+        self._head = 0  # the size of the head so far, as it is parsed
+        self._unparsed = 0  # bytes received since the parser last brought something to an end
+        self._body = 0
+        self._answering: RequestResponseCycle | None = None
+        self._over = False
+        self.unsent = 0
+        self._took = False  # whether so much was taken since the last look that more was written
+        self._blocked_since: float | None = None
+
+    # -- the connection ---------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        address = self.client[0] if self.client else None
+        reason = self._all.opened(self, address)
+        if reason is not None:
+            busy = Busy("The server has as many connections as it may have.", hint="Ask again in a few seconds.")
+            self._refuse(reason, None if self._all.crowded(address) else busy)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._over = True
+        self._all.closed(self, self.client[0] if self.client else None)
+        self._forsake()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._over:
+            return
+        if self._phase is _Phase.IDLE:
+            # Not only `on_message_begin`: empty lines before a request begin none, and would keep the connection for ever.
+            self._begin(_Phase.HEAD)
+        self._unparsed += len(data)
+        super().data_received(data)
+        if self._unparsed > self._limits.header:
+            self._refuse_head()
+
+    # -- the parser's callbacks -------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        if self._phase is _Phase.IDLE:
+            self._begin(_Phase.HEAD)
+        self._unparsed = max(1, self._unparsed)
+        super().on_message_begin()
+        self.scope["state"][CONNECTION] = self
+
+    def on_url(self, url: bytes) -> None:
+        self._head += len(url)
+        if self._head <= self._limits.header:
+            super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head += len(name) + len(value) + _HEADER
+        # Behind the body come trailers, which nobody reads: among the headers they could pass for ones that were checked.
+        if self._phase is _Phase.HEAD and self._head <= self._limits.header:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if self._over:
+            return
+        if self._head > self._limits.header:
+            self._refuse_head()
+            return
+        if len(self.pipeline) >= _PIPELINED:
+            self.cut("pipelined")
+            return
+        super().on_headers_complete()
+        self._begin(_Phase.BODY)
+
+    def on_body(self, body: bytes) -> None:
+        if not self._over:
+            self._unparsed = 0
+            self._body += len(body)
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if not self._over:
+            self._begin(_Phase.IDLE)
+            super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse("malformed", BadInput("This is no HTTP request that can be read.", hint="Send HTTP/1.1, percent-encoded as UTF-8."))
+
+    def resume_writing(self) -> None:
+        self._took = True
+        super().resume_writing()
+
+    # -- limits of time ---------------------------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """End a request whose head or body takes too long. While the answer to the one before is under way, no time passes."""
+        if self._over or self._phase is _Phase.IDLE:
+            return
+        if self.flow.read_paused or self.pipeline or (self._phase is _Phase.HEAD and self.cycle and not self.cycle.response_complete):
+            self._since = now
+        elif self._phase is _Phase.HEAD:
+            if now - self._since > self._limits.header_seconds:
+                self._refuse(
+                    "header-time",
+                    TooSlow(f"The request's head took longer than {self._limits.header_seconds:g} s.", hint="Send it at once.")
+                    if self._unparsed
+                    else None,  # nothing was asked: an answer would be taken for one to the next request
+                )
+        elif now - self._since > self._limits.body_seconds + self._body / self._limits.body_rate:
+            self._refuse(
+                "body-time",
+                TooSlow(
+                    f"The request's body came too slowly: {self._body} bytes in {now - self._since:.0f} s.",
+                    hint="Send it at once, or ask whoever runs the server for a lower `server.min_rate`.",
+                ),
+            )
+
+    def look_at_unsent(self, now: float) -> float | None:
+        """Since when the client has taken nothing of what waits for it; None when nothing waits."""
+        unsent = 0 if self.transport.is_closing() and self._over else self.transport.get_write_buffer_size()
+        if unsent == 0:
+            self._blocked_since = None
+        elif self._blocked_since is None or unsent < self.unsent or self._took:
+            self._blocked_since = now
+        self.unsent, self._took = unsent, False
+        return self._blocked_since
+
+    def cut(self, reason: Reason) -> None:
+        """End the connection at once, whatever is under way."""
+        self._over = True
+        self._all.refused(reason)
+        self._forsake()
+        self.transport.abort()
+
+    # -- how it ends ------------------------------------------------------------------------------------------
+
+    def _begin(self, phase: _Phase) -> None:
+        if phase is _Phase.HEAD:
+            self._head = 0
+        self._phase, self._since, self._unparsed, self._body = phase, self.loop.time(), 0, 0
+
+    def _refuse_head(self) -> None:
+        limit = Size(self._limits.header)
+        error = HeadTooLarge(
+            f"The address and headers of the request are larger than {limit}.",
+            hint="Send less in them, or ask whoever runs the server for a higher `server.max_header`.",
+        )
+        self._refuse("header-size", error)
+
+    def _refuse(self, reason: Reason, error: HeadwaterError | None) -> None:
+        """Answer with the error and read no further. Without one, or where another answer is under way: cut."""
+        if self._over:
+            return
+        if error is None or not self._answerable():
+            self.cut(reason)
+            return
+        self._over = True
+        self._all.refused(reason)
+        self.transport.write(_written(error, self._ids()))
+        self._forsake()
+        self._unset_keepalive_if_required()
+        self.flow.resume_reading()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.loop.call_later(_LINGER, self.transport.abort)
+
+    def _forsake(self) -> None:
+        """Tell the application that nobody reads what it answers. uvicorn tells the newest request alone, which need not be running."""
+        for cycle in (self._answering, self.cycle):
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Says nothing: curl asks for an upgrade as a matter of course, and strangers could fill the log."""
+
+    def _answerable(self) -> bool:
+        """Whether what is written now would be read as the answer to the request that is being received."""
+        if self.pipeline or self.transport.is_closing():
+            return False
+        cycle = self.cycle
+        if cycle is None or self._phase is not _Phase.BODY:
+            return cycle is None or cycle.response_complete
+        return not cycle.response_started
+
+
+def _written(error: HeadwaterError, error_id: str) -> bytes:
+    response = problem_answer(error, error_id, {"Connection": "close"})
+    head = b"".join(b"%b: %b\r\n" % pair for pair in response.raw_headers)
+    phrase = HTTPStatus(error.status).phrase.encode()
+    return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (error.status, phrase, head, bytes(response.body))

@@ -1,0 +1,69 @@
+"""uvicorn, with connections that are held to limits, and with signals left to whoever runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import socket
+from collections.abc import Iterator
+from typing import cast
+
+import uvicorn
+
+from headwater.core.ids import Ids
+from headwater.server.app import App
+from headwater.server.connection import Connection
+from headwater.server.connections import Connections
+
+_LOOK = 0.25  # seconds between two looks at all connections
+
+
+class HttpServer(uvicorn.Server):
+    """Serves an application. Its own handling of signals would raise them again after the stop, and end with their status."""
+
+    def __init__(self, app: App, *, connections: Connections, ids: Ids, grace: float) -> None:
+        config = uvicorn.Config(
+            app,
+            loop="none",
+            http=cast(type[asyncio.Protocol], functools.partial(Connection, connections=connections, ids=ids)),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="error",  # what strangers send is counted: warnings of it would let them fill the log
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=75,  # longer than clients keep an idle connection: it is they who end it, never we under a request
+            timeout_graceful_shutdown=int(grace),
+        )
+        super().__init__(config)
+        self._connections = connections
+        self.listening = asyncio.Event()
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        looking = asyncio.create_task(self._look())
+        try:
+            await super().serve(sockets)
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self.listening.set()
+
+    def stop(self) -> None:
+        """Take no more connections, let requests end. Stopping twice is no error."""
+        self._connections.stop()
+        self.should_exit = True
+
+    async def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_LOOK)
+            self._connections.look(loop.time())
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

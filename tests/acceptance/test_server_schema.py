@@ -1,0 +1,98 @@
+"""Schemas and doing agree: what `/openapi.json` allows is taken, what it does not allow is refused, and every answer is as described.
+
+schemathesis makes the requests from the description. The names in them are real: topics with records, a pipeline that stands at a record
+which its sink refused, and messages that were put aside. With names that do not exist, every request would end at 404.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from program import Program, environment
+from test_pipelines_http import NO_SPARK, SHOP
+
+from headwater.server.spawned import SpawnedServer
+
+CHECKS = (
+    "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance,"
+    "negative_data_rejection,positive_data_acceptance"
+)
+REAL = {
+    "topic": ["orders", "compacted", "pipeline-shop"],
+    "name": ["shop"],
+    "sink": ["archive", "report", "careful"],
+    "offset": [13, 14, 15],
+}
+# Statuses with which a request that has the right shape may be refused: what it names is not there, or does not fit what is there now.
+REFUSED = ["2xx", "404", "409", "410", "413", "422"]
+TOML = f"""
+[checks.positive_data_acceptance]
+expected-statuses = {json.dumps(REFUSED)}
+
+# JSON Schema cannot say which sizes a segment may have, nor which paths a document has.
+[[operations]]
+include-operation-id = ["create_topic", "pipeline_edit"]
+[operations.checks.positive_data_acceptance]
+enabled = false
+"""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[SpawnedServer]:
+    program = Program(tmp_path)
+    (tmp_path / "shop.py").write_text(SHOP)
+    lines = [f'{{"_id": {n}, "price": 2.10, "qty": {"null" if n == 14 else n}}}\n' for n in range(30)]
+    (tmp_path / "orders.jsonl").write_text("".join(lines))
+    assert program("pipeline", "run", "shop.py", **NO_SPARK).code == 9
+    with SpawnedServer(program.data, environ=environment(**NO_SPARK)) as running:
+        yield running
+
+
+def described(http: httpx2.Client) -> dict[str, Any]:
+    """The server's description, with real names in place. What would take them away is left to one topic of its own."""
+    document: dict[str, Any] = http.get("/openapi.json").json()
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            real = {**REAL, "topic": ["spare"] if operation["operationId"] == "delete_topic" else REAL["topic"], "partition": [0, 1]}
+            for parameter in operation["parameters"]:
+                if parameter["in"] == "path" and operation["operationId"] != "create_topic":
+                    parameter["schema"] = {"enum": real[parameter["name"]]}
+    return document
+
+
+def prepared(http: httpx2.Client) -> None:
+    for name in ("orders", "compacted", "spare"):
+        assert http.put(f"/log/{name}", json={"partitions": 2, "settings": {"segment": "1KiB"}}).status_code == 201
+        for number in range(20):
+            assert http.post(f"/log/{name}/0/records", json={"key": f"k{number % 3}", "value": {"n": number}}).status_code == 201
+    assert http.delete("/log/compacted/0/records?before=5").status_code == 200
+
+
+def run(server: SpawnedServer, folder: Path, *, seconds: int) -> None:
+    with httpx2.Client(base_url=server.url, trust_env=False, timeout=60) as http:
+        prepared(http)
+        (folder / "openapi.json").write_text(json.dumps(described(http)))
+        (folder / "schemathesis.toml").write_text(TOML)
+        command = [sys.executable, "-m", "schemathesis.cli", "run", "openapi.json", "--url", server.url, "--checks", CHECKS]
+        more = ["--max-time", str(seconds), "--phases", "coverage,fuzzing", "--request-timeout", "60", "--no-color", "--warnings", "off"]
+        ended = subprocess.run([*command, *more], cwd=folder, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        metrics = http.get("/metrics").text
+    assert 'status="500"' not in metrics
+    assert "Traceback" not in server.errors()
+
+
+def test_the_server_does_what_its_description_says(server: SpawnedServer, tmp_path: Path) -> None:
+    run(server, tmp_path, seconds=60)
+
+
+@pytest.mark.soak
+def test_the_server_does_what_its_description_says_for_an_hour(server: SpawnedServer, tmp_path: Path) -> None:
+    run(server, tmp_path, seconds=3600)
