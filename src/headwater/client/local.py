@@ -128,7 +128,7 @@ class LocalLog(AsyncLog):
 
     async def follow(self, topic: str, partition: int, start: int) -> AsyncGenerator[list[Record]]:
         """`tail`, in batches as they come. Many followers of a partition cost little more than one, and nothing while none comes."""
-        async with self._watched(topic, partition) as watch:
+        async with self.watched(topic, partition) as watch:
             end = watch.end()
             while True:
                 # A few are read at once: a thread would take longer to wake than to read them.
@@ -139,10 +139,6 @@ class LocalLog(AsyncLog):
                 else:
                     start = max(start, end)  # what lies between holds no records: brokers' own, or compacted away
                 end = await watch.beyond(start)
-
-    async def beyond(self, topic: str, partition: int, offset: int) -> int:
-        """The partition's end, as soon as it is greater than `offset`. Many who wait cost little more than one."""
-        return await (await self._watch(topic, partition)).beyond(offset)
 
     async def offset_at(self, topic: str, partition: int, timestamp: int) -> int:
         return await self._thread(lambda log: log.offset_at(topic, partition, timestamp))
@@ -193,8 +189,8 @@ class LocalLog(AsyncLog):
         return result
 
     @asynccontextmanager
-    async def _watched(self, topic: str, partition: int) -> AsyncGenerator[Watch]:
-        """The watch that all followers of a partition share."""
+    async def watched(self, topic: str, partition: int) -> AsyncGenerator[Watch]:
+        """The watch that all followers of a partition share: its end, and waiting for more. Many who wait cost little more than one."""
         check_place(topic, partition)
         place = (topic, partition)
         watch = self._watches.get(place)

@@ -10,7 +10,7 @@ import msgspec
 
 from headwater.core.errors import AlreadyExists, HeadwaterError, Timeout, UnknownPartition, UnknownTopic
 from headwater.log.kafka.brokers import GONE, Brokers
-from headwater.log.record import Topic, TopicSettings, check_partitions, check_topic_name
+from headwater.log.record import Topic, TopicSettings, check_new_topic_name, check_partitions
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -38,7 +38,7 @@ class Topics:
 
     def create(self, name: str, partitions: int, settings: TopicSettings | None) -> Topic:
         """Without settings, a topic that is there is taken with those it has."""
-        check_topic_name(name)
+        check_new_topic_name(name)
         check_partitions(partitions)
         wanted = held(settings or TopicSettings())
         there = self._find(name)

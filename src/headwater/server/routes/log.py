@@ -180,15 +180,13 @@ class LogRoutes:
         def events(records: list[Record]) -> bytes:
             return b"".join(_event(record, decode) for record in records)
 
-        while True:
-            end = (await self._log.bounds(topic, partition)).end
-            if start < end:
+        async with self._log.watched(topic, partition) as watch:
+            while True:
+                end = await watch.beyond(start)
                 chunk, start, _ = await self._batch(topic, partition, start, end, _MANY, events)
                 if chunk:
                     yield chunk
                 del chunk
-            else:
-                await self._log.beyond(topic, partition, start)
 
     async def _batch(
         self, topic: str, partition: int, start: int, stop: int, limit: int, encode: Callable[[list[Record]], bytes]
