@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka_raw import produce_raw
 from tools.services.private import PrivateServers
 
 from headwater.core.errors import BadConfig, BadInput, Denied, Differs, NotFound, OffsetGone, Rejected, Timeout, Unreachable
@@ -236,6 +237,18 @@ def test_a_header_of_somebody_else_s_makes_no_message_vanish(broker: Broker) -> 
         broker.put(topic, b"{}", headers=[("op", op)])
     found, _ = followed(kafka(broker.servers), None, topic, 4)
     assert [message.op for message in found] == [Op.INSERT, Op.INSERT, Op.INSERT, Op.UPDATE]
+
+
+def test_a_header_name_that_is_no_text_makes_its_message_a_bad_one(broker: Broker) -> None:
+    topic = broker.topic()
+    produce_raw(broker.servers, topic, b"k", b"{}", [(b"\xff\xfe", b"x"), (b"op", b"delete")])
+    broker.put(topic, b'{"id": 2}')
+    (plan,) = kafka(broker.servers).plan(only(topic), 1).slices
+    pieces = list(kafka(broker.servers).read(plan, None))
+    assert [message.data for piece in pieces for message in piece.messages] == [{}, {"id": 2}]
+    assert [text for piece in pieces for text in piece.bad.values()] == [
+        f"Offset 0 of {topic}, partition 0: The name of a header is not UTF-8, so that none of its headers can be read."
+    ]
 
 
 def test_following_is_quiet_only_at_the_end(broker: Broker) -> None:

@@ -48,10 +48,16 @@ def compact(partition: Partition, *, before: int | None) -> Compacted:
         if not lock.try_exclusive():
             raise Conflict(f"{partition.name} is being compacted already.", hint="Wait for it to end.")
         return _compact(partition, end if before is None else before)
+    except FileNotFoundError as error:
+        raise _deleted_meanwhile(partition) from error  # `delete_before` came first
     except OSError as error:
         raise explained(error, partition.folder) from error
     finally:
         lock.forget()
+
+
+def _deleted_meanwhile(partition: Partition) -> Conflict:
+    return Conflict(f"Segments of {partition.name} were deleted while they were compacted.", hint="Compact again.")
 
 
 def _compact(partition: Partition, before: int) -> Compacted:
@@ -71,7 +77,7 @@ def _compact(partition: Partition, before: int) -> Compacted:
         # When this raises, the manifest may name the new files all the same: they stay until the next opening.
         if not swap(partition, old, new):
             opened.unlink(partition.files, partition.folder, new)
-            raise Conflict(f"Segments of {partition.name} were deleted while they were compacted.", hint="Compact again.")
+            raise _deleted_meanwhile(partition)
         bytes_after += sum(segment.length for segment in new)
     return Compacted(
         records_before=sum(len(plan.keep) for plan in plans),

@@ -40,7 +40,8 @@ _Seen = tuple[int, Place]  # a counter's word, and the triple that it points at
 
 def _checksum(now: int, base: int, position: int, offset: int) -> int:
     """A change of one word always changes it, a page of zeros is never right, and a slot that is older than its counter is not taken."""
-    return (now << 32 ^ base ^ position << 20 ^ offset << 1 ^ _NOT_ZERO) & _MASK
+    mixed = now << 32 ^ base ^ position << 20 ^ offset << 1 ^ _NOT_ZERO
+    return (mixed ^ mixed >> 64) & _MASK
 
 
 class CommitPage:

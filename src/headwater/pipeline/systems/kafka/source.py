@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from headwater.core.errors import BadInput, Differs, HeadwaterError, NotFound, OffsetGone, Unreachable
+from headwater.log.kafka.records import UNREADABLE, headers_of
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
 from headwater.pipeline.message import Message, Mode, Op, identified, op_said
@@ -203,11 +204,13 @@ class _Gathered:
 
 def message_of(got: Any, ids: tuple[str, ...]) -> tuple[Message, str]:
     """A message of a topic as one of ours, and what is wrong with it: a value that is no JSON object is kept as text."""
-    headers = {name: value for name, value in got.headers() or () if value is not None}
-    op, wrong, value = op_said(headers.get("op")), "", got.value()
+    found = dict(headers_of(got))
+    headers = {name: value for name, value in found.items() if value is not None}
+    op, value = op_said(headers.get("op")), got.value()
+    wrong = "The name of a header is not UTF-8, so that none of its headers can be read." if UNREADABLE in found else ""
     if value is None:
         op, data = Op.DELETE, identified(got.key(), headers.get("data"), ids)
-        wrong = "" if data else "It has neither a value nor a key."
+        wrong = wrong or ("" if data else "It has neither a value nor a key.")
     else:
         try:
             data = values.decode(value)
