@@ -46,7 +46,7 @@ SOAK = [
     Suite("soak", ["tests", "-m", "soak"]),
     Suite("faults", ["tests/faults"], 2),
 ]
-LONG = {"HEADWATER_KILL_ROUNDS": "200", "HEADWATER_POWER_ROUNDS": "3000"}
+LONG = {"HEADWATER_KILL_ROUNDS": "200", "HEADWATER_POWER_ROUNDS": "3000", "HEADWATER_READER_APPENDS": "20000"}
 
 
 def run(suite: Suite, environment: dict[str, str]) -> tuple[str, float]:

@@ -98,11 +98,11 @@ class PartitionReader:
         They are read one after the other, while another process may roll: a place whose segment this manifest does not know is of a newer
         one. Taken together all the same, they would hide records that are durable.
         """
-        for _ in range(_TRIES):
+        for left in reversed(range(_TRIES)):
             manifest = self._fresh()
             if manifest is None:
                 return None, 0, _NOTHING
-            found = self._end(manifest)
+            found = self._end(manifest, last_try=not left)
             if found is not None:
                 return manifest, *found
             self._manifest = None
@@ -128,7 +128,7 @@ class PartitionReader:
             except (FileNotFoundError, ValueError):  # ValueError: being created this moment, still empty
                 self._page = None
 
-    def _end(self, manifest: Manifest) -> tuple[int, Place] | None:
+    def _end(self, manifest: Manifest, *, last_try: bool) -> tuple[int, Place] | None:
         """The durable end, and the place up to which the active segment may be touched; None where they are not of this manifest."""
         page = self._page
         if page is None or page.boot != self._boot:
@@ -136,8 +136,9 @@ class PartitionReader:
         # The word before the place: it is stored after it, so the place is never behind the word. The generation last: a roll or a
         # repair stores it before the place, so while it has not moved, the place lies in a file that this manifest names.
         offset, place = page.durable_offset, page.durable
-        active = manifest.active
-        if page.generation > manifest.generation or (place.base != active.base and place.offset > active.base):
+        if page.generation > manifest.generation and not last_try:  # at last: an older one that was put back from a copy
+            return None
+        if place.base != manifest.active.base and place.offset > manifest.active.base:
             return None
         return max(offset, manifest.durable.offset), place
 
