@@ -52,6 +52,7 @@ LONG = {
     "HEADWATER_REPLAYS": "40",  # recorded lives, each cut at many moments
     "HEADWATER_INJECTIONS": "all",
     "HEADWATER_ROT_ROUNDS": "5000",
+    "HEADWATER_READER_APPENDS": "20000",
 }
 
 

@@ -13,10 +13,17 @@ from typing import NamedTuple
 import numpy as np
 from google_crc32c import value as crc32c
 
-from headwater.log.embedded.fields import Column, gather, heads
+from headwater.log.embedded.fields import Column, gather, heads, wide_heads
+from headwater.log.embedded.sums import GROUP, run_sums
 from headwater.log.layout import BEFORE_MESSAGE, HEAD, LAST, NULL, SMALLEST, TRAILER, U32
 
 _SMALLEST_BATCH = SMALLEST + TRAILER.size
+_TRAILERS = np.dtype([("durable", ">u8"), ("length", ">u4"), ("crc", ">u4")])
+_MANY = 64  # records from which on it pays to look whether they are all of one shape
+_WIDEST = 64  # bytes of a key that are worth being taken along
+_RUN = 4096  # batches whose checksums are compared at once
+_LEAST = 256  # and the fewest for which that is quicker than one by one
+_SMALL = 4096  # bytes up to which a copy costs less than a view
 
 
 class Intact(NamedTuple):
@@ -51,13 +58,20 @@ def prove(data: mmap.mmap, rows: Column, at: int, size: int, offset: int, *, den
 
     A sidecar is never believed: after a power cut it may hold zeros. What this returns equals what `walk` would find.
     """
+    return prove_heads(data, rows, at, size, offset, dense=dense)[:2]
+
+
+def prove_heads(data: mmap.mmap, rows: Column, at: int, size: int, offset: int, *, dense: bool = True) -> tuple[Column, int, Column | None]:
+    """`prove`, and the fields of the records that it has looked at, so that nobody has to gather them again."""
     rows = rows.astype(np.int64, copy=False)
     if not len(rows) or rows[0] != at:
-        return rows[:0], at
+        return rows[:0], at, None
+    if dense and len(rows) >= _MANY and (head := _of_one_shape(data, rows, size, offset)) is not None:
+        return rows, int(rows[-1]) + BEFORE_MESSAGE + int(head["message"][-1]), head
     inside = (rows >= at) & (rows + SMALLEST <= size)
     rows = rows[: len(rows) if inside.all() else int(np.argmin(inside))]
     if not len(rows):
-        return rows, at
+        return rows, at, None
     head = heads(data, size, rows)
     offsets = head["offset"].astype(np.int64)
     message = head["message"].astype(np.int64)
@@ -73,39 +87,96 @@ def prove(data: mmap.mmap, rows: Column, at: int, size: int, offset: int, *, den
         good &= offsets >= offset
         good[1:] &= offsets[1:] > offsets[:-1]
     count = len(rows) if good.all() else int(np.argmin(good))
-    return rows[:count], int(ends[count - 1]) if count else at
+    return rows[:count], int(ends[count - 1]) if count else at, head[:count]
 
 
-def check(data: mmap.mmap, size: int, starts: Column, end: int, offset: int, *, begin: int | None = None) -> Intact:
+def _of_one_shape(data: mmap.mmap, rows: Column, size: int, offset: int) -> Column | None:
+    """The fields of records that all chain and whose keys have one length, which is the rule; None where that is not so."""
+    at = int(rows[0])
+    if not 0 <= at <= size - SMALLEST:
+        return None
+    width = int(U32.unpack_from(data, at + 21)[0])
+    head = wide_heads(data, size, rows, width) if width <= _WIDEST else None
+    if head is None:
+        return None
+    message = head["message"].astype(np.int64)
+    ends = rows + message
+    ends += BEFORE_MESSAGE
+    chained = int(ends[-1]) <= size and bool((ends[:-1] == rows[1:]).all())
+    if not chained or not bool((head["key"] == width).all()) or not bool((head["size"] + np.int64(8 + width) == message).all()):
+        return None
+    return head if bool((head["offset"] == np.arange(offset, offset + len(rows), dtype=np.uint64)).all()) else None
+
+
+def check(
+    data: mmap.mmap, size: int, starts: Column, end: int, offset: int, *, begin: int | None = None, modes: Column | None = None
+) -> Intact:
     """How far the records that begin at `starts` (chained, the last ending at `end`) form whole batches with right checksums.
 
-    `begin` is where the first batch begins, when that is before the first of the records.
+    `begin` is where the first batch begins, when that is before the first of the records. `modes`: their mode bytes, where known.
     """
     if not len(starts):
         return Intact(end, offset, 0, 0)
     begin = int(starts[0]) if begin is None else begin
     ends = np.append(starts[1:], end)
-    lasts = np.flatnonzero(gather(data, size, "u1", starts + 20) & LAST)
+    lasts = np.flatnonzero((gather(data, size, "u1", starts + 20) if modes is None else modes) & LAST)
     if not len(lasts) or int((ends - starts)[lasts].min()) < _SMALLEST_BATCH:
         lasts = lasts[: int(np.argmax((ends - starts)[lasts] < _SMALLEST_BATCH))] if len(lasts) else lasts
         if not len(lasts):
             return Intact(begin, offset, 0, 0)
     batch_ends = ends[lasts]
     batch_begins = np.append(begin, batch_ends[:-1])
-    carried = gather(data, size, ">u8", batch_ends - 16)
-    fits = gather(data, size, ">u4", batch_ends - 8) == batch_ends - batch_begins
-    sums = gather(data, size, ">u4", batch_ends - 4).tolist()
+    trailers = gather(data, size, f"V{TRAILER.size}", batch_ends - TRAILER.size).view(_TRAILERS)
+    carried, sums = trailers["durable"], trailers["crc"].astype(np.uint32)
+    fits = trailers["length"] == batch_ends - batch_begins
     good = len(lasts) if fits.all() else int(np.argmin(fits))
-    view: Column = np.frombuffer(data, np.uint8)
-    for i, (a, b) in enumerate(zip(batch_begins[:good].tolist(), (batch_ends[:good] - 4).tolist(), strict=True)):
-        if crc32c(data[a:b] if b - a < 4096 else view[a:b]) != sums[i]:  # a small copy is cheaper than a small view
-            good = i
-            break
+    good = _right(data, batch_begins[:good], batch_ends[:good], sums[:good])
     if not good:
         return Intact(begin, offset, 0, 0)
     last = int(lasts[good - 1])
     following = int(gather(data, size, ">u8", starts[last : last + 1])[0]) + 1
     return Intact(int(batch_ends[good - 1]), following, int(carried[:good].max()), last + 1)
+
+
+def _right(data: mmap.mmap, begins: Column, ends: Column, sums: Column) -> int:
+    """How many leading batches, one behind the other, have the checksum that they carry."""
+    lengths = ends - begins
+    changes = np.flatnonzero(lengths[1:] != lengths[:-1]) + 1
+    runs = np.concatenate(([0], changes, [len(lengths)]))
+    done = 0
+    for number in np.flatnonzero(np.diff(runs) >= _LEAST):
+        first, last = int(runs[number]), int(runs[number + 1])
+        if lengths[first] >= _SMALL:
+            continue
+        last -= (last - first) % GROUP
+        if (wrong := _one_by_one(data, begins[done:first], ends[done:first], sums[done:first])) >= 0:
+            return done + wrong
+        if (wrong := _at_once(data, begins[first:last], ends[first:last], sums[first:last])) >= 0:
+            return first + wrong
+        done = last
+    wrong = _one_by_one(data, begins[done:], ends[done:], sums[done:])
+    return len(lengths) if wrong < 0 else done + wrong
+
+
+def _at_once(data: mmap.mmap, begins: Column, ends: Column, sums: Column) -> int:
+    """Which of many batches of one length is the first with a wrong checksum, or -1: in one pass, and one by one where that differs."""
+    run, view = run_sums(int(ends[0] - begins[0])), np.frombuffer(data, np.uint8)
+    for a in range(0, len(begins), _RUN):
+        b = min(a + _RUN, len(begins))
+        if run.expected(sums[a:b]) != crc32c(view[int(begins[a]) : int(ends[b - 1])]):
+            wrong = _one_by_one(data, begins[a:b], ends[a:b], sums[a:b])
+            if wrong >= 0:
+                return a + wrong
+    return -1
+
+
+def _one_by_one(data: mmap.mmap, begins: Column, ends: Column, sums: Column) -> int:
+    """Which batch is the first with a wrong checksum, or -1."""
+    view: Column = np.frombuffer(data, np.uint8)
+    for i, (a, b, carried) in enumerate(zip(begins.tolist(), (ends - 4).tolist(), sums.tolist(), strict=True)):
+        if crc32c(data[a:b] if b - a < _SMALL else view[a:b]) != carried:
+            return i
+    return -1
 
 
 def _candidates(data: mmap.mmap, at: int, size: int, offset: int) -> Iterator[tuple[int, int, int, int]]:

@@ -124,32 +124,40 @@ def _fixed(array: Column, width: int) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(array), [None, pa.py_buffer(offsets), pa.py_buffer(array)])
 
 
-def decode_columns(data: mmap.mmap, size: int, starts: Column) -> pa.RecordBatch:
-    """The records that begin at `starts` as Arrow views into the mapped segment; the bytes must have been checked."""
+def decode_columns(data: mmap.mmap, size: int, starts: Column, head: Column | None = None) -> pa.RecordBatch:
+    """The records that begin at `starts` as Arrow views into the mapped segment; the bytes must have been checked.
+
+    `head`: their fields, where they have been gathered already.
+    """
     if not len(starts):
         return pa.RecordBatch.from_pylist([], schema=SCHEMA)
-    head = heads(data, size, starts)
-    mode = head["mode"].copy()
-    key_length = head["key"].astype(np.int64)
-    no_key = key_length == NULL
-    if no_key.any():
+    head = heads(data, size, starts) if head is None else head
+    mode, buffer, prefix = head["mode"].copy(), pa.py_buffer(data), None
+    no_value = (mode & NO_VALUE) > 0
+    if "begin" in (head.dtype.names or ()):  # keys of one length: what depends on it has been gathered, too
+        width = int(head["key"][0])
+        keys = _views(data, size, buffer, starts + 25, width, None, head["first"])
+        value_at, value_length, prefix = starts + (29 + width), head["size"].astype(np.int64), head["begin"]
+    else:
+        key_length = head["key"].astype(np.int64)
+        no_key = key_length == NULL
         key_length[no_key] = 0
-    value_at = starts + 29 + key_length
-    value_length = head["message"].astype(np.int64) - 8 - key_length
-    value_length[mode >= LAST] -= TRAILER.size
+        keys = _views(data, size, buffer, starts + 25, key_length, no_key, head["first"])
+        value_at = starts + 29 + key_length
+        value_length = head["message"].astype(np.int64) - 8 - key_length
+    value_length -= (mode >> 7) * np.int64(TRAILER.size)
     headers = pa.nulls(len(starts), pa.binary_view())
-    buffer = pa.py_buffer(data)
     if (mode & HEADERS).any():
         with_block = (mode & HEADERS) > 0
         block = np.where(with_block, gather(data, size, ">u4", np.minimum(value_at, size - 4)).astype(np.int64) + 4, 0)
         headers = _views(data, size, buffer, value_at, block, ~with_block)
-        value_at = value_at + block
+        value_at, prefix = value_at + block, None
         value_length -= block
     columns = [
         pa.array(head["offset"].astype(np.int64)),
         pa.array(head["timestamp"].astype(np.int64)),
-        _views(data, size, buffer, starts + 25, key_length, no_key, head["first"]),
-        _views(data, size, buffer, value_at, value_length, (mode & NO_VALUE) > 0),
+        keys,
+        _views(data, size, buffer, value_at, value_length, no_value, prefix),
         headers,
         pa.array(mode & 3),
         pa.array(mode >> 2 & 7),
@@ -158,19 +166,20 @@ def decode_columns(data: mmap.mmap, size: int, starts: Column) -> pa.RecordBatch
 
 
 def _views(
-    data: mmap.mmap, size: int, buffer: pa.Buffer, at: Column, length: Column, null: Column, prefix: Column | None = None
+    data: mmap.mmap, size: int, buffer: pa.Buffer, at: Column, length: Column | int, null: Column | None, prefix: Column | None = None
 ) -> pa.Array:
     """Binary views: up to 12 bytes stand in the view itself, longer values are pointed at. `prefix`: their first bytes, where known."""
     views = np.zeros(len(at), _VIEW)
     views["length"] = length
     views["prefix"] = gather(data, size, "<u4", at if at[-1] <= size - 4 else np.minimum(at, size - 4)) if prefix is None else prefix
     views["position"] = at
-    if int(length.min()) <= 12:
-        short = np.flatnonzero(length <= 12)
+    if (length if isinstance(length, int) else int(length.min())) <= 12:
+        lengths = np.full(len(at), length) if isinstance(length, int) else length
+        short = np.flatnonzero(lengths <= 12)
         inline = np.zeros((len(short), 16), np.uint8)
-        inline[:, :4] = length[short].astype("<i4").view(np.uint8).reshape(-1, 4)
+        inline[:, :4] = lengths[short].astype("<i4").view(np.uint8).reshape(-1, 4)
         bytes_at = np.minimum(at[short, None] + np.arange(12), size - 1)
-        inline[:, 4:] = np.where(np.arange(12) < length[short, None], gather(data, size, "u1", bytes_at), 0)
+        inline[:, 4:] = np.where(np.arange(12) < lengths[short, None], gather(data, size, "u1", bytes_at), 0)
         views.view("V16")[short] = inline.view("V16").ravel()
-    valid = pa.py_buffer(np.packbits(~null, bitorder="little").tobytes()) if null.any() else None
+    valid = pa.py_buffer(np.packbits(~null, bitorder="little").tobytes()) if null is not None and null.any() else None
     return pa.Array.from_buffers(pa.binary_view(), len(at), [valid, pa.py_buffer(views), buffer])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,3 +28,28 @@ def heads(data: mmap.mmap, size: int, starts: Column) -> Column:
     """
     fields: Column = gather(data, size, _RAW, starts).view(_FIXED)
     return fields
+
+
+def wide_heads(data: mmap.mmap, size: int, starts: Column, width: int) -> Column | None:
+    """As `heads`, and at once also `size` and `begin`: the data's length and its first four bytes, where keys have `width` bytes.
+
+    Whether they have is not looked at. None where one of the records is said to begin where those fields cannot be.
+    """
+    kind = _wide(width)
+    last = size - kind.itemsize
+    if last < 0 or int(starts.min()) < 0 or int(starts.max()) > last:
+        return None
+    fields: Column = gather(data, size, f"V{kind.itemsize}", starts).view(kind)
+    return fields
+
+
+@lru_cache(maxsize=128)
+def _wide(width: int) -> np.dtype[Any]:
+    return np.dtype(
+        {
+            "names": ["offset", "message", "timestamp", "mode", "key", "first", "size", "begin"],
+            "formats": [">u8", ">u4", ">u8", "u1", ">u4", "<u4", ">u4", "<u4"],
+            "offsets": [0, 8, 12, 20, 21, 25, 25 + width, 29 + width],
+            "itemsize": 33 + width,
+        }
+    )

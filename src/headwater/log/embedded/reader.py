@@ -15,6 +15,7 @@ from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.fields import gather
 from headwater.log.embedded.manifest import Manifest, Segment
 from headwater.log.embedded.page import CommitPage, Place
+from headwater.log.embedded.records import decode_records
 from headwater.log.embedded.recovery import survey
 from headwater.log.embedded.view import SegmentView, Slice
 from headwater.log.layout import U64, decode
@@ -225,12 +226,13 @@ class PartitionReader:
                 raise
             if found is None:
                 break
-            for at in found.starts.tolist():
-                record = decode(found.data, at)
-                size += len(record.key or b"") + len(record.value or b"")
-                if size > max_bytes and records:
-                    return records
-                records.append(record)
+            more, taken = decode_records(found.data, found.size, found.starts, room=max_bytes - size, head=found.heads)
+            if not more and not records:
+                return [decode(found.data, int(found.starts[0]))]  # one is always given, however large
+            records += more
+            size += taken
+            if len(more) < len(found.starts):
+                break
         return records
 
     def scan(self, start: int, end: int | None, *, batch: int) -> Iterator[pa.RecordBatch]:
@@ -248,7 +250,7 @@ class PartitionReader:
             found, following = self._next(start, end, batch)
             if found is None:
                 return
-            yield decode_columns(found.data, found.size, found.starts)
+            yield decode_columns(found.data, found.size, found.starts, found.heads)
             start = following
 
     def _next(self, start: int, end: int | None, count: int) -> tuple[Slice | None, int]:
@@ -260,7 +262,9 @@ class PartitionReader:
         self, manifest: Manifest | None, durable: int, place: Place, start: int, end: int | None, count: int
     ) -> tuple[Slice | None, int]:
         self._within(start, Bounds(manifest.start if manifest else 0, durable))
-        end = durable if end is None else min(end, durable)
+        end = durable if end is None else end
+        if end > durable:
+            raise Damaged(f"{self.name} ended at offset {end} or later before, and ends at {durable} now.", hint=self.hint)
         for segment in manifest.segments if manifest else ():
             if start >= end:
                 break

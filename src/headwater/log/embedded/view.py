@@ -28,6 +28,7 @@ class Slice(NamedTuple):
     data: mmap.mmap
     size: int
     starts: Column
+    heads: Column | None = None  # their fields, where they have been gathered already
 
 
 class SegmentView:
@@ -74,10 +75,13 @@ class SegmentView:
         count = min(count, end - self.segment.base - first)
         if 0 < count <= _FEW and (few := self._few(data, limit, first, count)) is not None:
             return Slice(data, limit, few)
-        starts, stop = self._rows(data, limit, first, count)
-        if count > 0 and not len(starts):
-            raise self._damaged(self._walked_to, "no record begins there")
-        return Slice(data, limit, self._intact(data, limit, first, starts, stop) if len(starts) else starts)
+        starts, stop, head = self._rows(data, limit, first, count)
+        if not len(starts):
+            if count > 0:
+                raise self._damaged(self._walked_to, "no record begins there")
+            return Slice(data, limit, starts)
+        good = self._intact(data, limit, first, starts, stop, head)
+        return Slice(data, limit, good, None if head is None else head[: len(good)])
 
     def _with_holes(self, data: mmap.mmap, limit: int, start: int, end: int, count: int) -> Column:
         """`slice` for a segment with holes. Only the records themselves say which offsets are there, so their neighbours are checked, too:
@@ -157,18 +161,18 @@ class SegmentView:
         raw = self._sidecar_bytes(first, count)
         return np.frombuffer(raw[: len(raw) // 4 * 4], "<u4").astype(np.int64)
 
-    def _rows(self, data: mmap.mmap, limit: int, first: int, count: int) -> tuple[Column, int]:
-        """Where up to `count` of the dense segment's records begin, from its `first` on, and where the last of them ends."""
+    def _rows(self, data: mmap.mmap, limit: int, first: int, count: int) -> tuple[Column, int, Column | None]:
+        """Where up to `count` of the dense segment's records begin, from its `first` on, where the last of them ends, and their fields."""
         rows = self._sidecar_rows(first, count)
         if len(rows) and limit - int(rows[0]) >= SMALLEST:
-            found, stop = batches.prove(data, rows, int(rows[0]), limit, self.segment.base + first)
+            found, stop, head = batches.prove_heads(data, rows, int(rows[0]), limit, self.segment.base + first)
             if len(found):
-                return found, stop
+                return found, stop, head
         if self._walked_to < limit:  # the sidecar is missing or stale: go by the bytes
             more, self._walked_to = batches.walk(data, self._walked_to, limit, self.segment.base + len(self._walked))
             self._walked = np.append(self._walked, np.array(more, np.int64))
         found = self._walked[first : first + count]
-        return found, self._end_of(data, found)
+        return found, self._end_of(data, found), None
 
     def _all(self, data: mmap.mmap, limit: int) -> tuple[Column, Column, int]:
         """Every record of a closed segment with holes: where it begins, its offset; and where they end, in damage before `limit`."""
@@ -191,20 +195,26 @@ class SegmentView:
 
     # -- checking -------------------------------------------------------------------------------------------
 
-    def _intact(self, data: mmap.mmap, limit: int, first: int, starts: Column, stop: int) -> Column:
+    def _intact(self, data: mmap.mmap, limit: int, first: int, starts: Column, stop: int, head: Column | None = None) -> Column:
         """The leading records whose batches are unharmed; at least one, or `Damaged`."""
         if self._checked[0] <= starts[0] and stop <= self._checked[1]:
             return starts
         rows, stop = self._to_batch_end(data, limit, first, starts, stop)
         ends = np.append(rows[1:], stop)
-        lasts = np.flatnonzero(gather(data, limit, "u1", rows + 20) & LAST)
+        if head is None:
+            modes = gather(data, limit, "u1", rows + 20)
+        else:
+            modes = head["mode"].copy()
+            if len(rows) > len(starts):
+                modes = np.append(modes, gather(data, limit, "u1", rows[len(starts) :] + 20))
+        lasts = np.flatnonzero(modes & LAST)
         begin = -1
         if len(lasts) and ends[lasts[0]] - rows[lasts[0]] >= SMALLEST + TRAILER.size:
             end = int(ends[lasts[0]])
             begin = end - int(U32.unpack_from(data, end - 8)[0])
         if not 0 <= begin <= rows[0]:
             raise self._damaged(int(rows[0]), "its batch has no end")
-        found = batches.check(data, limit, rows, stop, 0, begin=begin)
+        found = batches.check(data, limit, rows, stop, 0, begin=begin, modes=modes)
         good = starts[: found.records]
         if not len(good):
             raise self._damaged(begin, "the checksum of its batch is wrong")
@@ -217,7 +227,7 @@ class SegmentView:
         rows = starts
         while stop < limit and not data[int(rows[-1]) + 20] & LAST:
             if self.segment.dense:
-                more, stop = self._rows(data, limit, first + len(rows), _CHUNK)
+                more, stop, _ = self._rows(data, limit, first + len(rows), _CHUNK)
             else:
                 everything = self._all(data, limit)[0]
                 more = everything[first + len(rows) : first + len(rows) + _CHUNK]

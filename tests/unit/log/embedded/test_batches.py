@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -102,3 +103,23 @@ def test_a_few_torn_bytes_with_a_sidecar_row_are_no_error(tmp_path: Path) -> Non
     data, size = mapped(tmp_path / "torn")
     found, end = prove(data, np.zeros(1, "<u4"), 0, size, 0)
     assert (found.tolist(), end) == ([], 0)
+
+
+@pytest.mark.parametrize("lengths", [(2,), (2, 3), (2, 2, 2, 2, 60)], ids=["one", "two", "a few"])
+def test_a_flipped_bit_is_seen_among_many_batches_of_one_length(tmp_path: Path, lengths: tuple[int, ...]) -> None:
+    """From some thousands on their checksums are compared many at once."""
+    random, out, ends = Random(1), bytearray(), [0]
+    for n in range(12_000):
+        batch = encode([Record(b"k%05d" % n, b"v" * lengths[n // 3000 % len(lengths)])], now=n)
+        seal(batch, n, n)
+        out += batch.buffer
+        ends.append(len(out))
+    for _ in range(3):
+        (tmp_path / "s").write_bytes(out)
+        assert intact_up_to(tmp_path / "s") == (len(out), 12_000, 11_999)
+    for _ in range(25):
+        at = random.randrange(len(out))
+        rotten = bytearray(out)
+        rotten[at] ^= 1 << random.randrange(8)
+        (tmp_path / "s").write_bytes(rotten)
+        assert intact_up_to(tmp_path / "s")[0] == max(end for end in ends if end <= at)

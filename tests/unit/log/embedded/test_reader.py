@@ -190,3 +190,15 @@ def test_zeros_behind_the_durable_end_are_none(log: EmbeddedLog) -> None:
         with opened(log.data, boot=boot, read_only=True) as reading:
             assert [record.offset for record in reading.read("t", 0, 0)] == [0, 1, 2]
             assert not check(reading.reader("t", 0)).damage
+
+
+def test_a_manifest_that_was_put_back_from_a_copy_can_be_read_by_as_far_as_it_names_the_end(log: EmbeddedLog) -> None:
+    path = folder(log.data) / "manifest"
+    copy = path.read_bytes()
+    log.partition("t", 0).claim()  # a newer manifest of the same segments
+    path.write_bytes(copy)
+    assert values(interrupted(log.data)) == [0, 1, 2]
+    log.writer("t", 0, log.partition("t", 0).page.epoch).append([Record(b"k", b"3")])  # in a segment that the copy does not name
+    path.write_bytes(copy)
+    with pytest.raises(Damaged, match="does not name"):
+        values(interrupted(log.data))
