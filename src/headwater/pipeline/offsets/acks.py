@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -64,6 +65,10 @@ class Acks:
         self._new = joined([*self._new, (start, end)])
         for namespace, offset in last.items():
             self._last[namespace] = max(offset, self._last.get(namespace, -1))
+
+    def due(self) -> float:
+        """Seconds until the position is to be written; for ever where nothing was taken since."""
+        return max(0.0, self._flushed + self._every - self._clock.monotonic()) if self._new else math.inf
 
     def flush_if_due(self) -> bool:
         """`flush`, where the last one is long enough ago."""

@@ -32,7 +32,8 @@ SMALL = 4000  # messages: fewer are delivered here, because a round on Spark cos
 _SLICE = 200_000  # messages of a task
 _TABLE = 100_000  # messages at once where a transform makes tables of them
 _MEANWHILE = 20_000  # messages that are delivered here at once while Spark starts
-_WAIT = 0.05
+_WAIT = 0.05  # seconds: what comes within them is delivered together
+_IDLE = 2.0  # seconds after which a loop looks although nothing has told it to
 _PATIENCE = 300.0  # seconds that an unreachable sink is waited for where nothing is followed
 
 
@@ -55,6 +56,7 @@ class SinkLoop:
         *,
         clock: Clock,
         stopping: threading.Event,
+        changed: threading.Event | None = None,
         reading: Callable[[], bool],
         follow: bool,
         source_failed: Callable[[], bool] = lambda: False,
@@ -65,6 +67,8 @@ class SinkLoop:
         self.sink, self._log, self._topic, self._control, self._engine, self._epoch = sink, log, topic, control, engine, epoch
         self._clock, self._stopping, self._reading, self._follow, self._stop_all = clock, stopping, reading, follow, stop_all
         self._told, self._flush, self._source_failed = told, flush, source_failed
+        self._changed = changed or threading.Event()  # set when the log or the offset log has grown, and when reading or the run ends
+        self._looked = clock.monotonic() - _WAIT  # when nothing was found last
         self._seen: float | None = None  # since when there is something to gather
         self._identity = identity(log, control.pipeline)
         self.acks = Acks(control, sink.name, epoch, clock=clock, every=flush)
@@ -112,6 +116,7 @@ class SinkLoop:
 
     def _once(self) -> bool:
         """One step of the loop; false when there is nothing left to do."""
+        self._changed.clear()  # before the look: what comes after it ends the next wait
         self.acks.refresh()
         if self.acks.moved:
             self._move()
@@ -120,7 +125,7 @@ class SinkLoop:
             self.state = "stopped"
             if not self._follow or self._source_failed():
                 return False
-            self._clock.wait(self._stopping, 5 * _WAIT)
+            self._wait_for_change()
             return True
         end = self._end()
         gaps = self.acks.missing(end)
@@ -129,7 +134,7 @@ class SinkLoop:
             self.acks.flush_if_due()
             if not self._reading() and self._end() == end and not self._behind_parent():
                 return False
-            self._clock.wait(self._stopping, _WAIT)
+            self._wait_for_change()
             return True
         if self._gathering(gaps):
             self.state = "waiting"
@@ -151,6 +156,14 @@ class SinkLoop:
             self._wait_for_sink(error)
         self.acks.flush_if_due()
         return True
+
+    def _wait_for_change(self) -> None:
+        """Sleep until something changes. The first message after a rest goes at once; in a stream of them some go together."""
+        if not self._stopping.is_set():  # looked at after the clearing: a stop that came before it has left no other trace
+            self._clock.wait(self._changed, min(_IDLE, self.acks.due()))
+        if (rest := self._looked + _WAIT - self._clock.monotonic()) > 0:
+            self._clock.wait(self._stopping, rest)
+        self._looked = self._clock.monotonic()
 
     def _gathering(self, gaps: Sequence[tuple[int, int]]) -> bool:
         """Whether a sink that makes a file of every part waits for more: at most as long as positions wait to be written."""

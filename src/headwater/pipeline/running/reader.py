@@ -269,16 +269,23 @@ class SourceReader:
             self.records += taken
             cursor = piece.position
             if not taken and not on:
-                self._store(msgspec.structs.replace(state, cursor=cursor, upto=self._log.bounds(self._topic, 0).end))
+                self._keep(state, cursor)
                 return True
             if self._clock.monotonic() - self._flushed > self._pipeline.options.flush.seconds:
-                state = msgspec.structs.replace(state, cursor=cursor, upto=self._log.bounds(self._topic, 0).end)
-                self._store(state)
+                state = self._keep(state, cursor)
             while self._waits() and not self._stopping.is_set():
                 pass
-        self._store(msgspec.structs.replace(state, cursor=cursor, upto=self._log.bounds(self._topic, 0).end))
+        self._keep(state, cursor)
         self._clock.wait(self._stopping, _WAIT)  # a source that ends what it was asked to follow is asked again, not at once
         return False
+
+    def _keep(self, state: ReaderState, cursor: Any) -> ReaderState:
+        """Write how far the changes have been read; nothing where nothing was: an idle pipeline writes and wakes nobody."""
+        upto = self._log.bounds(self._topic, 0).end
+        self._flushed = self._clock.monotonic()
+        if (state.cursor, state.upto) == (cursor, upto):
+            return state
+        return self._store(msgspec.structs.replace(state, cursor=cursor, upto=upto))
 
     def _claims(self) -> tuple[tuple[int, int], ...]:
         run = self._control.state.run

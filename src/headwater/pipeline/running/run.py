@@ -23,6 +23,7 @@ from headwater.pipeline.offsets.compaction import compact, is_compacted
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.liveness import Heartbeat
 from headwater.pipeline.offsets.state import Change, Failure, RunInfo, RunState, SinkState, State
+from headwater.pipeline.running.changes import Changes, StopEvent
 from headwater.pipeline.running.delivery_loop import SinkLoop
 from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.events import Event, Kind, Listener
@@ -75,7 +76,8 @@ class Run:
         self._log, self._settings, self._clock = log, settings, clock or SystemClock()
         self._follow, self._again, self._file, self._listeners = follow, again, file, tuple(listeners)
         self._topic = log_topic(pipeline.name)
-        self._stopping = threading.Event()
+        self._changes = Changes()
+        self._stopping = StopEvent(self._changes)
         self._cut_short = threading.Event()  # the grace is over: what still runs is cancelled
         self._asked = False
         self._problems: list[HeadwaterError] = []  # what ended the reading or a sink, and is no message's fault
@@ -172,6 +174,7 @@ class Run:
                 writer.epoch,
                 clock=self._clock,
                 stopping=self._stopping,
+                changed=self._changes.listener(),
                 reading=self._reading.is_set,
                 follow=self._follow,
                 source_failed=self._source_failed.is_set,
@@ -183,9 +186,11 @@ class Run:
         ]
         threads = [self._thread(f"sink {loop.sink.name}", loop.run, loop) for loop in self._loops]
         threads.append(self._thread("source", self._read))
-        for thread in threads:
-            thread.start()
-        self._watch(threads)
+        # Each topic is watched before the loops look at it for the first time.
+        with self._log.watch(self._topic, 0, self._changes.tell), self._log.watch(self._control.topic, 0, self._changes.tell):
+            for thread in threads:
+                thread.start()
+            self._watch(threads)
         progress = tuple(self.progress())
         if self._problems:
             raise self._problems[0]
@@ -204,6 +209,7 @@ class Run:
                 self._reader.run(self._follow)
         finally:
             self._reading.clear()
+            self._changes.tell()
 
     def _lagging(self, loop: SinkLoop, end: int) -> bool:
         stopped = self._control.state.sink(loop.sink.name).stopped
@@ -230,6 +236,7 @@ class Run:
             self._stopping.set()
         elif loop is None:
             self._source_failed.set()
+            self._changes.tell()
         else:
             try:
                 loop.give_up(error)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from headwater.core.errors import BadConfig, NotFound, UnknownTopic
-from headwater.log import Log
+from headwater.log import Log, Watching
 from headwater.log.record import Bounds, Record, Topic
 from headwater.pipeline.systems.headwater.place import Place, place_of
 
@@ -26,7 +26,7 @@ class Link(ABC):
 
     where: str  # for messages: never a secret
     splits: bool  # whether a partition may be read from its middle: no earlier record says which of the later ones count
-    pause: float  # seconds between two looks for something new
+    pause: float  # seconds between two looks for something new, where `watch` does not tell of it before
 
     @abstractmethod
     def names(self) -> list[str]:
@@ -46,6 +46,10 @@ class Link(ABC):
     @abstractmethod
     def read(self, topic: str, partition: int, start: int, limit: int) -> list[Record]:
         """As `Log.read`, some `BYTES` at most."""
+
+    def watch(self, topic: Topic, changed: Callable[[], None]) -> Sequence[Watching]:
+        """Have `changed` called when one of the topic's partitions has grown; nothing where that cannot be had."""
+        return ()
 
     @abstractmethod
     def append(self, topic: str, partition: int, records: Sequence[Record], seconds: float) -> None:
@@ -83,7 +87,7 @@ class LogLink(Link):
     def __init__(self, log: Log, where: str) -> None:
         self._log, self.where = log, where
         self.splits = log.engine == "embedded"
-        self.pause = 0.05 if self.splits else 0.2
+        self.pause = 0.2
 
     def names(self) -> list[str]:
         return [one.name for one in self._log.topics()]
@@ -99,6 +103,9 @@ class LogLink(Link):
 
     def read(self, topic: str, partition: int, start: int, limit: int) -> list[Record]:
         return self._log.read(topic, partition, start, limit=limit, max_bytes=BYTES)
+
+    def watch(self, topic: Topic, changed: Callable[[], None]) -> Sequence[Watching]:
+        return [self._log.watch(topic.name, number, changed) for number in range(topic.partitions)]
 
     def append(self, topic: str, partition: int, records: Sequence[Record], seconds: float) -> None:
         self._log.append(topic, partition, records)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from headwater.core.errors import BadBounds, Differs, NotFound, OffsetGone, Unavailable, UnknownTopic, Unreachable
@@ -102,14 +102,17 @@ def read(adaptor: Headwater, part: Slice, position: Any) -> Iterator[Piece]:
 
 def follow(adaptor: Headwater, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
     """Everything from the cursor on. An empty piece is given only when there is nothing more for now."""
-    with opened(adaptor, read_only=True) as link:
+    with opened(adaptor, read_only=True) as link, ExitStack() as stack:
         generation = cursor["generation"]
         topic = _still(link, topic_of(adaptor.format, adaptor.topic), generation)
         at = {str(number): list(where) for number, where in cursor["at"].items()}
         every = [_Partition(adaptor, link, topic, number, *at.setdefault(str(number), [0, 0])) for number in range(topic.partitions)]
         decoder = decoder_of(adaptor, link, chosen, generation)
-        looked, idle = time.monotonic(), threading.Event()
+        looked, arrived = time.monotonic(), threading.Event()
+        for watching in link.watch(topic, arrived.set):
+            stack.enter_context(watching)
         while not stopped():
+            arrived.clear()  # before the look: what comes after it ends the wait
             quiet = True
             for one in every:
                 for some, after in one.next(None):
@@ -120,7 +123,7 @@ def follow(adaptor: Headwater, cursor: Any, chosen: Namespaces, stopped: Callabl
                         yield Piece(position=_position(generation, at), messages=messages, bad=bad)
             if quiet:
                 yield Piece(position=_position(generation, at))
-                idle.wait(link.pause)
+                arrived.wait(link.pause)
                 if time.monotonic() - looked > _LOOK:
                     looked = time.monotonic()
                     _still(link, topic.name, generation)
