@@ -272,6 +272,7 @@ def round_of(ground: Ground, folder: Path, seed: int) -> list[str]:
         boot,
         ground.active,
         [topic] if topic else TOPICS,
+        "swap with" in what,
     )
     signal.signal(signal.SIGALRM, _hangs)
     signal.alarm(20)
