@@ -1,8 +1,9 @@
-"""The command line: python -m bench [NAME …] [--json FILE] [--quick]"""
+"""The command line: python -m bench [NAME …] [--json FILE] [--quick] [--minutes M]"""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from bench.reopening import reopen
 from bench.report import as_json, line, table
 from bench.rounds import Measured, measure
 from bench.scans import scan
+from bench.serving import serving
 from bench.sizes import FULL, QUICK, Sizes
 from bench.spark import spark
 from bench.waiting import waiting
@@ -38,6 +40,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "append_arrow": append_arrow,
     "callers": callers,
     "processes": processes,
+    "serving": serving,
     "scan": scan,
     "check": check,
     "reopen": reopen,
@@ -56,6 +59,8 @@ def main(words: Sequence[str] | None = None, *, sizes: Sizes | None = None, out:
     """
     asked = parser().parse_args(words)
     sizes = sizes or (QUICK if asked.quick else FULL)
+    if asked.minutes is not None:
+        sizes = dataclasses.replace(sizes, minutes=asked.minutes)
     asked.dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="run-", dir=asked.dir) as folder:
         place = Place(Path(folder))
@@ -106,6 +111,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m bench", description="Every figure beside a floor or a peer measured in the same run.")
     top.add_argument("names", nargs="*", metavar="NAME", choices=[[], *BENCHMARKS], help=f"{', '.join(BENCHMARKS)} (default: all)")
     top.add_argument("--quick", action="store_true", help="small counts: the order of magnitude in a minute or two")
+    top.add_argument("--minutes", metavar="M", type=float, help="how long `serving` loads its server (default: 30; with --quick: 2)")
     top.add_argument("--json", metavar="FILE", help="where the JSON goes; - is standard output (default: a new file in bench/results)")
     top.add_argument("--dir", metavar="DIR", type=Path, default=RESULTS, help="a folder on the disk to measure (default: bench/results)")
     return top

@@ -10,6 +10,7 @@ class Sizes:
     """Counts of one run. `full` is what marks are judged by; `quick` shows the order of magnitude; tests use smaller ones yet."""
 
     name: str
+    minutes: float  # of load on a server whose memory is watched
     probes: int  # syncs that tell how fast the disk is
     rounds: int
     turns: int  # rounds of short work on the disk: many short ones see the same moods of the disk on both sides
@@ -41,6 +42,7 @@ class Sizes:
 
 FULL = Sizes(
     name="full",
+    minutes=30,
     probes=200,
     rounds=15,
     turns=200,
@@ -61,6 +63,7 @@ FULL = Sizes(
 )
 QUICK = Sizes(
     name="quick",
+    minutes=2,
     probes=100,
     rounds=5,
     turns=41,
@@ -81,6 +84,7 @@ QUICK = Sizes(
 )
 TINY = Sizes(
     name="tiny",
+    minutes=0.1,
     probes=5,
     rounds=1,
     turns=2,

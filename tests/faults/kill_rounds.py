@@ -14,7 +14,7 @@ from random import Random
 
 from log_workers import BRIEF, KEPT, SHARED, work
 
-from headwater.core.errors import HeadwaterError, OffsetGone, UnknownTopic
+from headwater.core.errors import HeadwaterError, OffsetGone
 from headwater.log.embedded.check import check
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
@@ -216,15 +216,16 @@ class Rounds:
         made = self.ledger.there_from
         self.ledger.brief = [one for one in self.ledger.brief if one[0] > made]
         acknowledged = list(self.ledger.brief)
+        stored, problems = {}, []
         try:
             stored = {record.offset: (record.value or b"").decode() for record in _everything(log, BRIEF, 0)}
-        except UnknownTopic:
-            return []  # being made again
         except HeadwaterError as error:
-            return [f"{BRIEF}: {type(error).__name__}: {error}"]
+            problems = [f"{BRIEF}: {type(error).__name__}: {error}"]
         self.ledger.update()
         if self.ledger.gone_from > made or self.ledger.there_from != made:
-            return []
+            return []  # it was deleted meanwhile
+        if problems:
+            return problems
         return [
             f"{BRIEF}: offset {offset} holds {stored.get(offset)}, acknowledged {begun - made:.4f} s after it was made was {value}"
             for begun, _, offset, value in acknowledged

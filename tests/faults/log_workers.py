@@ -231,9 +231,7 @@ def _scan(log: EmbeddedLog, topic: str, random: Random) -> str:
         for offset, value in zip(rows.column("offset").to_pylist(), rows.column("value").to_pylist(), strict=True):
             if wrong := chain.see(offset, value):
                 return f"scan from {start} to {bounds.end}: {wrong}"
-    if start < bounds.end and chain.last != bounds.end - 1:
-        return f"scan from {start} to {bounds.end} ended after offset {chain.last}"
-    return ""
+    return _left_out(log, topic, f"scan from {start} to {bounds.end}", max(start, chain.last + 1), bounds.end)
 
 
 def _read(log: EmbeddedLog, topic: str, random: Random) -> str:
@@ -249,9 +247,15 @@ def _read(log: EmbeddedLog, topic: str, random: Random) -> str:
     for record in records:
         if wrong := chain.see(record.offset or 0, record.value or b""):
             return f"read at {start}: {wrong}"
-    if len(records) < limit and chain.last < bounds.end - 1:
-        return f"read at {start} gave {len(records)} of {limit} records up to {chain.last}, the end was {bounds.end}"
-    return ""
+    if len(records) == limit:
+        return ""
+    return _left_out(log, topic, f"read of {limit} at {start}", chain.last + 1, bounds.end)
+
+
+def _left_out(log: EmbeddedLog, topic: str, what: str, low: int, end: int) -> str:
+    """What ended below `end` has left something out if it is there now. What is not may have been compacted meanwhile."""
+    missed = [record.offset for record in log.read(topic, 0, low, limit=end - low) if (record.offset or 0) < end] if low < end else []
+    return f"{what} ended before {low}, the end was {end}, and {missed} are there" if missed else ""
 
 
 class Follow:

@@ -1,0 +1,85 @@
+"""What the loops of kills, cuts and rot have found, one by one."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from headwater.core.errors import Conflict, Damaged, HeadwaterError
+from headwater.core.files import Files
+from headwater.log.embedded import compaction
+from headwater.log.embedded.check import check
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.repair import repair
+from headwater.log.record import Record, TopicSettings
+from headwater.testing.clock import ManualClock
+
+BOOT, OTHER = b"b" * 16, b"o" * 16
+
+
+def opened(data: Path, boot: bytes = BOOT) -> EmbeddedLog:
+    return EmbeddedLog(data, clock=ManualClock(wakes=False), boot=boot)
+
+
+def fill(log: EmbeddedLog, first: int, end: int) -> None:
+    log.create_topic("t", settings=TopicSettings(segment=300))
+    for number in range(first, end):
+        log.append("t", 0, [Record(b"key-%d" % number, b"value-%d" % number)])
+
+
+@pytest.mark.parametrize("boot", [BOOT, OTHER], ids=["same-boot", "other-boot"])
+def test_a_manifest_older_than_the_segments_never_lets_them_be_removed(tmp_path: Path, boot: bytes) -> None:
+    """A manifest that was brought back from a copy does not name the newest segments: they hold what was acknowledged."""
+    data = tmp_path / "data"
+    folder = data / "log" / "t" / "0"
+    with opened(data) as log:
+        fill(log, 0, 20)
+    shutil.copy(folder / "manifest", tmp_path / "older")
+    with opened(data) as log:
+        fill(log, 20, 60)
+    shutil.copy(tmp_path / "older", folder / "manifest")
+    before = {path.name: path.read_bytes() for path in folder.glob("*.log")}
+    with opened(data, boot) as log:
+        with pytest.raises(Damaged):
+            log.append("t", 0, [Record(b"k", b"again")])
+        with pytest.raises(Damaged):
+            list(log.scan("t", 0, 0))
+    assert {path.name: path.read_bytes() for path in folder.glob("*.log")} == before
+
+
+def test_after_a_repair_of_the_last_records_what_is_left_can_be_read(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with opened(data) as log:
+        fill(log, 0, 20)
+        active = log.reader("t", 0).extents()[-1][0].log(data / "log" / "t" / "0")
+    raw = bytearray(active.read_bytes())
+    raw[raw.rindex(b"value-19")] ^= 1
+    active.write_bytes(raw)
+    done = repair(data / "log" / "t" / "0", name="t 0", files=Files(), clock=ManualClock(), boot=BOOT)
+    assert done.lost == [(19, 20)]
+    with opened(data) as log:
+        found = [record.offset for record in log.read("t", 0, 0)]
+        assert found == list(range(19))
+        assert sum(len(batch) for batch in log.scan("t", 0, 0)) == 19
+        assert not check(log.reader("t", 0)).damage
+
+
+def test_segments_deleted_under_a_compaction_are_a_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deleted between the compaction's look at the manifest and its reading of the files: nothing is wrong with the disk."""
+    with opened(tmp_path) as log:
+        fill(log, 0, 60)
+        plans = compaction._plans
+
+        def deleted_first(*arguments: object) -> object:
+            log.delete_before("t", 0, 50)
+            return plans(*arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(compaction, "_plans", deleted_first)
+        with pytest.raises(HeadwaterError) as raised:
+            log.compact("t", 0)
+        assert isinstance(raised.value, Conflict), repr(raised.value)
+        monkeypatch.undo()
+        log.compact("t", 0)
+        assert log.read("t", 0, 50)[0].offset == 50
