@@ -17,11 +17,22 @@ TokenFile = Annotated[
     Path | None,
     typer.Option("--token-file", metavar="FILE", help="Lines of `reader|writer|operator TOKEN` (setting `server.token_file`)."),
 ]
+TlsCert = Annotated[
+    Path | None, typer.Option("--tls-cert", metavar="FILE", help="The certificate to serve TLS with (setting `server.tls_cert`).")
+]
+TlsKey = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="The certificate's key (setting `server.tls_key`).")]
 Demo = Annotated[bool, typer.Option("--demo", help="Run the tour once the server answers.")]
 
 
 def serve(
-    data: DataDir = None, host: Host = None, port: Port = None, token_file: TokenFile = None, demo: Demo = False, config: ConfigFile = None
+    data: DataDir = None,
+    host: Host = None,
+    port: Port = None,
+    token_file: TokenFile = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    demo: Demo = False,
+    config: ConfigFile = None,
 ) -> None:
     """Serve a data directory over HTTP until Ctrl-C. The directory is made when it is not there.
 
@@ -32,6 +43,8 @@ def serve(
         "server.host": Flag("--host", host),
         "server.port": Flag("--port", port),
         "server.token_file": Flag("--token-file", token_file),
+        "server.tls_cert": Flag("--tls-cert", tls_cert),
+        "server.tls_key": Flag("--tls-key", tls_key),
     }
     loaded = load(file=config, flags=flags)
 

@@ -20,13 +20,18 @@ if TYPE_CHECKING:
 
 
 def open_blocking(
-    where: str | Path | None = None, *, config: Config | Path | None = None, token: str | None = None, clock: Clock | None = None
+    where: str | Path | None = None,
+    *,
+    config: Config | Path | None = None,
+    token: str | None = None,
+    ca: str | Path | None = None,
+    clock: Clock | None = None,
 ) -> Blocking:
     """`headwater.open` for code without asyncio: `with headwater.open_blocking("./data") as hw: hw.log.topics()`.
 
     Errors: `RuntimeError` inside a running loop, where waiting would stop everything else: use `headwater.open` there.
     """
-    return Blocking(open_async(where, config=config, token=token, clock=clock))
+    return Blocking(open_async(where, config=config, token=token, ca=ca, clock=clock))
 
 
 class Blocking:

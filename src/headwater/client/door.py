@@ -18,16 +18,23 @@ if TYPE_CHECKING:
 
 
 def open(
-    where: str | Path | None = None, *, config: Config | Path | None = None, token: str | None = None, clock: Clock | None = None
+    where: str | Path | None = None,
+    *,
+    config: Config | Path | None = None,
+    token: str | None = None,
+    ca: str | Path | None = None,
+    clock: Clock | None = None,
 ) -> Headwater:
     """The door to the data in a directory or behind an address: `async with headwater.open("./data") as hw: …`.
 
     `where`: a directory, an address such as http://127.0.0.1:8420, or None for the configured directory. A directory that a server
     serves is used through that server (`<data>/server.json`), otherwise it is opened here; what you hold is the same object with the
-    same errors. `config`: settings that were loaded, or the file to load; `token`: sent to the server, by default HEADWATER_TOKEN.
+    same errors. `config`: settings that were loaded, or the file to load; `token`: sent to the server, by default HEADWATER_TOKEN;
+    `ca`: a PEM file of the authorities that the certificate of an https address is checked by, by default the setting `client.ca_file`
+    and else the system's.
     Nothing is opened before `async with`. Errors then: `BadConfig`, `Unreachable`, `ReadOnly`, `Damaged`.
     """
-    return Headwater(where, config=config, token=token, clock=clock)
+    return Headwater(where, config=config, token=token, ca=ca, clock=clock)
 
 
 class Headwater:
@@ -39,9 +46,10 @@ class Headwater:
         *,
         config: Config | Path | None = None,
         token: str | None = None,
+        ca: str | Path | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._where, self._config, self._token = where, config, token
+        self._where, self._config, self._token, self._ca = where, config, token, ca
         self._clock: Clock = clock or SystemClock()
         self._log: AsyncLog | None = None
         self._pipelines: Pipelines | None = None
@@ -91,7 +99,7 @@ class Headwater:
         if isinstance(self._where, str) and self._where.startswith(("http://", "https://")):
             self.address = self._where
         else:
-            config = self._config if isinstance(self._config, Config) else load(file=self._config)
+            config = self._loaded()
             data = config.settings.data if self._where is None else Path(self._where)
             server = serving(data)
             if server is None:
@@ -103,4 +111,10 @@ class Headwater:
             self.address = server.url
         from headwater.client.remote import RemoteLog
 
-        return RemoteLog(self.address, token=self._token or os.environ.get("HEADWATER_TOKEN"), clock=self._clock)
+        ca = Path(self._ca) if self._ca is not None else None
+        if ca is None and self.address.startswith("https:"):
+            ca = self._loaded().settings.client.ca_file
+        return RemoteLog(self.address, token=self._token or os.environ.get("HEADWATER_TOKEN"), ca=ca, clock=self._clock)
+
+    def _loaded(self) -> Config:
+        return self._config if isinstance(self._config, Config) else load(file=self._config)

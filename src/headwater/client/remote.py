@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -13,7 +15,7 @@ from headwater.client.log import AsyncLog, check_place, check_read
 from headwater.client.problems import error_of
 from headwater.client.wire import read_shown, read_topic, send_records, send_topic, show_time
 from headwater.core.clock import Clock
-from headwater.core.errors import Closed, HeadwaterError, OutcomeUnknown, Timeout, Unavailable, Unreachable
+from headwater.core.errors import BadConfig, Closed, HeadwaterError, OutcomeUnknown, Timeout, Unavailable, Unreachable, Untrusted
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings, check_topic_name
 
 _EVENT = 128 << 20  # bytes: a record of 48 MiB as base64 fits
@@ -35,12 +37,21 @@ _page = msgspec.json.Decoder(_Page)
 class RemoteLog(AsyncLog):
     """Speaks to one server. Connections are kept and shared between tasks."""
 
-    def __init__(self, url: str, *, token: str | None, clock: Clock, transport: httpx2.AsyncBaseTransport | None = None) -> None:
+    def __init__(
+        self, url: str, *, token: str | None, clock: Clock, ca: Path | None = None, transport: httpx2.AsyncBaseTransport | None = None
+    ) -> None:
+        """`ca`: the authorities that the certificate of an https address is checked by; None: the system's. Errors: `BadConfig`."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=256)
         self._url, self._clock = url.rstrip("/"), clock
         self._http = httpx2.AsyncClient(
-            base_url=self._url, headers=headers, timeout=_SHORT, limits=limits, transport=transport, trust_env=False
+            base_url=self._url,
+            headers=headers,
+            timeout=_SHORT,
+            limits=limits,
+            verify=_trust(ca) if self._url.startswith("https:") else True,
+            transport=transport,
+            trust_env=False,
         )
 
     async def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
@@ -92,8 +103,8 @@ class RemoteLog(AsyncLog):
                     start = record.offset + 1
                     yield record
                 since = self._clock.monotonic()
-            except Unavailable:
-                if self._http.is_closed or self._clock.monotonic() - since > _PATIENCE:
+            except Unavailable as error:
+                if isinstance(error, Untrusted) or self._http.is_closed or self._clock.monotonic() - since > _PATIENCE:
                     raise
             # A server that restarts ends its streams: go on where this one was, as a tail over a directory would.
             await asyncio.sleep(_AGAIN)
@@ -157,12 +168,28 @@ class RemoteLog(AsyncLog):
         return self._http
 
     def _unreachable(self, error: Exception) -> HeadwaterError:
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            return Untrusted(
+                f"The certificate of {self._url} is not trusted here: {str(error).partition('certificate verify failed: ')[2] or error}.",
+                hint="Name the authority that signed it with ca=, `client.ca_file` or HEADWATER_CLIENT__CA_FILE, and use an address "
+                "that the certificate names.",
+            )
         return Unreachable(
             f"No headwater server answers at {self._url} ({error or type(error).__name__}).", hint="Start one with `headwater serve`."
         )
 
     def _timeout(self, error: Exception) -> HeadwaterError:
         return Timeout(f"{self._url} did not answer in time ({type(error).__name__}).", hint="Ask again, or look at its /readyz.")
+
+
+def _trust(ca: Path | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except (OSError, ssl.SSLError) as error:
+        raise BadConfig(
+            f"{ca} holds no certificates of authorities: {error.strerror or error}.",
+            hint="Name a PEM file with the authority's certificate.",
+        ) from None
 
 
 def _place(topic: str, partition: int) -> str:

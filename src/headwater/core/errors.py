@@ -33,6 +33,7 @@ HeadwaterError
  │  ├ ReadOnly
  │  ├ Timeout     504
  │  └ Unreachable
+ │     └ Untrusted     its certificate is not one that is trusted here
  ├ Damaged        500  exit 7    names file, offset and the command that shows it
  ├ Denied         401  exit 5    the token is missing or unknown
  │  └ Forbidden   403           it is known, and may not do this
@@ -250,6 +251,10 @@ class Timeout(Unavailable):
 
 class Unreachable(Unavailable):
     """A server that was configured does not answer."""
+
+
+class Untrusted(Unreachable):
+    """A server answers whose certificate is not one that is trusted here. Nothing was sent to it."""
 
 
 class Damaged(HeadwaterError):

@@ -38,6 +38,10 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     token_file: Annotated[
         Path | None, About("A file of tokens and their roles. Without one, whoever reaches the port may do anything.", '"tokens"')
     ] = None
+    tls_cert: Annotated[
+        Path | None, About("A PEM file of the server's certificate, for TLS. Taken anew when it changes.", '"server.pem"')
+    ] = None
+    tls_key: Annotated[Path | None, About("A PEM file of the certificate's key, without a password.", '"server.key"')] = None
     max_body: Annotated[Size, About("The largest request body.", '"64MiB"', 1)] = Size(64 << 20)
     max_header: Annotated[Size, About("The largest head of a request: its address and headers.", '"32KiB"', 1 << 10)] = Size(32 << 10)
     header_timeout: Annotated[Duration, About("How long a client may take to send the head of a request.", '"20s"', 1)] = Duration(20_000)
@@ -60,6 +64,13 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         About("What all clients together may leave unread in memory. Beyond it those that take nothing are cut off.", '"256MiB"', 1 << 20),
     ] = Size(256 << 20)
     stop_grace: Annotated[Duration, About("How long a stopping server lets requests end.", '"30s"', 0)] = Duration(30_000)
+
+
+class Client(msgspec.Struct, frozen=True, kw_only=True):
+    ca_file: Annotated[
+        Path | None,
+        About("A PEM file of the authorities that servers' certificates are checked by, in place of the system's.", '"authority.pem"'),
+    ] = None
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,6 +129,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     data: Annotated[Path, About("The data directory.", '"data"')] = Path("data")
     server: Server = Server()
+    client: Client = Client()
     log: LogSettings = LogSettings()
     kafka: Kafka = Kafka()
     cassandra: Cassandra = Cassandra()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -15,7 +17,16 @@ if TYPE_CHECKING:
     from headwater.server.connection import Connection
 
 Reason = Literal[
-    "malformed", "header-size", "header-time", "body-time", "pipelined", "connections", "connections-per-address", "send-time", "memory"
+    "handshake",
+    "malformed",
+    "header-size",
+    "header-time",
+    "body-time",
+    "pipelined",
+    "connections",
+    "connections-per-address",
+    "send-time",
+    "memory",
 ]
 STUCK = 5.0  # seconds without taking anything after which a client may be cut off to make room for others
 _ANSWERED = 100  # connections above a limit that are answered at the same time
@@ -56,7 +67,20 @@ class Connections:
         self.limits, self._metrics = limits, metrics
         self._open: set[Connection] = set()
         self._addresses: Counter[str] = Counter()
+        self._handshakes = 0
         self._send_seconds = limits.send_seconds
+
+    @contextmanager
+    def handshake(self, address: str) -> Iterator[Reason | None]:
+        """Count a connection that is not open yet. Gives why it is one too many."""
+        network = _network(address)
+        self._handshakes += 1
+        self._addresses[network] += 1
+        try:
+            yield self._too_many(network)
+        finally:
+            self._handshakes -= 1
+            self._left(network)
 
     def opened(self, connection: Connection, address: str | None) -> Reason | None:
         """Count a connection. Returns why it is one too many."""
@@ -64,7 +88,10 @@ class Connections:
         self._metrics.connections = len(self._open)
         network = _network(address)
         self._addresses[network] += 1
-        if len(self._open) > self.limits.connections:
+        return self._too_many(network)
+
+    def _too_many(self, network: str) -> Reason | None:
+        if len(self._open) + self._handshakes > self.limits.connections:
             return "connections"
         return "connections-per-address" if self._addresses[network] > self.limits.connections_per_address else None
 
@@ -77,7 +104,9 @@ class Connections:
     def closed(self, connection: Connection, address: str | None) -> None:
         self._open.discard(connection)
         self._metrics.connections = len(self._open)
-        network = _network(address)
+        self._left(_network(address))
+
+    def _left(self, network: str) -> None:
         self._addresses[network] -= 1
         if self._addresses[network] <= 0:
             del self._addresses[network]

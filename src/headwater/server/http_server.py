@@ -15,6 +15,8 @@ from headwater.core.ids import Ids
 from headwater.server.app import App
 from headwater.server.connection import Connection
 from headwater.server.connections import Connections
+from headwater.server.tls import Certificate
+from headwater.server.tls_listener import TlsListener
 
 _LOOK = 0.25  # seconds between two looks at all connections
 
@@ -22,7 +24,7 @@ _LOOK = 0.25  # seconds between two looks at all connections
 class HttpServer(uvicorn.Server):
     """Serves an application. Its own handling of signals would raise them again after the stop, and end with their status."""
 
-    def __init__(self, app: App, *, connections: Connections, ids: Ids, grace: float) -> None:
+    def __init__(self, app: App, *, connections: Connections, ids: Ids, grace: float, certificate: Certificate | None = None) -> None:
         config = uvicorn.Config(
             app,
             loop="none",
@@ -38,7 +40,7 @@ class HttpServer(uvicorn.Server):
             timeout_graceful_shutdown=int(grace),
         )
         super().__init__(config)
-        self._connections = connections
+        self._connections, self._certificate, self._ids = connections, certificate, ids
         self.listening = asyncio.Event()
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
@@ -50,8 +52,19 @@ class HttpServer(uvicorn.Server):
             await asyncio.gather(looking, return_exceptions=True)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
+        if self._certificate is None:
+            await super().startup(sockets=sockets)
+        else:
+            self.servers = [self._tls(sock, self._certificate) for sock in sockets or ()]
+            self.started = True
         self.listening.set()
+
+    def _tls(self, sock: socket.socket, certificate: Certificate) -> asyncio.Server:
+        def protocol() -> asyncio.Protocol:
+            return Connection(self.config, self.server_state, self.lifespan.state, connections=self._connections, ids=self._ids)
+
+        listener = TlsListener(sock, protocol, certificate=certificate, connections=self._connections)
+        return cast(asyncio.Server, listener)  # uvicorn closes it and waits for that, and asks nothing else of it
 
     def stop(self) -> None:
         """Take no more connections, let requests end. Stopping twice is no error."""
@@ -63,6 +76,8 @@ class HttpServer(uvicorn.Server):
         while True:
             await asyncio.sleep(_LOOK)
             self._connections.look(loop.time())
+            if self._certificate is not None:
+                self._certificate.renew()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

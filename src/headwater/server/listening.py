@@ -55,12 +55,13 @@ def descriptors_for(connections: int) -> int:
     return min(connections, soft - min(_FILES, soft // 2))
 
 
-def url_of(sock: socket.socket) -> str:
+def url_of(sock: socket.socket, *, tls: bool = False) -> str:
     """The address for clients on this machine."""
     host, port = sock.getsockname()[:2]
     if ipaddress.ip_address(host).is_unspecified:
         host = "::1" if sock.family == socket.AF_INET6 else "127.0.0.1"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _loopback(address: str) -> bool:

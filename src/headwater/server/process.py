@@ -33,6 +33,7 @@ from headwater.server.routes.health import HealthRoutes
 from headwater.server.routes.log import LogRoutes
 from headwater.server.routes.pipelines import PipelineRoutes
 from headwater.server.streams import Streams
+from headwater.server.tls import Certificate
 
 _CLOSING = 2.0  # seconds of the grace that are kept for closing the log
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -64,23 +65,25 @@ class Server:
         """Serve until stopped. Errors: `BadConfig`, `Conflict`, and what opening the log raises; then nothing is left behind."""
         server = self._settings.server
         tokens = Tokens.load(server.token_file) if server.token_file else None
+        certificate = Certificate.of(server)
         if tokens and self._companion:
             tokens = tokens.with_operator(self._companion.token)
         self._presence.take()
         try:
             sock = listen(server.host, server.port, tokens=tokens is not None)
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                runner.run(self._serve(sock, tokens))
+                runner.run(self._serve(sock, tokens, certificate))
         finally:
             self._presence.leave()
 
-    async def _serve(self, sock: socket.socket, tokens: Tokens | None) -> None:
-        metrics, stop, url = Metrics(), asyncio.Event(), url_of(sock)
+    async def _serve(self, sock: socket.socket, tokens: Tokens | None, certificate: Certificate | None) -> None:
+        metrics, stop, url = Metrics(), asyncio.Event(), url_of(sock, tls=certificate is not None)
         log = local_log(self._settings, self._settings.data, self._clock, metrics.log)
         settings = self._settings.server
         connections = Connections(Limits.of(settings, descriptors=descriptors_for(settings.max_connections)), metrics.http)
         grace = max(0.0, settings.stop_grace.seconds - _CLOSING)
-        http = HttpServer(self._app(log, metrics, stop, tokens), connections=connections, ids=self._ids, grace=grace)
+        app = self._app(log, metrics, stop, tokens)
+        http = HttpServer(app, connections=connections, ids=self._ids, grace=grace, certificate=certificate)
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._signalled, stop, http)
