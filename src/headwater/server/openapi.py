@@ -25,7 +25,7 @@ _PROBLEMS = {
     507: "The disk is full: nothing was appended, reading goes on.",
 }
 _PATH = {
-    "topic": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,249}$"},
+    "topic": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,248}$"},
     "partition": {"type": "integer", "minimum": 0},
     "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"},
     "sink": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"},

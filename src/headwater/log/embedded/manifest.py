@@ -90,17 +90,10 @@ def load_for_reading(folder: Path) -> Manifest | None:
     """
     for _ in range(2):  # the second time, because a writer may have begun the partition, or removed it, between the two looks
         found = load(folder)
-        holding = next((path.name for path in folder.glob("*.log") if parsed(path.stem) and _size(path)), None) if found is None else None
+        holding = next((path.name for path in folder.glob("*.log") if parsed(path.stem) and _holds(path)), None) if found is None else None
         if holding is None:
             return found
     raise lost(folder, f"is missing, but {holding} holds records")
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
 
 
 def lost(folder: Path, what: str) -> Damaged:
@@ -116,6 +109,33 @@ def parsed(stem: str) -> tuple[int, int] | None:
     """Base and generation of the segment whose file has this name; None for any other file."""
     found = _STEM.fullmatch(stem)
     return (int(found[1]), int(found[2] or 0)) if found else None
+
+
+def outdated(folder: Path, manifest: Manifest) -> Path | None:
+    """A segment that was made after this manifest and holds something; None where there is none, as it should be.
+
+    A segment gets its first byte when the manifest that names it is durable. So this one is older: it was put back from a copy, and
+    going by it would remove or overwrite what was acknowledged later. Results of a compaction or an import that died carry a
+    generation that this manifest knows.
+    """
+    named = {segment.stem for segment in manifest.segments}
+    for path in sorted(folder.glob("*.log"), reverse=True):
+        parts = parsed(path.stem)
+        if parts is None or path.stem in named or not _holds(path):
+            continue
+        base, generation = parts
+        if generation > manifest.generation or (not generation and base > manifest.active.base):
+            return path
+    return None
+
+
+def _holds(path: Path) -> bool:
+    """Whether a record begins where the file does: zeros may have been written ahead of the first one."""
+    try:
+        with path.open("rb") as file:
+            return bool(file.read(64).strip(b"\0"))
+    except FileNotFoundError:
+        return False
 
 
 def save(files: Files, folder: Path, manifest: Manifest) -> None:

@@ -278,7 +278,7 @@ class PartitionReader:
             elif segment.dense:
                 raise Damaged(f"{segment.log(self.folder)} is damaged at byte 0: no record begins there.", hint=self.hint)
             start = min(high, end)
-        if start < end:
+        if start < end and (manifest is None or manifest.active.base < end):  # before the active one, a repair may have left a hole
             raise Damaged(f"The segments of {self.name} end at offset {start}; its durable end is {end}.", hint=self.hint)
         return None, end
 

@@ -62,7 +62,7 @@ class _Known(NamedTuple):
 
 
 def rebuild(folder: Path, *, name: str, files: Files, clock: Clock, boot: bytes, dry_run: bool = False) -> Rebuilt:
-    """Make the manifest of a partition that nobody has open. A manifest that is whole is left alone.
+    """Make the manifest of a partition that nobody has open. One that is whole, and not older than the segments, is left alone.
 
     Errors: `Conflict` while another process has it open; `NewerFormat`. A crash in the middle leaves no manifest, or the new one.
     """
@@ -75,7 +75,7 @@ def rebuild(folder: Path, *, name: str, files: Files, clock: Clock, boot: bytes,
             now = manifests.load(folder)
         except Damaged:
             now = None
-        if now is not None:
+        if now is not None and manifests.outdated(folder, now) is None:
             return Rebuilt(name, True, now.start, now.durable.offset, now.epoch, [], [], [], [])
         plan = _plan(folder, name, clock, _page(files, folder), boot)
         if not dry_run:
@@ -95,7 +95,7 @@ def _page(files: Files, folder: Path) -> CommitPage | None:
 
 def _plan(folder: Path, name: str, clock: Clock, page: CommitPage | None, boot: bytes) -> _Plan:
     known, epoch = _Known(Place(0, 0, 0), 0), 0
-    if page is not None and page.boot == boot:
+    if page is not None and page.boot == boot and page.sound:
         known, epoch = _Known(page.durable, page.generation), page.epoch
     elif page is not None and page.epoch:
         # Claimed before the machine was started, and the page may be older than the newest claim: an epoch that nobody has lets nobody in.

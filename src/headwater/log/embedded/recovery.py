@@ -15,6 +15,7 @@ import numpy as np
 
 from headwater.core.errors import Damaged
 from headwater.log.embedded import batches
+from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.fields import Column
 from headwater.log.embedded.manifest import Manifest
 from headwater.log.embedded.page import Place
@@ -37,6 +38,9 @@ def survey(folder: Path, manifest: Manifest, *, known: int, hint: str) -> Survey
     `known` is the commit page's durable end where it can be believed, else 0.
     """
     segment = manifest.active
+    newer = manifests.outdated(folder, manifest)
+    if newer is not None:
+        raise manifests.lost(folder, f"is older than {newer.name}, which it does not name")
     for closed in manifest.segments[:-1]:
         _present(closed.log(folder), closed.length, hint)
     place = manifest.durable if manifest.durable.base == segment.base else Place(segment.base, 0, segment.base)
