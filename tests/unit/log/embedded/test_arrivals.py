@@ -88,17 +88,24 @@ def test_a_record_is_told_after_its_writer_was_killed_and_another_process_has_re
             other.kill()
 
 
-@pytest.mark.parametrize("failing", ["add", "init"])
-def test_without_the_kernels_help_others_records_are_found(log: EmbeddedLog, other: OtherProcess, failing: str) -> None:
+@pytest.mark.parametrize("failing", ["add", "init", "every descriptor"])
+def test_without_the_kernels_help_others_records_are_found(
+    log: EmbeddedLog, other: OtherProcess, failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
     class Failing(Inotify):
         def __init__(self) -> None:
-            if failing == "init":
-                raise OSError(errno.EMFILE, "Too many open files")
+            if failing != "add":
+                fail()
             super().__init__()
 
         def add(self, folder: Path) -> int:
             raise OSError(errno.ENOSPC, "No space left on device")
 
+    if failing == "every descriptor":
+        monkeypatch.setattr(os, "eventfd", fail)
     watched_by(log, FolderWatcher(events=Failing))
     arrived = threading.Event()
     with log.watch("t", 0, arrived.set) as watching:
