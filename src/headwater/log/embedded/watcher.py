@@ -39,8 +39,8 @@ class Watched(Protocol):
     @property
     def folder(self) -> Path: ...
 
-    def look(self) -> Look:
-        """Look at the end, and tell whoever waits if it has moved."""
+    def look(self, *, sweep: bool = False) -> Look:
+        """Look at the end, and tell whoever waits if it has moved. `sweep`: nothing says that it has, so what costs much may be spared."""
         ...
 
     def look_closely(self) -> bool:
@@ -163,7 +163,7 @@ class FolderWatcher:
     def _look(self, place: _Place, now: float) -> bool:
         """One look; whether it found a change that nobody had announced."""
         announced = place in self._quick or place.pending
-        found = place.watched.look()
+        found = place.watched.look(sweep=not announced)
         if found.moved:
             place.since = now
         place.pending = found.pending

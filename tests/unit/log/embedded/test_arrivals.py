@@ -237,3 +237,20 @@ def test_stopping_a_tail_from_another_thread_ends_it(log: EmbeddedLog) -> None:
     stop.set()
     thread.join(PATIENCE)
     assert not thread.is_alive()
+
+
+def test_sweeps_seldom_read_files_of_partitions_that_nobody_writes_to(log: EmbeddedLog) -> None:
+    watcher = FolderWatcher(threaded=False)
+    watched_by(log, watcher)
+    looks = counted(log)
+    with log.watch("t", 0, lambda: None) as watching:
+        before = len(looks)
+        for _ in range(16):
+            watcher._sweep_at = 0
+            watcher.round()
+        assert len(looks) - before == 2
+        with EmbeddedLog(log.data) as other:
+            other.append("t", 0, numbered(1))
+        watcher.round()  # the kernel has told of it
+        assert len(looks) - before == 3
+        assert watching.end() == 1
