@@ -79,6 +79,12 @@ class PartitionReader:
         page = self._page
         return page is not None and page.boot == self._boot and (page.dirty or page.tail.offset > page.durable_offset)
 
+    @property
+    def live(self) -> bool:
+        """Whether the end is a word in memory. Else nobody has written since the machine started, and it takes reading files."""
+        page = self._page
+        return page is not None and page.boot == self._boot
+
     def epoch(self) -> int:
         """The newest claim: one word where the page is of this boot."""
         page = self._page

@@ -22,6 +22,7 @@ SHORT = 0.0005  # seconds between two looks while a batch is under way
 POLL = 0.005  # the longest pause between two looks at a folder of which the kernel tells nothing
 _QUIET = 0.002  # seconds without a change after which a folder is looked at no more
 _SHARE = 8  # of the time since the last change, a pause takes one part: what takes long is found out an eighth later
+_UNWOKEN = 0.05  # seconds of rest at most where nothing can end it early
 _WAITABLE = 0.002  # seconds: shorter pauses are slept, because `poll` counts milliseconds, and because a busy folder would end each at once
 
 
@@ -38,8 +39,8 @@ class Watched(Protocol):
     @property
     def folder(self) -> Path: ...
 
-    def look(self) -> Look:
-        """Look at the end, and tell whoever waits if it has moved."""
+    def look(self, *, sweep: bool = False) -> Look:
+        """Look at the end, and tell whoever waits if it has moved. `sweep`: nothing says that it has, so what costs much may be spared."""
         ...
 
     def look_closely(self) -> bool:
@@ -95,10 +96,10 @@ class FolderWatcher:
             if not self._hear(place):
                 self._quick.add(place)
             if self._threaded and self._thread is None:
-                self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+                self._wake = _wake_descriptor()
                 self._thread = threading.Thread(target=self._run, name="headwater-log-watcher", daemon=True)
                 self._thread.start()
-            elif self._threaded:
+            elif self._wake >= 0:
                 os.eventfd_write(
                     self._wake, 1
                 )  # it may rest until the next sweep, and not know of a folder that the kernel does not tell of
@@ -162,7 +163,7 @@ class FolderWatcher:
     def _look(self, place: _Place, now: float) -> bool:
         """One look; whether it found a change that nobody had announced."""
         announced = place in self._quick or place.pending
-        found = place.watched.look()
+        found = place.watched.look(sweep=not announced)
         if found.moved:
             place.since = now
         place.pending = found.pending
@@ -231,6 +232,8 @@ class FolderWatcher:
         if seconds < _WAITABLE:
             time.sleep(seconds)
             return
+        if self._wake < 0:
+            seconds = min(seconds, _UNWOKEN)
         ready = select.poll()
         for fd in (self._wake, self._events.fd if self._events is not None else -1):
             if fd >= 0:
@@ -246,6 +249,14 @@ class FolderWatcher:
         if self._wake >= 0:
             os.close(self._wake)
         self._events, self._wake, self._thread, self._numbers, self._quick = None, -1, None, {}, set()
+
+
+def _wake_descriptor() -> int:
+    """What ends the thread's rest; -1 where no descriptor is free: then it rests for short times."""
+    try:
+        return os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+    except OSError:
+        return -1
 
 
 class _Shared:

@@ -88,17 +88,24 @@ def test_a_record_is_told_after_its_writer_was_killed_and_another_process_has_re
             other.kill()
 
 
-@pytest.mark.parametrize("failing", ["add", "init"])
-def test_without_the_kernels_help_others_records_are_found(log: EmbeddedLog, other: OtherProcess, failing: str) -> None:
+@pytest.mark.parametrize("failing", ["add", "init", "every descriptor"])
+def test_without_the_kernels_help_others_records_are_found(
+    log: EmbeddedLog, other: OtherProcess, failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
     class Failing(Inotify):
         def __init__(self) -> None:
-            if failing == "init":
-                raise OSError(errno.EMFILE, "Too many open files")
+            if failing != "add":
+                fail()
             super().__init__()
 
         def add(self, folder: Path) -> int:
             raise OSError(errno.ENOSPC, "No space left on device")
 
+    if failing == "every descriptor":
+        monkeypatch.setattr(os, "eventfd", fail)
     watched_by(log, FolderWatcher(events=Failing))
     arrived = threading.Event()
     with log.watch("t", 0, arrived.set) as watching:
@@ -230,3 +237,20 @@ def test_stopping_a_tail_from_another_thread_ends_it(log: EmbeddedLog) -> None:
     stop.set()
     thread.join(PATIENCE)
     assert not thread.is_alive()
+
+
+def test_sweeps_seldom_read_files_of_partitions_that_nobody_writes_to(log: EmbeddedLog) -> None:
+    watcher = FolderWatcher(threaded=False)
+    watched_by(log, watcher)
+    looks = counted(log)
+    with log.watch("t", 0, lambda: None) as watching:
+        before = len(looks)
+        for _ in range(16):
+            watcher._sweep_at = 0
+            watcher.round()
+        assert len(looks) - before == 2
+        with EmbeddedLog(log.data) as other:
+            other.append("t", 0, numbered(1))
+        watcher.round()  # the kernel has told of it
+        assert len(looks) - before == 3
+        assert watching.end() == 1

@@ -31,7 +31,7 @@ class Part:
         with (self.folder / "log").open("ab") as file:
             file.write(b"x")
 
-    def look(self) -> Look:
+    def look(self, *, sweep: bool = False) -> Look:
         self.looks += 1
         moved, self._seen = self._seen != self.end, self.end
         return Look(moved, self.pending)
@@ -183,7 +183,7 @@ def test_an_own_commit_before_a_sweep_casts_no_doubt_on_the_kernel(bench: Bench,
     part = bench.add(Part(tmp_path / "a"))
 
     class Late(Part):
-        def look(self) -> Look:
+        def look(self, *, sweep: bool = False) -> Look:
             if self.looks == 0:
                 self.write()
                 self.end = 1
