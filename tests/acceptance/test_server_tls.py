@@ -65,7 +65,7 @@ def serial(server: SpawnedServer, authority: Authority) -> str:
 @pytest.mark.anyio
 async def test_everything_goes_through_tls(server: SpawnedServer, authority: Authority) -> None:
     assert server.url.startswith("https://127.0.0.1:")
-    assert f"at {server.url}" in server.output()
+    wait_until(lambda: f"at {server.url}" in server.output())
     found = serving(server.data)
     assert found is not None
     assert found.url == server.url

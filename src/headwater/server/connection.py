@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from enum import Enum
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +25,8 @@ _PIPELINED = 100  # requests that may wait for the answer to the one before
 _HEADER = 32  # bytes that a header counts beside its text: thousands of tiny ones take memory, too
 
 
-class _Phase(Enum):
-    IDLE = 0  # nothing is being sent to us: the connection is new to no request, or an answer is under way
-    HEAD = 1
-    BODY = 2
+# What the client is sending. IDLE: nothing, because it waits for an answer or has no more to ask.
+_IDLE, _HEAD, _BODY = range(3)
 
 
 class Connection(HttpToolsProtocol):
@@ -47,7 +44,8 @@ class Connection(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._all, self._limits, self._ids = connections, connections.limits, ids
-        self._phase = _Phase.HEAD
+        self._largest_head = connections.limits.header
+        self._phase = _HEAD
         self._since = self.loop.time()  # when the phase began
         self._head = 0  # the size of the head so far, as it is parsed
         self._unparsed = 0  # bytes received since the parser last brought something to an end
@@ -77,45 +75,45 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._over:
             return
-        if self._phase is _Phase.IDLE:
+        if self._phase == _IDLE:
             # Not only `on_message_begin`: empty lines before a request begin none, and would keep the connection for ever.
-            self._begin(_Phase.HEAD)
+            self._begin(_HEAD)
         self._unparsed += len(data)
         super().data_received(data)
-        if self._unparsed > self._limits.header:
+        if self._unparsed > self._largest_head:
             self._refuse_head()
 
     # -- the parser's callbacks -------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        if self._phase is _Phase.IDLE:
-            self._begin(_Phase.HEAD)
+        if self._phase == _IDLE:
+            self._begin(_HEAD)
         self._unparsed = max(1, self._unparsed)
         super().on_message_begin()
         self.scope["state"][CONNECTION] = self
 
     def on_url(self, url: bytes) -> None:
         self._head += len(url)
-        if self._head <= self._limits.header:
+        if self._head <= self._largest_head:
             super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._head += len(name) + len(value) + _HEADER
+        self._head = head = self._head + len(name) + len(value) + _HEADER
         # Behind the body come trailers, which nobody reads: among the headers they could pass for ones that were checked.
-        if self._phase is _Phase.HEAD and self._head <= self._limits.header:
+        if self._phase == _HEAD and head <= self._largest_head:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         if self._over:
             return
-        if self._head > self._limits.header:
+        if self._head > self._largest_head:
             self._refuse_head()
             return
         if len(self.pipeline) >= _PIPELINED:
             self.cut("pipelined")
             return
         super().on_headers_complete()
-        self._begin(_Phase.BODY)
+        self._begin(_BODY)
 
     def on_body(self, body: bytes) -> None:
         if not self._over:
@@ -125,7 +123,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         if not self._over:
-            self._begin(_Phase.IDLE)
+            self._phase, self._unparsed = _IDLE, 0
             super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
@@ -139,11 +137,11 @@ class Connection(HttpToolsProtocol):
 
     def look(self, now: float) -> None:
         """End a request whose head or body takes too long. While the answer to the one before is under way, no time passes."""
-        if self._over or self._phase is _Phase.IDLE:
+        if self._over or self._phase == _IDLE:
             return
-        if self.flow.read_paused or self.pipeline or (self._phase is _Phase.HEAD and self.cycle and not self.cycle.response_complete):
+        if self.flow.read_paused or self.pipeline or (self._phase == _HEAD and self.cycle and not self.cycle.response_complete):
             self._since = now
-        elif self._phase is _Phase.HEAD:
+        elif self._phase == _HEAD:
             if now - self._since > self._limits.header_seconds:
                 self._refuse(
                     "header-time",
@@ -179,13 +177,13 @@ class Connection(HttpToolsProtocol):
 
     # -- how it ends ------------------------------------------------------------------------------------------
 
-    def _begin(self, phase: _Phase) -> None:
-        if phase is _Phase.HEAD:
+    def _begin(self, phase: int) -> None:
+        if phase is _HEAD:
             self._head = 0
         self._phase, self._since, self._unparsed, self._body = phase, self.loop.time(), 0, 0
 
     def _refuse_head(self) -> None:
-        limit = Size(self._limits.header)
+        limit = Size(self._largest_head)
         error = HeadTooLarge(
             f"The address and headers of the request are larger than {limit}.",
             hint="Send less in them, or ask whoever runs the server for a higher `server.max_header`.",
@@ -228,7 +226,7 @@ class Connection(HttpToolsProtocol):
         if self.pipeline or self.transport.is_closing():
             return False
         cycle = self.cycle
-        if cycle is None or self._phase is not _Phase.BODY:
+        if cycle is None or self._phase != _BODY:
             return cycle is None or cycle.response_complete
         return not cycle.response_started
 
