@@ -12,7 +12,7 @@ from bench.floor import BareWrites
 from bench.place import TOPIC, Clocked, Place, Unsynced, columns, encoded, records
 from bench.sizes import Sizes
 
-_MARKS = {1: mark.ratio_on_slow_disks(0.8, 0.0002), 1000: mark.ratio(0.3)}
+_MARKS = {1: mark.ratio_on_slow_disks(0.95, 0.0002), 10: mark.ratio(1.0), 100: mark.ratio(1.2), 1000: mark.ratio(0.65)}
 
 
 def append(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:

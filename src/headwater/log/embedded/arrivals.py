@@ -166,6 +166,11 @@ class Arrivals:
             found.join(watching, changed)
             return watching
 
+    @property
+    def anybody(self) -> bool:
+        """Whether anybody waits for anything."""
+        return bool(self._partitions)
+
     def published(self, topic: str, partition: int) -> None:
         """Records of this process have become durable: who waits for them here need not wait for the kernel."""
         found = self._partitions.get((topic, partition))

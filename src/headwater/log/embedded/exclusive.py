@@ -10,17 +10,23 @@ from headwater.core.files import FileLock
 
 
 class Exclusive:
-    """Held, nobody else in this process or another changes the partition. A class of its own, because every append takes it twice."""
+    """Held, nobody else in this process or another changes the partition."""
 
     def __init__(self, lock: FileLock, name: str) -> None:
         self.mutex, self._lock, self._name = threading.Lock(), lock, name
 
+    def acquire(self) -> int:
+        """Lock out other processes; the caller has the mutex, and unlocks the descriptor that this returns. Errors: `Closed`."""
+        fd = self._lock.fd
+        if fd < 0:
+            raise self.closed()
+        flock(fd, LOCK_EX)
+        return fd
+
     def __enter__(self) -> None:
         self.mutex.acquire()
         try:
-            if self._lock.fd < 0:
-                raise self.closed()
-            flock(self._lock.fd, LOCK_EX)
+            self.acquire()
         except BaseException:
             self.mutex.release()
             raise

@@ -121,7 +121,7 @@ class EmbeddedLog(Log):
 
     def append(self, topic: str, partition: int, records: Sequence[Record]) -> range:
         found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
-        batch = encode(records, now=self._clock.now_ms(), limit=found.settings.max_record)  # outside of the lock: others need not wait
+        batch = encode(records, now=self._clock.now_ms(), limit=found.max_record)  # outside of the lock: others need not wait
         return self._appended(found, topic, partition, batch, None)
 
     def append_arrow(self, topic: str, partition: int, batch: pa.RecordBatch) -> range:
@@ -141,14 +141,15 @@ class EmbeddedLog(Log):
 
     def _append(self, topic: str, partition: int, encoded: Callable[[int], Batch], epoch: int | None) -> range:
         found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
-        return self._appended(found, topic, partition, encoded(found.settings.max_record), epoch)
+        return self._appended(found, topic, partition, encoded(found.max_record), epoch)
 
     def _appended(self, found: Partition, topic: str, partition: int, batch: Batch, epoch: int | None) -> range:
         try:
-            first = found.append(batch, epoch=epoch)
+            first = found.append(batch, epoch)
         except (UnknownTopic, Closed) as error:
-            first = self._again(topic, partition, lambda fresh: fresh.append(batch, epoch=epoch), refused=(found, error))
-        self._arrivals.published(topic, partition)
+            first = self._again(topic, partition, lambda fresh: fresh.append(batch, epoch), refused=(found, error))
+        if self._arrivals.anybody:
+            self._arrivals.published(topic, partition)
         return range(first, first + batch.records)
 
     def _again(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fcntl import LOCK_UN, flock
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,6 +67,7 @@ class Partition(PartitionState):
     ) -> None:
         super().__init__(folder, name=name, settings=settings, files=files, clock=clock, boot=boot)
         self.appends = 0  # since it was opened
+        self.max_record = settings.max_record
         self._most = 0 if settings.period else settings.segment  # below this position nothing rolls; a period is looked at each time
         self._metrics = metrics
         self._closed = False
@@ -95,7 +97,7 @@ class Partition(PartitionState):
 
     # -- appending ------------------------------------------------------------------------------------------
 
-    def append(self, batch: Batch, *, epoch: int | None = None) -> int:
+    def append(self, batch: Batch, epoch: int | None = None) -> int:
         """Write, sync, publish; return the first offset. `epoch` is the claim under which this is written, None without one."""
         metrics = self._metrics
         begun = self.clock.monotonic() if metrics is not None else 0.0
@@ -107,31 +109,35 @@ class Partition(PartitionState):
 
     def write(self, batch: Batch, epoch: int | None = None) -> Ticket:
         """Steps 1 and 2: the bytes are in the file, and the tail is behind them. Whoever has the ticket finishes it."""
-        with self.exclusive:
-            page, buffer, file = self.page, batch.buffer, self._active
-            base, position, offset = page.tail
-            if (  # 1. nearly always everything is as this process left it
-                file is None
-                or file.segment.base != base
-                or position >= self._most
-                or file.retired
-                or self._closing
-                or not page.quiet(self.manifest.generation, epoch or 0)
-            ):
-                file, (base, position, offset) = self._ready(epoch)
-            seal(batch, offset, page.durable_offset)
-            rows = position.to_bytes(4, "little") if batch.records == 1 else _rows(batch, position)
-            page.dirty = True  # 2. from here to the move of the tail, a death leaves bytes that the next one cuts off
+        with self.exclusive.mutex:
+            lock = self.exclusive.acquire()  # in plain words, and not `with`: this is the way of every append
             try:
-                file.write(buffer, rows, position, offset - base)
-            except OSError as error:
-                self._cut(file)
-                raise explained(error, file.path) from error
-            page.tail = tail = Place(base, position + len(buffer), offset + batch.records)
-            page.dirty = False
-            self._begin(file)
-            self._unsettled = True
-            return Ticket(file, offset, tail, page.failures, epoch)
+                page, buffer, file = self.page, batch.buffer, self._active
+                base, position, offset = page.tail
+                if (  # 1. nearly always everything is as this process left it
+                    file is None
+                    or file.segment.base != base
+                    or position >= self._most
+                    or file.retired
+                    or self._closing
+                    or not page.quiet(self.manifest.generation, epoch or 0)
+                ):
+                    file, (base, position, offset) = self._ready(epoch)
+                seal(batch, offset, page.durable_offset)
+                rows = position.to_bytes(4, "little") if batch.records == 1 else _rows(batch, position)
+                page.dirty = True  # 2. from here to the move of the tail, a death leaves bytes that the next one cuts off
+                try:
+                    file.write(buffer, rows, position, offset - base)
+                except OSError as error:
+                    self._cut(file)
+                    raise explained(error, file.path) from error
+                page.tail = tail = Place(base, position + len(buffer), offset + batch.records)
+                page.dirty = False
+                self._begin(file)
+                self._unsettled = True
+                return Ticket(file, offset, tail, page.failures, epoch)
+            finally:
+                flock(lock, LOCK_UN)
 
     def finish(self, ticket: Ticket) -> None:
         """Steps 3 and 4, for what `write` or a claim has begun."""
@@ -141,10 +147,12 @@ class Partition(PartitionState):
             with self.exclusive.mutex:
                 self._end(ticket)
             raise
-        with self.exclusive:
+        with self.exclusive.mutex:
+            lock = self.exclusive.acquire()
             try:
                 self.publish(ticket)
             finally:
+                flock(lock, LOCK_UN)
                 self._end(ticket)
 
     def _begin(self, file: OpenSegment) -> None:
