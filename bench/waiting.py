@@ -22,6 +22,7 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.server.spawned import SpawnedServer
 
 QUIET = "quiet"  # the topic that the idle streams follow
+_SETTLE = 5.0  # seconds in which what a process does at its start comes to its end
 _PACE = 0.005  # seconds between two appends
 _NAP = "import time\nwhile True: time.sleep(0.1)"
 _SINKS = 5
@@ -112,7 +113,7 @@ def _spent(command: list[str], folder: Path, ready: Callable[[], bool], seconds:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise Unavailable(f"What was to wait did not: {(folder / 'err').read_text()[-500:]}", hint="Run it by hand to see why.")
             time.sleep(0.05)
-        time.sleep(seconds / 5)  # what it does at its start comes to its end
+        time.sleep(min(_SETTLE, seconds))
         return _share(process.pid, seconds)
     finally:
         process.send_signal(signal.SIGKILL)
@@ -140,7 +141,7 @@ def _streams(server: SpawnedServer, log: EmbeddedLog, sizes: Sizes) -> Iterator[
     def share(streams: int) -> Callable[[], Sample]:
         def run() -> Sample:
             with _open(server.url, QUIET, streams):
-                time.sleep(sizes.idle / 5)
+                time.sleep(min(_SETTLE, sizes.idle))
                 return _share(server.pid, sizes.idle)
 
         return run
@@ -160,7 +161,7 @@ def _streams(server: SpawnedServer, log: EmbeddedLog, sizes: Sizes) -> Iterator[
         def latency(streams: int, share_of: float = share_of) -> Callable[[], Sample]:
             def run() -> Sample:
                 with _open(server.url, QUIET, streams), _open(server.url, TOPIC, 1) as (reader,):
-                    time.sleep(sizes.idle / 5)
+                    time.sleep(min(_SETTLE, sizes.idle))
                     times = sorted(_delay(log, reader) for _ in range(sizes.delays))
                     return Sample(1, times[int(len(times) * share_of)])
 

@@ -19,9 +19,10 @@ from headwater.log.embedded.inotify import Heard, Inotify
 
 SWEEP = 0.5  # seconds after which everything is looked at, whatever the kernel has said or not: words of it may be lost
 SHORT = 0.0005  # seconds between two looks while a batch is under way
-POLL = 0.005  # the longest pause between two looks at a folder of which the kernel tells nothing
+POLL = 0.005  # the longest pause between two looks at a batch under way, and at a folder of which the kernel tells nothing
+_SLOW = 2.0  # seconds after which a batch under way is looked at less often: no disk takes so long, its writer has died
 _QUIET = 0.002  # seconds without a change after which a folder is looked at no more
-_SHARE = 8  # of the time since the last change, a pause takes one part: what takes long is found out an eighth later
+_SHARE = 32  # of the time since the last change, a pause takes one part: a batch is known to be durable little later than it is
 _UNWOKEN = 0.05  # seconds of rest at most where nothing can end it early
 _WAITABLE = 0.002  # seconds: shorter pauses are slept, because `poll` counts milliseconds, and because a busy folder would end each at once
 
@@ -173,7 +174,7 @@ class FolderWatcher:
             if place.watched not in self._places or (told and not found.pending and now - place.since >= _QUIET):
                 self._quick.discard(place)
             elif place in self._quick or not told or found.pending:
-                place.due = now + min(pause, SWEEP if told else POLL)
+                place.due = now + min(pause, SWEEP if told and now - place.since > _SLOW else POLL)
                 self._quick.add(place)
         return found.moved and not announced
 
