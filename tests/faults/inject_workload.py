@@ -112,10 +112,9 @@ class Life:
         list(self.log.scan("t", 0, bounds.start))
 
 
-def harmless(scratch: Path) -> dict[str, Callable[[], object]]:
-    """A call of each kind that changes nothing."""
-    file = os.open(scratch, os.O_RDWR | os.O_CREAT, 0o644)
-    absent = scratch.parent / "absent" / "absent"
+def harmless(root: Path, file: int) -> dict[str, Callable[[], object]]:
+    """A call of each kind that changes nothing but the scratch `file`."""
+    absent = root / "absent" / "absent"
     return {
         "openat": lambda: os.close(os.open("/dev/null", os.O_RDONLY)),
         "pwritev2": lambda: os.pwritev(file, [b"x"], 0),
@@ -134,12 +133,11 @@ def hung(number: int, frame: object) -> None:
     raise TimeoutError("it hangs")
 
 
-def one(root: Path, when: int, name: str, number: int) -> None:
+def one(root: Path, when: int, name: str, number: int, notes: int, scratch: int) -> None:
     """The life whose call `number` of this name fails."""
-    notes = os.open(root / f"{name}:{number}.notes", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     life = Life(root / f"{name}:{number}", notes)
     if number:
-        call = harmless(root / "scratch")[name]
+        call = harmless(root, scratch)[name]
         for _ in range(when - number):
             with suppress(FileNotFoundError):
                 call()
@@ -156,11 +154,15 @@ def one(root: Path, when: int, name: str, number: int) -> None:
 
 def main() -> None:
     root, when, *lives = sys.argv[1:]
-    for name, number in (life.split(":") for life in lives):
+    scratch = os.open(Path(root) / "scratch", os.O_RDWR | os.O_CREAT, 0o644)
+    for life in lives:
+        name, number = life.split(":")
+        notes = os.open(Path(root) / f"{life}.notes", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)  # not among the calls of the life
         child = os.fork()
         if not child:
-            one(Path(root), int(when), name, int(number))
+            one(Path(root), int(when), name, int(number), notes, scratch)
             os._exit(0)
+        os.close(notes)
         os.waitpid(child, 0)
 
 

@@ -83,3 +83,20 @@ def test_segments_deleted_under_a_compaction_are_a_conflict(tmp_path: Path, monk
         monkeypatch.undo()
         log.compact("t", 0)
         assert log.read("t", 0, 50)[0].offset == 50
+
+
+def test_a_segment_with_holes_gives_out_no_record_beyond_its_end(tmp_path: Path) -> None:
+    """Its file holds the bytes of a later one: whole batches with offsets that it may hold by its base, but not by its end."""
+    with opened(tmp_path) as log:
+        fill(log, 0, 10)
+        fill(log, 0, 50)  # the keys of the first ten once more
+        log.compact("t", 0, 24)
+        folder, segments = tmp_path / "log" / "t" / "0", [segment for segment, _, _ in log.reader("t", 0).extents()]
+    wrong = next(number for number, one in enumerate(segments) if not one.dense)
+    assert segments[wrong + 2].closed
+    segments[wrong].log(folder).write_bytes(segments[wrong + 2].log(folder).read_bytes().ljust(segments[wrong].length, b"\0"))
+    segments[wrong].pos(folder).unlink()
+    with opened(tmp_path) as log:
+        with pytest.raises(Damaged):
+            log.read("t", 0, segments[wrong].base)
+        assert check(log.reader("t", 0)).damage[0].position == 0
