@@ -122,8 +122,9 @@ def examine(folder: Path, segment: Segment, end: int, limit: int) -> Iterator[Wh
         return
     at, offset = 0, segment.base
     rows = sidecar(segment.pos(folder), 0).astype(np.int64)
+    beyond = -1 if segment.dense else segment.end if segment.closed else _NEVER
     while data is not None and at < stop_at:
-        whole = _stretch(data, rows if at == 0 else rows[:0], at, stop_at, offset, segment.dense)
+        whole = _stretch(data, rows if at == 0 else rows[:0], at, stop_at, offset, beyond)
         if len(whole.starts):
             yield whole
             at, offset = whole.end, whole.following
@@ -133,7 +134,7 @@ def examine(folder: Path, segment: Segment, end: int, limit: int) -> Iterator[Wh
                 break
             found = _resync(data, at, stop_at, offset)
             yield Damage(str(path), at, offset, "the checksum of the batch there is wrong, or no record begins there", *found)
-            if found[0] < 0:
+            if found[0] < 0 or 0 <= beyond <= found[1]:  # what is whole there belongs to another segment
                 return
             at, offset = found
     if at < limit:
@@ -142,12 +143,20 @@ def examine(folder: Path, segment: Segment, end: int, limit: int) -> Iterator[Wh
         yield Damage(str(path), at, offset, f"records up to offset {end - 1} are missing")
 
 
-def _stretch(data: mmap.mmap, rows: Column, at: int, size: int, offset: int, dense: bool) -> Whole:
+_NEVER = 1 << 62  # an offset beyond all: where a segment ends is not known
+
+
+def _stretch(data: mmap.mmap, rows: Column, at: int, size: int, offset: int, end: int) -> Whole:
+    """The whole batches from `at` on. `end`: the offset at which a segment with holes ends; -1 for one without."""
+    dense = end < 0
     starts, stop = batches.prove(data, rows, at, size, offset, dense=dense)
     if stop < size:
         following = offset + len(starts) if dense else offset if not len(starts) else int(gather(data, size, ">u8", starts[-1:])[0]) + 1
         walked, stop = batches.walk(data, stop, size, following, dense=dense)
         starts = np.append(starts, np.array(walked, np.int64))
+    if not dense and len(starts):
+        inside = int(np.searchsorted(gather(data, size, ">u8", starts).astype(np.int64), end))
+        starts, stop = (starts[:inside], int(starts[inside])) if inside < len(starts) else (starts, stop)
     found = batches.check(data, size, starts, stop, offset) if len(starts) else batches.Intact(at, offset, 0, 0)
     return Whole(at, found.position, starts[: found.records], found.offset, found.durable)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.core.errors import BadBounds, Conflict, Damaged
-from headwater.core.files import FileLock, explained
+from headwater.core.files import FileLock, explaining
 from headwater.log.embedded import opened
 from headwater.log.embedded.columns import decode_columns, reencode
 from headwater.log.embedded.fields import Column, gather
@@ -43,17 +43,16 @@ def compact(partition: Partition, *, before: int | None) -> Compacted:
         end = partition.page.durable_offset
     if before is not None and not 0 <= before <= end:
         raise BadBounds(f"{partition.name} ends at offset {end}; {before} is not in it.", hint=f"Give an offset up to {end}.")
-    lock = FileLock(partition.files, partition.folder / "compacting")
-    try:
-        if not lock.try_exclusive():
-            raise Conflict(f"{partition.name} is being compacted already.", hint="Wait for it to end.")
-        return _compact(partition, end if before is None else before)
-    except FileNotFoundError as error:
-        raise _deleted_meanwhile(partition) from error  # `delete_before` came first
-    except OSError as error:
-        raise explained(error, partition.folder) from error
-    finally:
-        lock.forget()
+    with explaining(partition.folder):
+        lock = FileLock(partition.files, partition.folder / "compacting")
+        try:
+            if not lock.try_exclusive():
+                raise Conflict(f"{partition.name} is being compacted already.", hint="Wait for it to end.")
+            return _compact(partition, end if before is None else before)
+        except FileNotFoundError as error:
+            raise _deleted_meanwhile(partition) from error  # `delete_before` came first
+        finally:
+            lock.forget()
 
 
 def _deleted_meanwhile(partition: Partition) -> Conflict:

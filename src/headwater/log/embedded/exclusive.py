@@ -32,8 +32,10 @@ class Exclusive:
             raise
 
     def __exit__(self, *_: object) -> None:
-        flock(self._lock.fd, LOCK_UN)
-        self.mutex.release()
+        try:
+            flock(self._lock.fd, LOCK_UN)
+        finally:
+            self.mutex.release()
 
     def closed(self) -> Closed:
         return Closed(f"{self._name} has been closed.", hint="Open the log again.")

@@ -182,7 +182,11 @@ class SegmentView:
             if stop != limit:
                 walked, stop = batches.walk(data, 0, limit, self.segment.base, dense=False)
                 found = np.array(walked, np.int64)
-            self._sparse = found, gather(data, limit, ">u8", found).astype(np.int64), stop
+            offsets = gather(data, limit, ">u8", found).astype(np.int64)
+            if len(found) and int(offsets[-1]) >= self.segment.end:  # another segment's records: beyond its end there are none
+                inside = int(np.searchsorted(offsets, self.segment.end))
+                found, offsets, stop = found[:inside], offsets[:inside], int(found[inside])
+            self._sparse = found, offsets, stop
         return self._sparse
 
     @staticmethod
