@@ -78,7 +78,7 @@ class EmbeddedLog(Log):
         self._mutex = threading.Lock()
         self._known: dict[str, tuple[tuple[int, int], Topic]] = {}
         self._partitions: Handles[Partition] = Handles(clock=self._clock, most=self._most)
-        self._readers: Handles[PartitionReader] = Handles(clock=self._clock, most=self._most)
+        self._readers: Handles[PartitionReader] = Handles(clock=self._clock, most=max(4, self._most // 2))  # each has several segments open
         self._appends: dict[Partition, int] = {}
         self._keeper = Keeper(partitions=lambda: list(self._partitions.values()), idle=self._rest, clock=self._clock)
 

@@ -142,6 +142,9 @@ class SegmentView:
                 raise self._damaged(size, f"the file ends there, {limit - size} bytes short")
             # Not beyond the durable bytes: what lies there may be cut off at any moment, and whoever touched it then would die of SIGBUS.
             self._data, self._mapped = mmap.mmap(self._fd, limit, prot=mmap.PROT_READ), limit
+            if limit == self.segment.length:  # closed: it is mapped once and for all, and the map has a descriptor of its own
+                os.close(self._fd)
+                self._fd = -1
         return self._data
 
     def _sidecar_bytes(self, first: int, count: int) -> bytes:
