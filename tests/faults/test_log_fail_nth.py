@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.core.errors import HeadwaterError
+from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.check import check
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record, TopicSettings
@@ -82,9 +83,9 @@ class Story:
         """As kill -9 would: nothing is settled or closed, and half a batch lies behind the tail."""
         folder = self.data / "log" / "t" / "0"
         crash(self.log)
-        active = max(folder.glob("*.log"), default=None)
-        if active is not None and (folder / "manifest").exists():
-            with active.open("ab") as file:
+        manifest = manifests.load(folder)
+        if manifest is not None:  # a segment gets its first byte when the manifest names it
+            with manifest.active.log(folder).open("ab") as file:
                 file.write(b"\0\0\0\0\0\0\0\1half a batch")
         self.log = self._open()
 
