@@ -64,7 +64,7 @@ class Presence:
         patience, never = self._clock.monotonic() + _PROBES, threading.Event()
         while not lock.try_exclusive():
             if self._clock.monotonic() >= patience:
-                lock.forget()
+                lock.close()
                 raise self._taken()
             self._clock.wait(never, 0.01)
         self._lock = lock
@@ -86,7 +86,7 @@ class Presence:
             return
         with contextlib.suppress(OSError):
             self._files.unlink(self._data / _FILE)
-        self._lock.forget()
+        self._lock.close()
         self._lock = None
 
     def _taken(self) -> Conflict:

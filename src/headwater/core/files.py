@@ -109,7 +109,8 @@ def make_dirs(files: Files, path: Path) -> None:
 class FileLock:
     """`flock` on a file of its own. Held by the open descriptor, so the system lets go of it when the process dies.
 
-    A child made by fork shares the descriptor's lock; `forget` closes it there, because unlocking it would unlock the parent.
+    A child made by fork shares the descriptor and its lock: the child calls `forget`, because unlocking would unlock the parent; everybody
+    else calls `close`, because a child that knows nothing of the descriptor would keep the lock.
     """
 
     def __init__(self, files: Files, path: Path, *, create: bool = True) -> None:
@@ -132,8 +133,14 @@ class FileLock:
     def release(self) -> None:
         fcntl.flock(self.fd, fcntl.LOCK_UN)
 
+    def close(self) -> None:
+        """Unlock, even where a child that was forked meanwhile shares the lock, and close. Closing twice is no error."""
+        if self.fd >= 0:
+            self.release()
+            self.forget()
+
     def forget(self) -> None:
-        """Close the descriptor. In a forked child the parent keeps its lock; elsewhere the lock ends. Closing twice is no error."""
+        """In a forked child: close the descriptor; the parent keeps its lock. Closing twice is no error."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)

@@ -52,7 +52,7 @@ def compact(partition: Partition, *, before: int | None) -> Compacted:
         except FileNotFoundError as error:
             raise _deleted_meanwhile(partition) from error  # `delete_before` came first
         finally:
-            lock.forget()
+            lock.close()
 
 
 def _deleted_meanwhile(partition: Partition) -> Conflict:

@@ -82,8 +82,8 @@ def rebuild(folder: Path, *, name: str, files: Files, clock: Clock, boot: bytes,
             _carry_out(folder, files, plan, boot)
         return plan.report
     finally:
-        live.forget()
-        lock.forget()
+        live.close()
+        lock.close()
 
 
 def _page(files: Files, folder: Path) -> CommitPage | None:

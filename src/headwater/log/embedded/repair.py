@@ -45,8 +45,8 @@ def repair(folder: Path, *, name: str, files: Files, clock: Clock, boot: bytes, 
             return Repaired(name, [], [], [])
         return _repair(folder, now, page, name, files, clock, page.boot == boot, dry_run)
     finally:
-        live.forget()
-        lock.forget()
+        live.close()
+        lock.close()
 
 
 def _repair(

@@ -101,7 +101,7 @@ class Topics:
             lock.exclusive()
             CommitPage(self._files, partition / "commit", writable=True).deleted = True
         finally:
-            lock.forget()
+            lock.close()
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
@@ -111,7 +111,7 @@ class Topics:
             lock.shared()
             yield
         finally:
-            lock.forget()
+            lock.close()
 
     def stamp(self, name: str) -> tuple[int, int] | None:
         """Two numbers that differ when a topic was made anew; None where there is none."""
@@ -154,4 +154,4 @@ class Topics:
             lock.exclusive()
             yield
         finally:
-            lock.forget()
+            lock.close()

@@ -200,7 +200,7 @@ class Hands:
                 raise Conflict(f"Somebody sends to {name} of {operator.pipeline} now.", hint="Wait until that is done.")
             yield
         finally:
-            lock.forget()
+            lock.close()
 
     @contextmanager
     def _told(self, what: str, why: str, **details: int) -> Iterator[None]:

@@ -60,7 +60,7 @@ def copy_slices(log: Log, work: CopyWork, task: int, numbers: Sequence[int]) -> 
                 break
         return done
     finally:
-        lock.forget()
+        lock.close()
 
 
 def copy_slice(work: CopyWork, number: int, writer: Writer, pieces: Iterator[Piece], position: Any, *, most: int) -> Copied:

@@ -106,7 +106,7 @@ class Target(ABC):
         except OSError as error:
             raise explained(error, self._adaptor.path) from error
         finally:
-            lock.forget()
+            lock.close()
 
     def _owner(self) -> Owner:
         try:
