@@ -125,6 +125,30 @@ print(len(log.topics()))
 """
 
 
+SEGMENTS = """
+import resource, sys
+limit = int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.record import Record, TopicSettings
+log = EmbeddedLog(sys.argv[1])
+log.create_topic("t", partitions=limit // 16, settings=TopicSettings(segment=1))
+for _ in range(2):
+    for partition in range(limit // 16):
+        for n in range(5):
+            log.append("t", partition, [Record(b"k", b"v")])
+    for partition in range(limit // 16):
+        log.read("t", partition, 0)
+print("fine")
+"""
+
+
+@pytest.mark.parametrize("limit", [64, 1024])
+def test_partitions_of_many_segments_are_fine_with_few_descriptors(memory_path: Path, limit: int) -> None:
+    done = subprocess.run([sys.executable, "-c", SEGMENTS, str(memory_path), str(limit)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, "fine"), done.stderr
+
+
 def test_two_thousand_topics_are_fine_with_a_thousand_descriptors(memory_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM, str(memory_path)], capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, "2000"), done.stderr

@@ -24,7 +24,7 @@ H = TypeVar("H", bound=Handle)
 
 
 def most_handles() -> int:
-    """How many partitions may be open at once for writing, and how many for reading: five descriptors each, or a few more."""
+    """How many partitions may be open at once for writing, and how many for reading: five descriptors and seven, of sixteen."""
     return max(4, min(1024, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 16))
 
 

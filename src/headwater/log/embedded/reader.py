@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-_OPEN_VIEWS = 8
+_OPEN_VIEWS = 2  # three descriptors each, with that of the map: more, in each of many readers, would take all that a process may have
 _TRIES = 100  # a writer that rolls, compacts or deletes between two looks makes a third one necessary
 _TIMES = 65_536  # timestamps looked at in one step
 _NOTHING = Place(0, 0, 0)
