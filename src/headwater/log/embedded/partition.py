@@ -8,14 +8,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from fcntl import LOCK_UN, flock
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from headwater.core.clock import Clock
-from headwater.core.errors import Fenced, OutcomeUnknown
+from headwater.core.errors import Fenced, HeadwaterError, OutcomeUnknown
 from headwater.core.files import FileLock, Files, explained
 from headwater.core.metrics import PartitionMetrics
 from headwater.log.embedded import changes, opened
@@ -71,7 +70,7 @@ class Partition(PartitionState):
         self._most = 0 if settings.period else settings.segment  # below this position nothing rolls; a period is looked at each time
         self._metrics = metrics
         self._closed = False
-        self._under_way = 0  # appends and claims between their first byte and their answer
+        self._under_way: dict[int, OpenSegment] = {}  # by thread: appends and claims between their first byte and their answer
         self._holds = 0  # compactions and the like
         self._unsettled = False
         self._lock = self._live = None
@@ -90,6 +89,7 @@ class Partition(PartitionState):
                 self.page.deleted = False  # the topic is there, and nobody deletes it now: set by one that died before it was done
                 self._live.shared()
         except BaseException as error:
+            self._unlock()
             self.forget()
             if isinstance(error, OSError):
                 raise explained(error, folder) from error
@@ -101,16 +101,23 @@ class Partition(PartitionState):
         """Write, sync, publish; return the first offset. `epoch` is the claim under which this is written, None without one."""
         metrics = self._metrics
         begun = self.clock.monotonic() if metrics is not None else 0.0
-        ticket = self.write(batch, epoch)
-        self.finish(ticket)
+        try:
+            ticket = self.write(batch, epoch)
+            self.finish(ticket)
+        except HeadwaterError:
+            raise
+        except BaseException:
+            self._abandon()
+            raise
         if metrics is not None:
             metrics.appended(batch.records, self.clock.monotonic() - begun, ticket.tail.offset)
         return ticket.first
 
     def write(self, batch: Batch, epoch: int | None = None) -> Ticket:
-        """Steps 1 and 2: the bytes are in the file, and the tail is behind them. Whoever has the ticket finishes it."""
-        with self.exclusive.mutex:
-            lock = self.exclusive.acquire()  # in plain words, and not `with`: this is the way of every append
+        """Steps 1 and 2: the bytes are in the file, and the tail is behind them. The same thread finishes the ticket."""
+        exclusive = self.exclusive
+        with exclusive.mutex:
+            exclusive.acquire()  # in plain words, and not `with`: this is the way of every append
             try:
                 page, buffer, file = self.page, batch.buffer, self._active
                 base, position, offset = page.tail
@@ -137,7 +144,7 @@ class Partition(PartitionState):
                 self._unsettled = True
                 return Ticket(file, offset, tail, page.failures, epoch)
             finally:
-                flock(lock, LOCK_UN)
+                exclusive.release()
 
     def finish(self, ticket: Ticket) -> None:
         """Steps 3 and 4, for what `write` or a claim has begun."""
@@ -145,28 +152,37 @@ class Partition(PartitionState):
             self.sync(ticket)
         except BaseException:
             with self.exclusive.mutex:
-                self._end(ticket)
+                self._end()
             raise
         with self.exclusive.mutex:
-            lock = self.exclusive.acquire()
+            self.exclusive.acquire()
             try:
                 self.publish(ticket)
             finally:
-                flock(lock, LOCK_UN)
-                self._end(ticket)
+                self.exclusive.release()
+                self._end()
 
     def _begin(self, file: OpenSegment) -> None:
-        """Under the lock: an append or a claim is under way, and will sync through `file`."""
-        file.pins += 1
-        self._under_way += 1
+        """Under the lock: an append or a claim of this thread is under way, and will sync through `file`."""
+        me = threading.get_ident()
+        file.pins.add(me)
+        self._under_way[me] = file
         self.appends += 1
 
-    def _end(self, ticket: Ticket) -> None:
-        """Under the mutex: it is answered, or has failed. Closing waits for this."""
-        ticket.file.unpin()
-        self._under_way -= 1
+    def _end(self) -> None:
+        """Under the mutex: it is answered, or has failed. Closing waits for this. Done twice, it is as if done once."""
+        me = threading.get_ident()
+        if (file := self._under_way.get(me)) is not None:
+            file.unpin(me)
+            del self._under_way[me]
         if self._closing and not self._under_way:
             self._ended.notify_all()
+
+    def _abandon(self) -> None:
+        """After an exception that can have come between any two steps, as Ctrl-C does: this thread holds nothing any more."""
+        self.exclusive.abandon()
+        with self.exclusive.mutex:
+            self._end()
 
     def _cut(self, file: OpenSegment) -> None:
         """Truncate to the tail. If even that fails the page stays dirty, and whoever comes next tries again."""
@@ -289,24 +305,29 @@ class Partition(PartitionState):
                 page.epoch = epoch
                 file, tail, failures = self.open(page.tail.base), page.tail, page.failures
                 self._begin(file)
+            self.finish(Ticket(file, tail.offset, tail, failures, None))
         except OSError as error:
             raise explained(error, self.folder) from error
-        self.finish(Ticket(file, tail.offset, tail, failures, None))
         return epoch
 
     # -- life -----------------------------------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:
-        return self._under_way + self._holds > 0
+        return bool(self._under_way) or self._holds > 0
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """It is not let go for want of use meanwhile."""
+        """It is not let go for want of use meanwhile, and whatever is raised inside leaves nothing taken."""
         with self.exclusive.mutex:
             self._holds += 1
         try:
             yield
+        except HeadwaterError:
+            raise
+        except BaseException:
+            self._abandon()
+            raise
         finally:
             with self.exclusive.mutex:
                 self._holds -= 1
@@ -330,6 +351,9 @@ class Partition(PartitionState):
         with self._ended:
             if self._closing:
                 return False
+            self.exclusive.check()
+            if threading.get_ident() in self._under_way:
+                raise self.exclusive.interrupted()  # it would wait for itself
             self._closing = True
             while self._under_way:
                 self._ended.wait()
@@ -349,8 +373,15 @@ class Partition(PartitionState):
 
     def _let_go(self) -> None:
         with self.exclusive.mutex:
+            self._unlock()
             self.forget()
             del self.page  # unmapped with its last reference; whoever takes `exclusive` learns before that it is closed
+
+    def _unlock(self) -> None:
+        """A child that is forked while this one is opened or closed has the descriptors, and does not know of them."""
+        for lock in (self._lock, self._live):
+            if lock is not None:
+                lock.close()
 
     def forget(self) -> None:
         """Let go of everything without writing, unlocking or waiting: what a forked child does."""

@@ -15,7 +15,7 @@ _ZEROS = memoryview(bytes(_AHEAD))
 
 
 class OpenSegment:
-    """A segment's file and sidecar, open for writing. `pins` counts the appends that still have to sync through it.
+    """A segment's file and sidecar, open for writing. `pins` are the threads whose appends still have to sync through it.
 
     Behind the data, the file of an active segment holds zeros: up to 1 MiB that is written ahead, so that a sync of a batch has no new
     length and no new blocks to record. Nobody takes them for data. `trim` gives them back.
@@ -32,7 +32,7 @@ class OpenSegment:
         except OSError:
             files.close(self.fd)
             raise
-        self.pins = 0
+        self.pins: set[int] = set()
         self.retired = False
         self._reserved = 0  # the file has at least this length, as far as this process knows; -1: nothing can be written ahead
 
@@ -89,9 +89,9 @@ class OpenSegment:
         self.retired = True
         self.unpin(0)
 
-    def unpin(self, by: int = 1) -> None:
-        self.pins -= by
-        if self.retired and self.pins <= 0:
+    def unpin(self, thread: int) -> None:
+        self.pins.discard(thread)
+        if self.retired and not self.pins:
             self.close()
 
     def close(self, close: Callable[[int], None] | None = None) -> None:

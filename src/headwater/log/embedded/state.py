@@ -5,8 +5,6 @@ Everything here is called under the partition's lock. `changing` and `replace` a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -108,16 +106,12 @@ class PartitionState:
             self.page.generation = found.generation  # the file is replaced before the page: the page has rotted
         return found
 
-    @contextmanager
-    def changing(self) -> Iterator[Manifest]:
+    def changing(self) -> Changing:
         """The manifest on disk, to be replaced under the lock. Errors: those of `usable`, and `OSError`.
 
         A change that fails or dies half-way leaves the page dirty: whoever comes next finishes it before anything else.
         """
-        with self.exclusive:
-            self.usable()
-            yield self.stored()
-            self.page.dirty = False
+        return Changing(self)
 
     def replace(self, now: Manifest, **fields: object) -> None:
         """Replace the manifest that is on disk (`now`), then let the others know. Under the lock; the caller clears `dirty`."""
@@ -127,3 +121,25 @@ class PartitionState:
         self.manifest = changed
         self.page.generation = changed.generation
         self.page.tick = int(self.clock.monotonic() * 1e9)
+
+
+class Changing:
+    """See `PartitionState.changing`. No generator: one that Ctrl-C leaves behind would let go of the lock whenever it is collected."""
+
+    def __init__(self, partition: PartitionState) -> None:
+        self._partition = partition
+
+    def __enter__(self) -> Manifest:
+        partition = self._partition
+        partition.exclusive.__enter__()
+        try:
+            partition.usable()
+            return partition.stored()
+        except BaseException:
+            partition.exclusive.__exit__()
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._partition.page.dirty = False
+        self._partition.exclusive.__exit__()
