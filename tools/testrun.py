@@ -43,7 +43,7 @@ SUITES = [
 ]
 
 SOAK = [
-    Suite("soak", ["tests", "-m", "soak"]),
+    Suite("soak", ["tests", "-m", "soak"], 2, files=True),
     Suite("faults", ["tests/faults"], 2),
 ]
 LONG = {
