@@ -46,13 +46,13 @@ SOAK = [
     Suite("soak", ["tests", "-m", "soak"], 2, files=True),
     Suite("faults", ["tests/faults"], 2),
 ]
-LONG = {
-    "HEADWATER_KILL_ROUNDS": "500",  # on disk and in memory: 1 000 in all
-    "HEADWATER_POWER_ROUNDS": "3000",
-    "HEADWATER_REPLAYS": "40",  # recorded lives, each cut at many moments
-    "HEADWATER_INJECTIONS": "all",
-    "HEADWATER_ROT_ROUNDS": "5000",
-    "HEADWATER_READER_APPENDS": "20000",
+LONG = {  # not HEADWATER_…: headwater refuses settings that it does not know
+    "SOAK_KILL_ROUNDS": "500",  # on disk and in memory: 1 000 in all
+    "SOAK_POWER_ROUNDS": "3000",
+    "SOAK_REPLAYS": "40",  # recorded lives, each cut at many moments
+    "SOAK_INJECTIONS": "all",
+    "SOAK_ROT_ROUNDS": "5000",
+    "SOAK_READER_APPENDS": "20000",
 }
 
 

@@ -15,7 +15,7 @@ from headwater.log.embedded.check import check
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record, TopicSettings
 
-ROUNDS = int(os.environ.get("HEADWATER_KILL_ROUNDS", "8"))
+ROUNDS = int(os.environ.get("SOAK_KILL_ROUNDS", "8"))
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -16,7 +16,7 @@ from headwater.log.record import Record, TopicSettings
 from headwater.testing.clock import ManualClock
 from headwater.testing.faults import UnpoweredFiles, crash
 
-ROUNDS = int(os.environ.get("HEADWATER_POWER_ROUNDS", "60"))
+ROUNDS = int(os.environ.get("SOAK_POWER_ROUNDS", "60"))
 
 
 def live(log: EmbeddedLog, clock: ManualClock, random: Random, acknowledged: dict[int, bytes]) -> tuple[int, int]:

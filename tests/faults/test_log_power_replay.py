@@ -12,7 +12,7 @@ from power_replay import cuts, live
 from strace import Call, Strace
 from traced_disk import Cut, Disk, File, Folder, Written
 
-LIVES = int(os.environ.get("HEADWATER_REPLAYS", "3"))
+LIVES = int(os.environ.get("SOAK_REPLAYS", "3"))
 STEPS, MOMENTS = 30, 50
 
 

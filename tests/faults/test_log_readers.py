@@ -17,7 +17,7 @@ from headwater.log.embedded.check import check
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record, TopicSettings
 
-APPENDS = int(os.environ.get("HEADWATER_READER_APPENDS", "1000"))
+APPENDS = int(os.environ.get("SOAK_READER_APPENDS", "1000"))
 
 WRITING = """
 import sys
