@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NOTHING_FOUND = 10
 MOST_TAILED = 64  # partitions followed at once: each keeps files open
-_TURN = 0.05  # seconds after which a tail without records looks whether it is to stop
+_TURN = 0.1  # seconds after which a tail without records looks whether it is to stop
 Decode = Literal["text", "json", "hex"]
 Decoder = Annotated[Decode, typer.Option("--decode", help="How keys and values are shown. Bytes that are no text appear as base64.")]
 COLUMNS = (Column("partition", True), Column("offset", True), Column("time"), Column("key"), Column("value"), Column("more"))

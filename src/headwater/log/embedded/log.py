@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-_IDLE = 0.1  # seconds after which a tail that has nothing gives an empty list
-_TURN = 0.05  # seconds after which it looks whether it is to stop
+_IDLE = 0.1  # seconds after which a tail that has nothing gives an empty list, and looks whether it is to stop
 
 
 class EmbeddedLog(Log):
@@ -204,16 +202,13 @@ class EmbeddedLog(Log):
         with explaining(self.data, reading=True), self.watch(topic, partition, arrived.set) as watching:
             reader = self._reader(topic, partition)
             reader.expect(start)
-            quiet_since = time.monotonic()
             while not stopped():
                 arrived.clear()  # before the look: what comes after the look ends the wait
                 if watching.end() > start and (records := reader.read(start, limit=1000, max_bytes=16 << 20)):
                     yield records
                     start = (records[-1].offset or 0) + 1
-                    quiet_since = time.monotonic()
-                elif not arrived.wait(_TURN) and time.monotonic() - quiet_since >= _IDLE:
+                elif not arrived.wait(_IDLE):
                     yield []
-                    quiet_since = time.monotonic()
 
     def offset_at(self, topic: str, partition: int, timestamp: int) -> int:
         return self._reading(topic, partition, lambda reader: reader.offset_at(timestamp))
