@@ -35,8 +35,10 @@ def waiting(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
     yield _tail(place, sizes)
     yield _pipeline(place, sizes)
     needed = 2 * sizes.streams + 200
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, max(needed, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
+        if soft < needed:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (needed, max(needed, hard)))
     except (OSError, ValueError):
         yield Skipped(f"waiting, {sizes.streams} streams", f"{needed} open files are not allowed here: raise `ulimit -n`.")
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,9 @@ def per(sample: dict[str, float]) -> float:
 
 @pytest.mark.parametrize("name", SERVERLESS)
 def test_it_runs_and_gives_ratios_and_json(name: str, tmp_path: Path) -> None:
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)
     found, said = run(tmp_path, name)
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) >= descriptors, "what runs later in this process may need them"
     assert found["cases"]
     assert not found["skipped"]
     for case in found["cases"]:
