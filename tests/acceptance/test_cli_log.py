@@ -306,6 +306,8 @@ def test_a_broken_manifest_is_told_and_the_others_are_checked(headwater: Program
     first, second = headwater("log", "stats", "--json").json
     assert "manifest" in first["damage"]
     assert second["damage"] == ""
+    tried = headwater("log", "delete-topic", "bank", "--dry-run")
+    assert "damaged partitions 0" in tried.out, "a partition that cannot be counted is not an empty one"
     assert headwater("log", "delete-topic", "bank", "--yes").code == 0
     assert headwater("log", "topics", "--json").json == []
 
