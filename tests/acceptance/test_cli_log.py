@@ -147,6 +147,7 @@ def test_show_bytes_that_are_no_text(bank: Program) -> None:
 
 def test_show_nothing(bank: Program) -> None:
     assert bank("log", "show", "bank", "--key", "nobody").code == 0
+    assert bank("log", "show", "one", "--key", "\udcff", "--json").lines[0]["offset"] == 0, "bytes that are no text, as a shell gives them"
     assert bank("log", "show", "bank", "--key", "nobody", "--fail-empty").code == 10
     assert bank("log", "show", "bank", "--partition", "1", "--fail-empty", "--json") == (10, "", "")
     assert bank("log", "show", "bank", "--fail-empty", "--json").code == 0
@@ -305,6 +306,8 @@ def test_a_broken_manifest_is_told_and_the_others_are_checked(headwater: Program
     first, second = headwater("log", "stats", "--json").json
     assert "manifest" in first["damage"]
     assert second["damage"] == ""
+    tried = headwater("log", "delete-topic", "bank", "--dry-run")
+    assert "damaged partitions 0" in tried.out, "a partition that cannot be counted is not an empty one"
     assert headwater("log", "delete-topic", "bank", "--yes").code == 0
     assert headwater("log", "topics", "--json").json == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import threading
@@ -131,7 +132,7 @@ def select(log: Log, topic: str, partition: int | None, first: int | None, last:
         only = only_partition(described, partition, "an offset belongs to one of them")
         numbers = range(only, only + 1)
     ranges = [(number, *_bounded(log, topic, number, first, last)) for number in numbers]
-    return _records(log, topic, ranges, None if key is None else key.encode())
+    return _records(log, topic, ranges, None if key is None else os.fsencode(key))
 
 
 def checked_start(log: Log, topic: str, partition: int, start: int) -> int:

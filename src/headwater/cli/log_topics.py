@@ -124,15 +124,18 @@ def delete_topic(
     with opened(data, config, read_only=dry_run) as (log, _):
         described = log.topic(topic)
         spans = [_span(log, topic, number) for number in range(described.partitions)]
+        offsets, damaged = sum(span or 0 for span in spans), [number for number, span in enumerate(spans) if span is None]
+        more = f" and what is left in the damaged partitions {', '.join(map(str, damaged))}" if damaged else ""
         if not dry_run:
-            if not agreed(f"Delete topic {topic} with {count(sum(spans))} offsets in {described.partitions} partitions for good?", yes=yes):
+            what = f"topic {topic} with {count(offsets)} offsets in {described.partitions} partitions{more}"
+            if not agreed(f"Delete {what} for good?", yes=yes):
                 return
             log.delete_topic(topic)
     if json:
-        print_json({"topic": topic, "partitions": described.partitions, "offsets": sum(spans), "dry_run": dry_run})
+        print_json({"topic": topic, "partitions": described.partitions, "offsets": offsets, "damaged": damaged, "dry_run": dry_run})
     else:
         typer.echo(
-            f"Topic {topic} {'would be' if dry_run else 'is'} deleted: {described.partitions} partitions, {count(sum(spans))} offsets."
+            f"Topic {topic} {'would be' if dry_run else 'is'} deleted: {described.partitions} partitions, {count(offsets)} offsets{more}."
         )
 
 
@@ -169,12 +172,12 @@ def _stats_row(one: dict[str, Any]) -> tuple[str, ...]:
     return (one["topic"], str(one["partition"]), *numbers, size, "-" if one["cuts"] is None else str(one["cuts"]), one["damage"] or "-")
 
 
-def _span(log: Log, topic: str, partition: int) -> int:
-    """How many offsets a partition has; a damaged one may be deleted, too, and counts for none."""
+def _span(log: Log, topic: str, partition: int) -> int | None:
+    """How many offsets a partition has; None for a damaged one, which may be deleted, too."""
     from headwater.core.errors import Damaged
 
     try:
         bounds = log.bounds(topic, partition)
     except Damaged:
-        return 0
+        return None
     return bounds.end - bounds.start

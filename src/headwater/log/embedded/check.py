@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from headwater.core.errors import Damaged, Unavailable
+from headwater.core.files import explaining
 from headwater.log.embedded import batches
 from headwater.log.embedded.fields import Column, gather
 from headwater.log.embedded.manifest import Segment
@@ -60,6 +61,11 @@ def check(reader: PartitionReader) -> Checked:
 
     Errors: `Damaged` when there is not even a manifest to go by; `Unavailable` while others compact it again and again.
     """
+    with explaining(reader.folder, reading=True):
+        return _check(reader)
+
+
+def _check(reader: PartitionReader) -> Checked:
     seen: dict[Segment, _Seen] = {}
     for _ in range(_TRIES):
         extents = reader.extents()
@@ -170,12 +176,13 @@ def _resync(data: mmap.mmap, at: int, size: int, offset: int) -> tuple[int, int]
 def stats(reader: PartitionReader) -> PartitionStats:
     """What a partition consists of, from its manifest and page alone."""
     damage = ""
-    try:
-        bounds = reader.bounds()
-        extents = list(reader.extents())
-    except Damaged as error:
-        bounds, extents, damage = None, [], error.message
-    manifest = reader.manifest() if not damage else None
+    with explaining(reader.folder, reading=True):
+        try:
+            bounds = reader.bounds()
+            extents = list(reader.extents())
+        except Damaged as error:
+            bounds, extents, damage = None, [], error.message
+        manifest = reader.manifest() if not damage else None
     return PartitionStats(
         partition=reader.name,
         start=bounds.start if bounds else 0,

@@ -14,6 +14,7 @@ from headwater.log.arrow import SCHEMA, check_columns
 from headwater.log.embedded.fields import HEAD_FIELDS, Column, gather, heads
 from headwater.log.layout import HEAD, HEADERS, LAST, MAX_BATCH, NO_VALUE, NULL, SMALLEST, TRAILER, Batch, too_large
 
+_PART = 30  # bits of a position within a part of a large segment
 _VIEW = np.dtype([("length", "<i4"), ("prefix", "<u4"), ("buffer", "<i4"), ("position", "<i4")])
 
 
@@ -59,7 +60,8 @@ def reencode(data: mmap.mmap, size: int, starts: Column, *, seconds: bool = Fals
     data_sizes = old["message"].astype(np.int64) - 8 - key_sizes - (bits >> 7).astype(np.int64) * TRAILER.size
     head = np.zeros(len(starts), HEAD_FIELDS)
     head["offset"] = old["offset"]
-    head["timestamp"] = old["timestamp"] * np.uint64(1000 if seconds else 1)
+    times = old["timestamp"].astype(np.uint64)
+    head["timestamp"] = np.where(times < 1 << 63, times * np.uint64(1000), 0) if seconds else times  # seconds before 1970 become 0
     head["mode"] = bits & (LAST - 1)
     head["mode"][-1] |= LAST
     head["key"] = key
@@ -172,7 +174,12 @@ def _views(
     views = np.zeros(len(at), _VIEW)
     views["length"] = length
     views["prefix"] = gather(data, size, "<u4", at if at[-1] <= size - 4 else np.minimum(at, size - 4)) if prefix is None else prefix
-    views["position"] = at
+    parts = [buffer]
+    if size < 1 << 31:
+        views["position"] = at
+    else:  # a segment just below 2 GiB got another batch: a view's position has 31 bits, so it is one within a part
+        views["buffer"], views["position"] = at >> _PART, at & (1 << _PART) - 1
+        parts = [buffer.slice(begin) for begin in range(0, size, 1 << _PART)]
     if (length if isinstance(length, int) else int(length.min())) <= 12:
         lengths = np.full(len(at), length) if isinstance(length, int) else length
         short = np.flatnonzero(lengths <= 12)
@@ -182,4 +189,4 @@ def _views(
         inline[:, 4:] = np.where(np.arange(12) < lengths[short, None], gather(data, size, "u1", bytes_at), 0)
         views.view("V16")[short] = inline.view("V16").ravel()
     valid = pa.py_buffer(np.packbits(~null, bitorder="little").tobytes()) if null is not None and null.any() else None
-    return pa.Array.from_buffers(pa.binary_view(), len(at), [valid, pa.py_buffer(views), buffer])
+    return pa.Array.from_buffers(pa.binary_view(), len(at), [valid, pa.py_buffer(views), *parts])

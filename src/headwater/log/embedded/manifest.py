@@ -10,7 +10,7 @@ from google_crc32c import value as crc32c
 
 from headwater.core.errors import Damaged, NewerFormat
 from headwater.core.files import Files, replace
-from headwater.log.embedded.page import Place
+from headwater.log.embedded.page import CommitPage, Place
 from headwater.log.layout import U32
 
 FORMAT = 1
@@ -53,6 +53,7 @@ class Manifest(msgspec.Struct, frozen=True):
     durable: Place
     epoch: int = 0  # the newest claim
     claims: int = 0  # every claim is higher: where the newest one is not known any more, older ones must not be given again
+    partition: str = ""  # whose it is, as "topic 0": a folder may be copied or swapped. Manifests of before lack it
     format: int = FORMAT
 
     @property
@@ -80,7 +81,18 @@ def load(folder: Path) -> Manifest | None:
     found = msgspec.json.decode(body, type=_Format).format
     if found > FORMAT:
         raise NewerFormat(f"{path} has format {found}; this headwater knows up to {FORMAT}.", hint="Use a newer headwater.")
-    return msgspec.json.decode(body, type=Manifest)
+    manifest = msgspec.json.decode(body, type=Manifest)
+    if manifest.partition not in ("", _name(folder)):
+        raise Damaged(
+            f"{path} belongs to {manifest.partition}: it, or its folder, was copied or swapped.",
+            hint=f"Put what belongs to {_name(folder)} back. If these segments are to become it: "
+            f"`headwater log repair {_name(folder)} --rebuild --dry-run` shows what that gives.",
+        )
+    return manifest
+
+
+def _name(folder: Path) -> str:
+    return f"{folder.parent.name} {folder.name}"
 
 
 def load_for_reading(folder: Path) -> Manifest | None:
@@ -90,15 +102,34 @@ def load_for_reading(folder: Path) -> Manifest | None:
     """
     for _ in range(2):  # the second time, because a writer may have begun the partition, or removed it, between the two looks
         found = load(folder)
-        holding = next((path.name for path in folder.glob("*.log") if parsed(path.stem) and _holds(path)), None) if found is None else None
+        holding = _witness(folder) if found is None else None
         if holding is None:
             return found
-    raise lost(folder, f"is missing, but {holding} holds records")
+    raise lost(folder, f"is missing, but {holding}")
+
+
+def _witness(folder: Path) -> str | None:
+    """What shows that a partition without a manifest once had one; None for one that was never written."""
+    check_folder(folder)
+    for path in folder.glob("*.log"):
+        if parsed(path.stem) and _holds(path):
+            return f"{path.name} holds records"
+    try:
+        return told_by(CommitPage(Files(), folder / "commit", writable=False))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def told_by(page: CommitPage) -> str | None:
+    """What a commit page tells of a partition that has no manifest; None where nobody has written or claimed it."""
+    if page.durable_offset:
+        return f"the commit page tells of records up to offset {page.durable_offset - 1}"
+    return f"the commit page tells of claim {page.epoch}" if page.epoch else None
 
 
 def lost(folder: Path, what: str) -> Damaged:
     """The error of a partition whose manifest cannot be used."""
-    rebuild = f"headwater log repair {folder.parent.name} {folder.name} --rebuild --dry-run"
+    rebuild = f"headwater log repair {_name(folder)} --rebuild --dry-run"
     return Damaged(
         f"{folder / NAME} {what}.",
         hint=f"Restore it from a copy, or make it anew from the segments, which are untouched: `{rebuild}` shows what that gives.",
@@ -129,6 +160,23 @@ def outdated(folder: Path, manifest: Manifest) -> Path | None:
     return None
 
 
+def check_newest(folder: Path, manifest: Manifest) -> None:
+    """Errors: `Damaged` for a manifest that is older than the segments."""
+    newer = outdated(folder, manifest)
+    if newer is not None:
+        raise lost(folder, f"is older than {newer.name}, which it does not name")
+
+
+def check_folder(folder: Path) -> None:
+    """Errors: `Damaged` for a partition whose folder is gone. It is made before its topic's description, so it was there."""
+    # The last look is for a topic that was deleted before the first one, and made anew before the second.
+    if not folder.is_dir() and (folder.parent / "topic.json").exists() and not folder.is_dir():
+        raise Damaged(
+            f"{folder} is missing, and with it every record of the partition.",
+            hint=f"Restore it from a copy; without one, `mkdir {folder}` lets the partition begin anew, empty.",
+        )
+
+
 def _holds(path: Path) -> bool:
     """Whether a record begins where the file does: zeros may have been written ahead of the first one."""
     try:
@@ -140,5 +188,5 @@ def _holds(path: Path) -> bool:
 
 def save(files: Files, folder: Path, manifest: Manifest) -> None:
     """Replace the manifest, all or nothing, and durable."""
-    body = msgspec.json.encode(manifest)
+    body = msgspec.json.encode(msgspec.structs.replace(manifest, partition=_name(folder)))
     replace(files, folder / NAME, U32.pack(crc32c(body)) + body)

@@ -32,7 +32,7 @@ def recover(folder: Path, page: CommitPage, *, name: str, files: Files, clock: C
     """
     now = manifests.load(folder)
     if now is None:
-        now = _begin(folder, files, clock)
+        now = _begin(folder, page, files, clock)
     same_boot = page.boot == boot and page.sound  # of a page that rotted nothing is believed
     found = survey(
         folder,
@@ -73,8 +73,10 @@ def recover(folder: Path, page: CommitPage, *, name: str, files: Files, clock: C
     return now
 
 
-def _begin(folder: Path, files: Files, clock: Clock) -> Manifest:
-    """A partition's first opening. Segments without a manifest are not a first opening."""
+def _begin(folder: Path, page: CommitPage, files: Files, clock: Clock) -> Manifest:
+    """A partition's first opening. Segments without a manifest are not a first opening, and neither is a page that tells of records."""
+    if (told := manifests.told_by(page)) is not None:
+        raise manifests.lost(folder, f"is missing, but {told}")
     for path in folder.glob("*.log"):
         if path.stat().st_size:
             raise manifests.lost(folder, f"is missing, but {path.name} holds records")
@@ -92,13 +94,23 @@ def _move_aside(files: Files, folder: Path, segment: Segment, begin: int, end: i
         torn = source.read(end - begin).rstrip(b"\0")  # what was written ahead, or a hole that the file system left
     if not torn:
         return
-    fd = files.open(folder / f"{segment.stem}.{begin}.cut", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    fd = files.open(_side_file(folder, f"{segment.stem}.{begin}", torn), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         write_all(files, fd, [torn], 0)
         files.sync(fd)
     finally:
         files.close(fd)
     files.sync_dir(folder)
+
+
+def _side_file(folder: Path, stem: str, torn: bytes) -> Path:
+    """Where to keep `torn`: under a name that nothing has. A second tail may be torn at the same byte; what a recovery that died has
+    begun to write is written again."""
+    number, kept = 1, folder / f"{stem}.cut"
+    while kept.exists() and not torn.startswith(kept.read_bytes()):
+        number += 1
+        kept = folder / f"{stem}-{number}.cut"
+    return kept
 
 
 def _sidecar(files: Files, file: OpenSegment, found: Survey) -> None:
@@ -112,7 +124,8 @@ def _sweep(files: Files, folder: Path, now: Manifest) -> None:
     """Remove what a dead roll, compaction or replacement left: files that the manifest does not name."""
     named = {segment.stem for segment in now.segments}
     for path in list(folder.iterdir()):
-        if path.suffix == ".tmp" or (path.suffix in (".log", ".pos") and path.stem not in named):
+        ours = path.suffix in (".log", ".pos") and manifests.parsed(path.stem) is not None  # what others put here is theirs
+        if path.name == f"{manifests.NAME}.tmp" or (ours and path.stem not in named):
             files.unlink(path)
 
 

@@ -18,6 +18,7 @@ from headwater.core.errors import Fenced, HeadwaterError, OutcomeUnknown
 from headwater.core.files import FileLock, Files, explained
 from headwater.core.metrics import PartitionMetrics
 from headwater.log.embedded import changes, opened
+from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.exclusive import Exclusive
 from headwater.log.embedded.manifest import Segment
 from headwater.log.embedded.page import CommitPage, Place
@@ -75,6 +76,7 @@ class Partition(PartitionState):
         self._unsettled = False
         self._lock = self._live = None
         try:
+            manifests.check_folder(folder)
             self._lock = FileLock(files, folder / "lock")
             self._live = FileLock(files, folder / "live")
             self.exclusive = Exclusive(self._lock, name)

@@ -121,7 +121,12 @@ class PartitionReader:
             if found is not None:
                 return manifest, *found
             self._manifest = None
-        raise Damaged(f"The manifest of {self.name} does not name the segment in which the log ends.", hint=self.hint)
+        if manifest is not None:
+            manifests.check_newest(self.folder, manifest)
+        raise Damaged(
+            f"The manifest of {self.name} does not name the segment in which the log ends.",
+            hint=f"Put the newest copy of its folder back; `headwater log repair {self.name} --cut --dry-run` shows what is lost else.",
+        )
 
     def _fresh(self) -> Manifest | None:
         self._open_page()

@@ -14,12 +14,13 @@ from typing import NamedTuple
 import msgspec
 
 from headwater.core.clock import Clock
-from headwater.core.errors import Conflict, Damaged
-from headwater.core.files import FileLock, Files
+from headwater.core.errors import Damaged
+from headwater.core.files import Files
 from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.candidate import Candidate, candidate
 from headwater.log.embedded.check import Damage
 from headwater.log.embedded.manifest import Manifest, Segment
+from headwater.log.embedded.offline import offline, stored_page
 from headwater.log.embedded.page import CommitPage, Place
 from headwater.log.embedded.segment import create
 
@@ -66,31 +67,17 @@ def rebuild(folder: Path, *, name: str, files: Files, clock: Clock, boot: bytes,
 
     Errors: `Conflict` while another process has it open; `NewerFormat`. A crash in the middle leaves no manifest, or the new one.
     """
-    lock, live = FileLock(files, folder / "lock"), FileLock(files, folder / "live")
-    try:
-        lock.exclusive()
-        if not live.try_exclusive():
-            raise Conflict(f"{name} is in use.", hint="Stop every process that has it open, `headwater serve` among them, then repair it.")
+    with offline(folder, name=name, files=files, dry_run=dry_run):
         try:
             now = manifests.load(folder)
         except Damaged:
             now = None
         if now is not None and manifests.outdated(folder, now) is None:
             return Rebuilt(name, True, now.start, now.durable.offset, now.epoch, [], [], [], [])
-        plan = _plan(folder, name, clock, _page(files, folder), boot)
+        plan = _plan(folder, name, clock, stored_page(files, folder), boot)
         if not dry_run:
             _carry_out(folder, files, plan, boot)
         return plan.report
-    finally:
-        live.close()
-        lock.close()
-
-
-def _page(files: Files, folder: Path) -> CommitPage | None:
-    try:
-        return CommitPage(files, folder / "commit", writable=False)
-    except (FileNotFoundError, ValueError):
-        return None
 
 
 def _plan(folder: Path, name: str, clock: Clock, page: CommitPage | None, boot: bytes) -> _Plan:
@@ -101,6 +88,8 @@ def _plan(folder: Path, name: str, clock: Clock, page: CommitPage | None, boot: 
         # Claimed before the machine was started, and the page may be older than the newest claim: an epoch that nobody has lets nobody in.
         epoch = clock.now_ms()
     names = sorted(parts for path in folder.glob("*.log") if (parts := manifests.parsed(path.stem)) is not None)
+    if page is not None and not names and page.sound:
+        known = _Known(page.durable, page.generation)  # of an earlier boot it is a lower bound, and the only one where nothing is left
     found = [candidate(folder, base, generation) for base, generation in names]
     chosen = _chosen([one for one in found if one.records])
     generation = 1 + max([known.generation, *(generation for _, generation in names)])
@@ -165,7 +154,7 @@ def _closed(one: Candidate, following: int) -> Segment:
 
 
 def _report(folder: Path, name: str, manifest: Manifest, chosen: list[Candidate], unused: list[Path], known: int) -> Rebuilt:
-    at, missing = manifest.start, []
+    at, missing = manifest.start if chosen else 0, []
     for one in chosen:
         if one.segment.base > at:
             missing.append((at, one.segment.base))
@@ -213,7 +202,7 @@ def _carry_out(folder: Path, files: Files, plan: _Plan, boot: bytes) -> None:
         create(files, folder, active)
     files.sync_dir(folder)
     manifests.save(files, folder, plan.manifest)  # 3. From here on the partition has a manifest.
-    page = _page(files, folder)
+    page = stored_page(files, folder)
     if page is not None and page.boot == boot:
         writable = CommitPage(files, folder / "commit", writable=True)
         writable.generation = plan.manifest.generation  # readers that still have the lost manifest look at the new one

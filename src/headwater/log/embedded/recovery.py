@@ -38,9 +38,7 @@ def survey(folder: Path, manifest: Manifest, *, known: int, hint: str) -> Survey
     `known` is the commit page's durable end where it can be believed, else 0.
     """
     segment = manifest.active
-    newer = manifests.outdated(folder, manifest)
-    if newer is not None:
-        raise manifests.lost(folder, f"is older than {newer.name}, which it does not name")
+    manifests.check_newest(folder, manifest)
     for closed in manifest.segments[:-1]:
         _present(closed.log(folder), closed.length, hint)
     place = manifest.durable if manifest.durable.base == segment.base else Place(segment.base, 0, segment.base)
@@ -91,12 +89,12 @@ def _copied(fd: int, begin: int, end: int) -> mmap.mmap:
 
 
 def sidecar(path: Path, row: int) -> Column:
-    """The rows of a sidecar from `row` on, as they are: nothing says that they are true."""
+    """The rows of a sidecar from `row` on, as they are: nothing says that they are true. None where it cannot be read."""
     try:
         with path.open("rb") as file:
             file.seek(row * 4)
             raw = file.read()
-    except FileNotFoundError:
+    except OSError:
         raw = b""
     return np.frombuffer(raw[: len(raw) // 4 * 4], "<u4")
 

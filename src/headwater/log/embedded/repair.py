@@ -8,11 +8,12 @@ from pathlib import Path
 import msgspec
 
 from headwater.core.clock import Clock
-from headwater.core.errors import Conflict, Damaged
-from headwater.core.files import FileLock, Files
+from headwater.core.errors import Damaged
+from headwater.core.files import Files
 from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.check import Damage, Whole, examine
 from headwater.log.embedded.manifest import Manifest, Segment
+from headwater.log.embedded.offline import offline, stored_page
 from headwater.log.embedded.page import CommitPage, Place
 from headwater.log.embedded.recovery import survey
 from headwater.log.embedded.rewriting import SegmentWriter
@@ -31,28 +32,20 @@ class Repaired(msgspec.Struct, frozen=True):
 def repair(folder: Path, *, name: str, files: Files, clock: Clock, boot: bytes, dry_run: bool = False) -> Repaired:
     """Cut damaged batches out of a partition that nobody has open. Offsets are never given again: the log goes on behind the lost ones.
 
-    Errors: `Conflict` while another process has it open; `Damaged` where there is no manifest to go by. A crash in the middle leaves the
-    partition as it was, or repaired.
+    Errors: `Conflict` while another process has it open; `Damaged` where there is no manifest to go by, or one that is older than the
+    segments. A crash in the middle leaves the partition as it was, or repaired.
     """
-    lock, live = FileLock(files, folder / "lock"), FileLock(files, folder / "live")
-    try:
-        lock.exclusive()
-        if not live.try_exclusive():
-            raise Conflict(f"{name} is in use.", hint="Stop every process that has it open, `headwater serve` among them, then repair it.")
-        page = CommitPage(files, folder / "commit", writable=True)
+    with offline(folder, name=name, files=files, dry_run=dry_run):
         now = manifests.load_for_reading(folder)
         if now is None:
             return Repaired(name, [], [], [])
-        return _repair(folder, now, page, name, files, clock, page.boot == boot, dry_run)
-    finally:
-        live.close()
-        lock.close()
+        manifests.check_newest(folder, now)  # what it does not name would be swept once it is replaced
+        page = stored_page(files, folder)
+        known = page.durable_offset if page is not None and page.boot == boot and page.sound else 0
+        return _repair(folder, now, max(known, now.durable.offset), name, files, clock, dry_run)
 
 
-def _repair(
-    folder: Path, now: Manifest, page: CommitPage, name: str, files: Files, clock: Clock, same_boot: bool, dry_run: bool
-) -> Repaired:
-    known = max(page.durable_offset if same_boot else 0, now.durable.offset)
+def _repair(folder: Path, now: Manifest, known: int, name: str, files: Files, clock: Clock, dry_run: bool) -> Repaired:
     damage: list[Damage] = []
     lost: list[tuple[int, int]] = []
     whole: dict[str, list[Whole]] = {}
@@ -64,13 +57,13 @@ def _repair(
             damage += found
             whole[segment.stem] = [piece for piece in pieces if isinstance(piece, Whole)]
             lost += [(piece.offset, piece.resumes_offset if piece.resumes_at >= 0 else end) for piece in found]
-    side = [f"{stem}.damaged.cut" for stem in whole if (folder / f"{stem}.log").exists()]
-    report = Repaired(name, damage, lost, [str(folder / one) for one in side])
+    side = {folder / f"{stem}.log": _side_file(folder, stem) for stem in whole if (folder / f"{stem}.log").exists()}
+    report = Repaired(name, damage, lost, [str(one) for one in side.values()])
     if dry_run or not damage:
         return report
-    for stem, cut in zip((one.removesuffix(".damaged.cut") for one in side), side, strict=True):
-        if not (folder / cut).exists():
-            files.link(folder / f"{stem}.log", folder / cut)  # 1. kept under another name before anything else changes
+    for damaged, kept in side.items():
+        if not kept.exists():
+            files.link(damaged, kept)  # 1. kept under another name before anything else changes
     files.sync_dir(folder)
     segments = []
     for segment in now.segments:
@@ -84,13 +77,22 @@ def _repair(
     else:
         durable = now.durable
     # 2. From here on the pieces count. The page is put aside: whoever opens next goes by the manifest and the bytes.
-    page.boot = bytes(16)
+    CommitPage(files, folder / "commit", writable=True).boot = bytes(16)
     manifests.save(files, folder, msgspec.structs.replace(now, generation=now.generation + 1, segments=segments, durable=durable))
     for stem in whole:
         for suffix in (".log", ".pos"):
             if (folder / f"{stem}{suffix}").exists():
                 files.unlink(folder / f"{stem}{suffix}")  # 3. the side file still names the bytes
     return report
+
+
+def _side_file(folder: Path, stem: str) -> Path:
+    """Where a damaged segment is kept: under a name that nothing has, or that a repair which died has given it already."""
+    number, kept = 1, folder / f"{stem}.damaged.cut"
+    while kept.exists() and not kept.samefile(folder / f"{stem}.log"):
+        number += 1
+        kept = folder / f"{stem}.damaged-{number}.cut"
+    return kept
 
 
 def _active_extent(folder: Path, now: Manifest, known: int) -> tuple[int, int]:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+from google_crc32c import value as crc32c
 
-from headwater.core.errors import AlreadyExists, Damaged, NewerFormat, UnknownTopic
+from headwater.core.errors import AlreadyExists, BadInput, Damaged, NewerFormat, UnknownTopic
 from headwater.core.files import FileLock, Files, make_dirs, replace
 from headwater.core.ids import Ids
 from headwater.log.embedded.page import CommitPage
 from headwater.log.record import Topic, TopicSettings, check_new_topic_name, check_partitions
 
 FORMAT = 1
+NAME = "topic.json"
 
 
 class _Stored(msgspec.Struct, frozen=True):
     format: int
-    topic: Topic
+    topic: msgspec.Raw
+    crc: int | None = None  # crc32c of the topic's JSON without spaces; files that were made before there was one lack it
 
 
 class Topics:
@@ -38,8 +41,8 @@ class Topics:
         with self._locked():
             prepare()
             self._sweep()
-            found = self._load(name)
-            if found is not None:
+            if (self.folder / name / NAME).exists():
+                found = self._described(name)
                 if found.partitions != partitions:
                     raise AlreadyExists(
                         f"Topic {name} has {found.partitions} partitions, not {partitions}.",
@@ -48,20 +51,19 @@ class Topics:
                 if settings is not None and found.settings != settings:
                     raise AlreadyExists(f"Topic {name} exists with other settings.", hint=f"See them with `headwater log stats {name}`.")
                 return found
+            self._check_left(name, partitions)
             topic = Topic(name, partitions, settings or TopicSettings(), self._ids())
             for number in range(partitions):
                 make_dirs(self._files, self.folder / name / str(number))
-            replace(
-                self._files,
-                self.folder / name / "topic.json",
-                msgspec.json.format(msgspec.json.encode(_Stored(FORMAT, topic)), indent=2) + b"\n",
-            )
+            described = msgspec.json.encode(topic)
+            stored = msgspec.json.encode(_Stored(FORMAT, msgspec.Raw(described), crc32c(described)))
+            replace(self._files, self.folder / name / NAME, msgspec.json.format(stored, indent=2) + b"\n")
             return topic
 
     def list(self) -> list[Topic]:
         if not self.folder.is_dir():
             return []
-        names = sorted(path.name for path in self.folder.iterdir() if path.name[0].isalnum() and (path / "topic.json").is_file())
+        names = sorted(path.name for path in self.folder.iterdir() if path.name[0].isalnum() and path.is_dir())
         return [topic for topic in map(self._load, names) if topic is not None]
 
     def get(self, name: str) -> Topic:
@@ -116,24 +118,71 @@ class Topics:
     def stamp(self, name: str) -> tuple[int, int] | None:
         """Two numbers that differ when a topic was made anew; None where there is none."""
         try:
-            found = (self.folder / name / "topic.json").stat()
+            found = (self.folder / name / NAME).stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
         return found.st_ino, found.st_mtime_ns
 
     def _load(self, name: str) -> Topic | None:
-        path = self.folder / name / "topic.json"
-        try:
-            raw = path.read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        """What is stored of a topic; None where there is none. Errors: `Damaged`, `NewerFormat`."""
+        for last_try in (False, True):
+            try:
+                return self._described(name)
+            except (FileNotFoundError, NotADirectoryError):
+                try:
+                    self._check_left(name, 0)
+                except Damaged:
+                    if last_try:  # the first time, it may have been made anew between the two looks
+                        raise
+        return None
+
+    def _described(self, name: str) -> Topic:
+        """A topic by its description. Errors: `Damaged`, `NewerFormat`, `FileNotFoundError`."""
+        path = self.folder / name / NAME
+        raw = path.read_bytes()
+        again = f"Restore it from a copy; or move it away, and make it anew with the settings that it had: {self._creation(name)}."
         try:
             stored = msgspec.json.decode(raw, type=_Stored)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise Damaged(f"{path} cannot be read: {error}.", hint="Restore it from a copy.") from error
-        if stored.format > FORMAT:
-            raise NewerFormat(f"{path} has format {stored.format}; this headwater knows up to {FORMAT}.", hint="Use a newer headwater.")
-        return stored.topic
+            if stored.format > FORMAT:
+                raise NewerFormat(f"{path} has format {stored.format}; this headwater knows up to {FORMAT}.", hint="Use a newer headwater.")
+            topic = msgspec.json.decode(stored.topic, type=Topic)
+            check_partitions(topic.partitions)
+        except (msgspec.MsgspecError, UnicodeDecodeError, BadInput) as error:
+            what = error.message if isinstance(error, BadInput) else str(error)
+            raise Damaged(f"{path} cannot be read: {what.rstrip('.')}.", hint=again) from error
+        if stored.crc is not None and stored.crc != crc32c(msgspec.json.format(bytes(stored.topic), indent=-1)):
+            raise Damaged(f"{path} fails its checksum.", hint=again)
+        if (left := self._opened(name)) and left[-1] >= topic.partitions:
+            raise Damaged(f"{path} tells of {topic.partitions} partitions, but partition {left[-1]} has files.", hint=again)
+        return msgspec.structs.replace(topic, name=name)  # a copied folder keeps another name: the manifests in it tell whose they are
+
+    def _folders(self, name: str) -> Sequence[Path]:
+        """The folders of a topic's partitions, in their order."""
+        try:
+            return sorted(
+                (path for path in (self.folder / name).iterdir() if path.name.isascii() and path.name.isdecimal() and path.is_dir()),
+                key=lambda path: int(path.name),
+            )
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def _opened(self, name: str) -> Sequence[int]:
+        """The partitions that were ever opened for writing. A creation that was cut short leaves only empty folders."""
+        try:
+            return [int(folder.name) for folder in self._folders(name) if any(folder.iterdir())]
+        except FileNotFoundError:
+            return []
+
+    def _creation(self, name: str) -> str:
+        return f"`headwater log create {name} --partitions {len(self._folders(name))}`"
+
+    def _check_left(self, name: str, partitions: int) -> None:
+        """Errors: `Damaged` where a topic has lost its description and has partitions, but not as many as are to be made of them."""
+        if (left := self._opened(name)) and len(self._folders(name)) != partitions:
+            raise Damaged(
+                f"{self.folder / name / NAME} is missing, but partition {left[-1]} has files.",
+                hint=f"Restore it from a copy, or make it anew with the settings that it had: {self._creation(name)}.",
+            )
 
     def _sweep(self) -> None:
         for path in self.folder.glob(".deleted-*"):

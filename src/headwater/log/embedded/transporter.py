@@ -7,6 +7,7 @@ a `.swap` file takes the place of its `.log`; `.cleaned` and `.deleted` files do
 from __future__ import annotations
 
 import mmap
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import msgspec
 import numpy as np
 
 from headwater.core.errors import AlreadyExists, BadInput, Damaged
+from headwater.core.files import explaining
 from headwater.log.embedded import batches
 from headwater.log.embedded.columns import reencode
 from headwater.log.embedded.fields import Column, gather
@@ -22,9 +24,12 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.manifest import Segment
 from headwater.log.embedded.partition import Partition
 from headwater.log.embedded.rewriting import SegmentWriter
+from headwater.log.layout import BEFORE_MESSAGE, HEAD
 from headwater.log.record import TopicSettings
 
 _RECORDS = 8192
+_MOST = 1 << 62  # no offset and no time in milliseconds is that large
+_NAME = re.compile(r"[0-9]{20}")
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -49,7 +54,7 @@ def import_transporter(log: EmbeddedLog, directory: Path, topic: str) -> Importe
         raise AlreadyExists(f"Topic {topic} holds records already.", hint="Import into a new topic.")
     log.create_topic(topic, settings=settings)
     partition = log.partition(topic, 0)
-    with partition.held():
+    with explaining(directory, reading=True), partition.held():
         return _imported(partition, sources, topic)
 
 
@@ -60,11 +65,11 @@ def _imported(partition: Partition, sources: list[Path], topic: str) -> Imported
     offset = 0
     try:
         for number, path in enumerate(sources):
-            data, starts, size, rest = _records(path, offset, last=number == len(sources) - 1)
+            data, starts, size, rest = _records(path, max(int(path.stem), offset), last=number == len(sources) - 1)
             torn += rest
             if data is None or not len(starts):
                 continue
-            base = max(int(path.stem), offset)
+            base = int(path.stem)
             offset = int(gather(data, size, ">u8", starts[-1:])[0]) + 1
             made.append(_segment(partition, Segment(base, generation, dense=False), data, size, starts, offset))
             records += len(starts)
@@ -84,7 +89,7 @@ def _sources(directory: Path) -> list[Path]:
     found: dict[str, Path] = {}
     for suffix in (".log", ".swap"):
         for path in directory.glob(f"*{suffix}"):
-            if len(path.stem) == 20 and path.stem.isdigit():
+            if _NAME.fullmatch(path.stem):
                 found[path.stem] = path
     if not found:
         raise BadInput(f"{directory} holds no transporter log.", hint="Its files are named by 20 digits and .log.")
@@ -96,13 +101,29 @@ def _records(path: Path, offset: int, *, last: bool) -> tuple[mmap.mmap | None, 
         size = file.seek(0, 2)
         if not size:
             return None, np.empty(0, np.int64), 0, 0
+        if offset >= _MOST:
+            raise Damaged(f"{path} is named by an offset that is too large.", hint="Give it the name of its first record's offset.")
         data = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ)
-    starts, stop = batches.walk(data, 0, size, offset, dense=False)
-    if stop < size and not last:
+    walked, stop = batches.walk(data, 0, size, offset, dense=False)
+    starts = np.array(walked, np.int64)
+    offsets, seconds = (gather(data, size, ">u8", starts + at) for at in (0, 12))
+    wrong = np.flatnonzero((offsets >= _MOST) | ((seconds >= _MOST // 1000) & (seconds < 1 << 63)))  # from there on: before 1970
+    if len(wrong):
+        stop = int(starts[wrong[0]])
+    if len(wrong) or (stop < size and not (last and _torn(data, stop, size, int(offsets[-1]) + 1 if len(starts) else offset))):
         raise Damaged(
-            f"{path} is damaged at byte {stop}: no record begins there.", hint="Cut it there by hand to import what comes before."
+            f"{path} is damaged at byte {stop}: no record begins there, or one that cannot come next.",
+            hint="Cut it there by hand to import what comes before.",
         )
-    return data, np.array(starts, np.int64), size, size - stop
+    return data, starts, size, size - stop
+
+
+def _torn(data: mmap.mmap, at: int, size: int, offset: int) -> bool:
+    """Whether the rest of the last file is the beginning of a record, or zeros that a crash left, and not damage before whole records."""
+    if size - at < HEAD.size or not np.frombuffer(data, np.uint8)[at:size].any():
+        return True
+    found, message, _, _, _ = HEAD.unpack_from(data, at)
+    return bool(offset <= found < _MOST and at + BEFORE_MESSAGE + message > size)
 
 
 def _segment(partition: Partition, segment: Segment, data: mmap.mmap, size: int, starts: Column, end: int) -> Segment:

@@ -148,12 +148,12 @@ class SegmentView:
         return self._data
 
     def _sidecar_bytes(self, first: int, count: int) -> bytes:
-        if self._pos_fd < 0:
-            try:
+        try:
+            if self._pos_fd < 0:
                 self._pos_fd = os.open(self._sidecar, os.O_RDONLY | os.O_CLOEXEC)
-            except OSError:
-                return b""
-        return os.pread(self._pos_fd, count * 4, first * 4)
+            return os.pread(self._pos_fd, count * 4, first * 4)
+        except OSError:  # a sidecar can be lost
+            return b""
 
     def _sidecar_row(self, number: int) -> int:
         """Where the sidecar says that one record begins; -1 when it does not."""

@@ -124,3 +124,24 @@ def test_a_sidecar_that_lies_proves_no_more_than_a_walk_finds(tmp_path: Path, se
         assert end == (int(starts[len(found)]) if len(found) < len(starts) else size)
         if head is not None:
             assert decode_records(data, size, found, room=ALL, head=head)[0] == given[: len(found)]
+
+
+@pytest.mark.parametrize("key", [b"k", b"a key that is pointed at, not copied"])
+@pytest.mark.parametrize("value", [None, b"v", b"a value that is pointed at, not copied" * 20])
+def test_records_behind_2_gib_of_a_segment_are_given_as_they_are(tmp_path: Path, key: bytes, value: bytes | None) -> None:
+    """A segment is closed by the append that finds it too large: the batch before may have begun just below 2 GiB."""
+    records = [Record(key, value, (("name", b"a header that is pointed at"),), 1, offset=n) for n in range(40)]
+    batch = encode(records, now=1)
+    seal(batch, 0, 0)
+    with (tmp_path / "segment").open("w+b") as file:
+        begin = (2 << 30) - len(batch.buffer) // 2
+        file.truncate(begin)  # a hole, which takes no space
+        file.seek(begin)
+        file.write(batch.buffer)
+        file.flush()
+        size = file.tell()
+        data = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ)
+    starts = np.asarray(batch.starts, np.int64) + begin
+    columns = decode_columns(data, size, starts)
+    columns.validate(full=True)
+    assert as_records(columns) == records

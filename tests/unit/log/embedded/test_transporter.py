@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.core.errors import AlreadyExists, BadInput, Damaged
+from headwater.core.errors import AlreadyExists, BadInput, Damaged, Unavailable
 from headwater.log.embedded.check import check
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.transporter import import_transporter
@@ -86,3 +86,51 @@ def test_bad_input(source: Path, log: EmbeddedLog, tmp_path: Path) -> None:
     log.append("full", 0, [Record(b"k", b"v")])
     with pytest.raises(AlreadyExists, match="holds records already"):
         import_transporter(log, source, "full")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {100: entry(5) + entry(6)},  # below the offset that names the file
+        {0: entry(0) + entry(1) + entry(2), 2: entry(2) + entry(3)},  # twice
+        {0: entry(0) + b"\xff" * 40 + entry(1) + entry(2)},  # not only the end of the last file
+        {0: entry(0, seconds=1 << 60)},
+        {1 << 63: entry(1 << 63)},
+        {0: entry((1 << 64) - 1)},
+        {10**20 - 1: entry(0)},
+    ],
+    ids=["below", "twice", "middle", "time", "offset", "last-offset", "name"],
+)
+def test_a_last_file_that_makes_no_sense_is_refused_and_not_called_unfinished(
+    source: Path, log: EmbeddedLog, files: dict[int, bytes]
+) -> None:
+    for base, raw in files.items():
+        segment(source, base, raw)
+    with pytest.raises(Damaged, match=r"damaged at byte|too large"):
+        import_transporter(log, source, "imported")
+    assert log.bounds("imported", 0).end == 0
+
+
+@pytest.mark.parametrize("torn", [b"\0" * 100, entry(1)[:5], entry(1)[:26], entry(3)[:-1]], ids=["zeros", "start", "head", "nearly"])
+def test_what_a_crash_leaves_at_the_end_is_unfinished(source: Path, log: EmbeddedLog, torn: bytes) -> None:
+    segment(source, 0, entry(0), torn)
+    done = import_transporter(log, source, "imported")
+    assert (done.records, done.torn) == (1, len(torn))
+
+
+def test_times_before_1970_become_its_beginning(source: Path, log: EmbeddedLog) -> None:
+    """Go's zero time is one: as milliseconds without a sign it would lie half a billion years ahead for some readers only."""
+    segment(source, 0, entry(0, seconds=(1 << 64) - 62_135_596_800), entry(1))
+    import_transporter(log, source, "imported")
+    assert [one.timestamp for one in log.read("imported", 0, 0)] == [0, 1_491_252_302_000]
+    assert next(log.scan("imported", 0, 0)).column("timestamp").to_pylist() == [0, 1_491_252_302_000]
+
+
+def test_only_files_with_names_of_plain_digits_are_read(source: Path, log: EmbeddedLog) -> None:
+    (source / f"{'²' * 20}.log").write_bytes(entry(0))
+    (source / f"{'٣' * 20}.log").write_bytes(entry(0))
+    with pytest.raises(BadInput, match="holds no transporter log"):
+        import_transporter(log, source, "imported")
+    (source / f"{0:020d}.log").mkdir()
+    with pytest.raises(Unavailable, match="Is a directory"):
+        import_transporter(log, source, "imported")
