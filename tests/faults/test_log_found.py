@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.repair import repair
 from headwater.log.record import Record, TopicSettings
 from headwater.testing.clock import ManualClock
+from headwater.testing.faults import FailingFiles
 
 BOOT, OTHER = b"b" * 16, b"o" * 16
 
@@ -46,6 +48,9 @@ def test_a_manifest_older_than_the_segments_never_lets_them_be_removed(tmp_path:
             log.append("t", 0, [Record(b"k", b"again")])
         with pytest.raises(Damaged):
             list(log.scan("t", 0, 0))
+    with pytest.raises(Damaged, match="older than") as told:
+        repair(folder, name="t 0", files=Files(), clock=ManualClock(), boot=boot)
+    assert "--rebuild" in told.value.hint
     assert {path.name: path.read_bytes() for path in folder.glob("*.log")} == before
 
 
@@ -64,6 +69,35 @@ def test_after_a_repair_of_the_last_records_what_is_left_can_be_read(tmp_path: P
         assert found == list(range(19))
         assert sum(len(batch) for batch in log.scan("t", 0, 0)) == 19
         assert not check(log.reader("t", 0)).damage
+
+
+@pytest.mark.parametrize("number", [0, -1], ids=["closed", "active"])
+def test_a_repair_that_fails_at_any_call_can_be_done_again(memory_path: Path, number: int) -> None:
+    for failing in range(1, 100):
+        data = memory_path / str(failing)
+        folder = data / "log" / "t" / "0"
+        with opened(data) as log:
+            fill(log, 0, 20)
+            segment = log.reader("t", 0).extents()[number][0]
+        path = segment.log(folder)
+        raw = bytearray(path.read_bytes())
+        raw[raw.index(b"value")] ^= 1
+        path.write_bytes(raw)
+        files = FailingFiles(failing, forever=True)
+        with contextlib.suppress(OSError):
+            repair(folder, name="t 0", files=files, clock=ManualClock(), boot=BOOT)
+        with opened(data) as log:
+            log.append("t", 0, [Record(b"k", b"between")])  # the damage lies before the manifest's durable end
+        done = repair(folder, name="t 0", files=Files(), clock=ManualClock(), boot=BOOT)
+        assert done.lost in ([], [(segment.base, segment.base + 1)])
+        with opened(data) as log:
+            log.append("t", 0, [Record(b"k", b"after")])
+            found = [record.offset for start in (0, segment.base + 1) for record in log.read("t", 0, start)]
+            assert set(range(22)) - set(found) == {segment.base}
+            assert not check(log.reader("t", 0)).damage
+        if not files.failed:
+            return
+    pytest.fail("it never came to its end")
 
 
 def test_segments_deleted_under_a_compaction_are_a_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,8 +31,8 @@ class Repaired(msgspec.Struct, frozen=True):
 def repair(folder: Path, *, name: str, files: Files, clock: Clock, boot: bytes, dry_run: bool = False) -> Repaired:
     """Cut damaged batches out of a partition that nobody has open. Offsets are never given again: the log goes on behind the lost ones.
 
-    Errors: `Conflict` while another process has it open; `Damaged` where there is no manifest to go by. A crash in the middle leaves the
-    partition as it was, or repaired.
+    Errors: `Conflict` while another process has it open; `Damaged` where there is no manifest to go by, or one that is older than the
+    segments. A crash in the middle leaves the partition as it was, or repaired.
     """
     lock, live = FileLock(files, folder / "lock"), FileLock(files, folder / "live")
     try:
@@ -43,6 +43,9 @@ def repair(folder: Path, *, name: str, files: Files, clock: Clock, boot: bytes, 
         now = manifests.load_for_reading(folder)
         if now is None:
             return Repaired(name, [], [], [])
+        newer = manifests.outdated(folder, now)
+        if newer is not None:  # what it does not name would look lost, and be removed at the next opening
+            raise manifests.lost(folder, f"is older than {newer.name}, which it does not name")
         return _repair(folder, now, page, name, files, clock, page.boot == boot, dry_run)
     finally:
         live.close()
@@ -72,24 +75,27 @@ def _repair(
         if not (folder / cut).exists():
             files.link(folder / f"{stem}.log", folder / cut)  # 1. kept under another name before anything else changes
     files.sync_dir(folder)
+    # 2. A manifest that knows the generation of the pieces: without it, those of a repair that died would look newer than the manifest.
+    now = msgspec.structs.replace(now, generation=now.generation + 1)
+    manifests.save(files, folder, now)
     segments = []
     for segment in now.segments:
-        segments += _pieces(folder, files, segment, whole[segment.stem], now.generation + 1) if segment.stem in whole else [segment]
+        segments += _pieces(folder, files, segment, whole[segment.stem], now.generation) if segment.stem in whole else [segment]
     end = max([known, *(high for _, high in lost), *(segment.end for segment in segments)])
     if not segments or segments[-1].closed:
-        active = Segment(end, generation=now.generation + 1, created=clock.now_ms())
+        active = Segment(end, generation=now.generation, created=clock.now_ms())
         create(files, folder, active)
         segments.append(active)
         durable = Place(end, 0, end)
     else:
         durable = now.durable
-    # 2. From here on the pieces count. The page is put aside: whoever opens next goes by the manifest and the bytes.
+    # 3. From here on the pieces count. The page is put aside: whoever opens next goes by the manifest and the bytes.
     page.boot = bytes(16)
     manifests.save(files, folder, msgspec.structs.replace(now, generation=now.generation + 1, segments=segments, durable=durable))
     for stem in whole:
         for suffix in (".log", ".pos"):
             if (folder / f"{stem}{suffix}").exists():
-                files.unlink(folder / f"{stem}{suffix}")  # 3. the side file still names the bytes
+                files.unlink(folder / f"{stem}{suffix}")  # 4. the side file still names the bytes
     return report
 
 
