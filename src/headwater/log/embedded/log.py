@@ -299,7 +299,7 @@ class EmbeddedLog(Log):
         with self._mutex:
             found = self._readers.get((topic, partition))
             excess: list[PartitionReader] = []
-            if found is None or not found.folder.exists():
+            if found is None or found.gone or not found.folder.exists():
                 self._topic(topic, partition)
                 found = self._new_reader(topic, partition)
                 excess = self._readers.put((topic, partition), found)
