@@ -270,8 +270,8 @@ class EmbeddedLog(Log):
         return known[1]
 
     def partition(self, topic: str, partition: int) -> Partition:
-        self._writable()
         with self._mutex, explaining(self.data):
+            self._writable()  # not before the mutex: whoever waits for it while the log is closed would open what nobody closes
             found = self._partitions.get((topic, partition))
             if found is not None:
                 return found
@@ -295,8 +295,8 @@ class EmbeddedLog(Log):
             )
 
     def _reader(self, topic: str, partition: int) -> PartitionReader:
-        self._open()
         with self._mutex:
+            self._open()
             found = self._readers.get((topic, partition))
             excess: list[PartitionReader] = []
             if found is None or found.gone or not found.folder.exists():
