@@ -19,7 +19,11 @@ class SegmentWriter:
     def __init__(self, files: Files, folder: Path, segment: Segment) -> None:
         self._files, self._folder, self.segment = files, folder, segment
         self._fd = files.open(segment.log(folder), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-        self._pos_fd = files.open(segment.pos(folder), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        try:
+            self._pos_fd = files.open(segment.pos(folder), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        except OSError:
+            files.close(self._fd)
+            raise
         self.length = self.records = 0
 
     def add(self, batch: Batch, durable: int) -> None:
