@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import traceback
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from headwater.core.files import Files
 from headwater.log.embedded import compaction
 from headwater.log.embedded.check import check
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.manifest import Manifest
 from headwater.log.embedded.repair import repair
+from headwater.log.embedded.state import PartitionState
 from headwater.log.record import Record, TopicSettings
 from headwater.testing.clock import ManualClock
 from headwater.testing.faults import FailingFiles
@@ -117,6 +120,25 @@ def test_segments_deleted_under_a_compaction_are_a_conflict(tmp_path: Path, monk
         monkeypatch.undo()
         log.compact("t", 0)
         assert log.read("t", 0, 50)[0].offset == 50
+
+
+def test_the_page_is_corrected_by_the_manifest_under_the_lock_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the lock, a manifest that another process replaces meanwhile looks older than the page, which then tells of the older one:
+    readers do not learn of a deletion, and a writer may go on in a file that a repair has put aside."""
+    stored, without = PartitionState.stored, []
+
+    def looked(partition: PartitionState) -> Manifest:
+        if not partition.exclusive._held:
+            without.append("".join(traceback.format_stack(limit=3)))
+        return stored(partition)
+
+    monkeypatch.setattr(PartitionState, "stored", looked)
+    with opened(tmp_path) as log:
+        fill(log, 0, 60)
+        log.delete_before("t", 0, 5)
+        log.compact("t", 0)
+        log.claim("t", 0)
+    assert not without, without[0]
 
 
 def test_a_segment_with_holes_gives_out_no_record_beyond_its_end(tmp_path: Path) -> None:
