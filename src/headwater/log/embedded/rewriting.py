@@ -58,7 +58,7 @@ class SegmentWriter:
                 continue  # swept at the next opening
 
     def _close(self) -> None:
-        for fd in (self._fd, self._pos_fd):
+        fds, self._fd, self._pos_fd = (self._fd, self._pos_fd), -1, -1  # first: closed twice, a number would be another thread's file
+        for fd in fds:
             if fd >= 0:
                 self._files.close(fd)
-        self._fd = self._pos_fd = -1
