@@ -115,7 +115,7 @@ class FileLock:
     """
 
     def __init__(self, files: Files, path: Path, *, create: bool = True) -> None:
-        self._files = files
+        self._files, self.fd = files, -1
         self.fd = files.open(path, (os.O_RDWR | os.O_CREAT) if create else os.O_RDONLY)
         _locks.add(self)
 
@@ -146,6 +146,10 @@ class FileLock:
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
+
+    def __del__(self) -> None:
+        """Ctrl-C can come just before the call of `close`: a lock that nobody knows of any more must not be kept."""
+        self.close()
 
 
 _locks: WeakSet[FileLock] = WeakSet()

@@ -234,10 +234,8 @@ class EmbeddedLog(Log):
 
     def close(self) -> None:
         with self._mutex:
-            if self._closed:
-                return
             self._closed = True
-        self._arrivals.close()
+        self._arrivals.close()  # all of this can be done again, after an exception as Ctrl-C
         self._keeper.stop()
         settle(list(self._partitions.values()))
         _close(list(self._partitions.values()))

@@ -289,7 +289,7 @@ class Partition(PartitionState):
     def settle(self) -> None:
         """Called within a second after the last append, and at close."""
         if self._unsettled and not self._closed:
-            with self.exclusive:
+            with self.held(), self.exclusive:
                 if not self.page.failures & 1 and not self.page.deleted:
                     self._settle()
 
@@ -336,8 +336,9 @@ class Partition(PartitionState):
         """Wait for appends under way, settle, and let go."""
         if self._drained():
             try:
-                self.settle()
-                self._trim()
+                with self.held():
+                    self.settle()
+                    self._trim()
             finally:
                 self._let_go()
 
@@ -355,8 +356,12 @@ class Partition(PartitionState):
             if threading.get_ident() in self._under_way:
                 raise self.exclusive.interrupted()  # it would wait for itself
             self._closing = True
-            while self._under_way:
-                self._ended.wait()
+            try:
+                while self._under_way:
+                    self._ended.wait()
+            except BaseException:
+                self._closing = False  # Ctrl-C: it is open as before, and can be closed again
+                raise
             return True
 
     def _trim(self) -> None:
