@@ -82,6 +82,7 @@ class Partition(PartitionState):
             with self.exclusive:
                 # 0. Alone: recover, whatever the page says. Not alone: the page is true, because somebody has kept it so.
                 self.page = CommitPage(files, folder / "commit", writable=True)
+                self._live.shared()  # waits for one killed in its recovery, of whose locks the system has let go of `lock` first
                 if self._live.try_exclusive():
                     self.manifest = opened.recover(folder, self.page, name=name, files=files, clock=clock, boot=boot)
                 else:
