@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import pytest
+
 from headwater.core.errors import Closed
 from headwater.core.files import Files
 from headwater.log.embedded.log import EmbeddedLog
@@ -122,3 +124,27 @@ def test_a_partition_is_not_let_go_in_the_middle_of_a_compaction(tmp_path: Path)
         assert len(log._partitions) == 1
     log._rest()
     assert len(log._partitions) == 0
+
+
+def test_an_append_that_meets_the_end_of_close_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It found the log open, and then waited while another partition was opened: meanwhile the log was closed."""
+    log = EmbeddedLog(tmp_path, clock=ManualClock(wakes=False), boot=BOOT)
+    log.create_topic("t")
+    mutex = log._mutex
+
+    class ClosedMeanwhile:
+        def __enter__(self) -> None:
+            log._mutex = mutex
+            log.close()
+            mutex.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            mutex.release()
+
+    for call in (lambda: log.append("t", 0, [Record(b"k", b"late")]), lambda: log.read("t", 0, 0)):
+        log._closed = False
+        monkeypatch.setattr(log, "_mutex", ClosedMeanwhile())
+        with pytest.raises(Closed):
+            call()
+        assert not log._partitions
+        assert not log._readers

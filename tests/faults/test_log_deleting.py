@@ -12,6 +12,7 @@ from headwater.core.errors import HeadwaterError, UnknownTopic
 from headwater.core.files import Files
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
+from headwater.testing.clock import ManualClock
 from headwater.testing.faults import FailingFiles
 
 BOOT = b"b" * 16
@@ -76,6 +77,31 @@ def test_an_append_of_an_open_partition_goes_to_the_topic_that_was_made_again(tm
     assert other.append("t", 0, [record("new")])[0] == 0
     assert other.append("t", 2, [record("new")])[0] == 0  # it knows of the partitions, too
     assert [found.value for found in one.read("t", 0, 0)] == [b"new"]
+
+
+@pytest.mark.parametrize("deleter", ["other", "itself"])
+def test_a_scan_that_rests_gives_no_records_of_a_topic_that_was_made_again(tmp_path: Path, deleter: str) -> None:
+    """Descriptors that nobody uses for a while are let go, and so are those of a topic that the log itself deletes."""
+    clock = ManualClock(wakes=False)
+    log, other = EmbeddedLog(tmp_path, boot=BOOT, clock=clock), opened(tmp_path)
+    other.create_topic("t")
+    other.append("t", 0, [record("old")] * 6)
+    scans = [log.scan("t", 0, 0, batch=2) for _ in range(2)]
+    for scan in scans:
+        assert next(scan).column("value").to_pylist() == [b"old"] * 2
+    clock.advance(60)
+    log._rest()
+    deleting = log if deleter == "itself" else other
+    deleting.delete_topic("t")
+    deleting.create_topic("t")
+    deleting.append("t", 0, [record("new")] * 6)
+    for scan in scans:
+        with pytest.raises(UnknownTopic):
+            next(scan)
+    assert [found.value for found in log.reader("t", 0).read(0, limit=10, max_bytes=1000)] == [b"new"] * 6
+    assert [found.value for found in log.read("t", 0, 0)] == [b"new"] * 6
+    log.close()
+    other.close()
 
 
 @pytest.mark.parametrize("forever", [False, True])

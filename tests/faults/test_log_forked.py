@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -98,3 +100,52 @@ def test_a_child_forked_in_the_middle_of_a_call_keeps_nobody_waiting(tmp_path: P
             done = threading.Event()
             threading.Thread(target=go_on, daemon=True).start()
             assert done.wait(SOON), "it hangs, or was refused"
+
+
+ORPHANING = """
+import os, signal, sys, threading
+from headwater.core.files import Files
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.record import Record
+
+class Stopping(Files):
+    def sync_dir(self, path):
+        if path.name == "0":
+            reached.set()
+            threading.Event().wait()
+        super().sync_dir(path)
+
+reached = threading.Event()
+log = EmbeddedLog(sys.argv[1], files=Stopping())
+threading.Thread(target=log.append, args=("t", 0, [Record(b"k", b"v")]), daemon=True).start()
+assert reached.wait(20)
+child = os.fork()
+if child == 0:
+    while True:
+        signal.pause()
+os.write(1, f"{child}\\n".encode())
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_child_that_outlives_its_killed_parent_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """It was forked while another thread of the parent was opening a partition, under the locks of the topics and of the partition."""
+    with EmbeddedLog(tmp_path) as log:
+        log.create_topic("t")
+        parent = subprocess.Popen([sys.executable, "-c", ORPHANING, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        assert parent.stdout is not None
+        orphan = int(parent.stdout.readline())
+        parent.wait(SOON)
+        try:
+            done = threading.Event()
+
+            def go_on() -> None:
+                log.append("t", 0, [Record(b"k", b"v")])
+                log.create_topic("new")
+                done.set()
+
+            threading.Thread(target=go_on, daemon=True).start()
+            assert done.wait(SOON), "it hangs, or was refused"
+        finally:
+            os.kill(orphan, signal.SIGKILL)
+            parent.stdout.close()

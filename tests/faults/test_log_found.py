@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import traceback
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,12 @@ from headwater.core.files import Files
 from headwater.log.embedded import compaction
 from headwater.log.embedded.check import check
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.manifest import Manifest
 from headwater.log.embedded.repair import repair
+from headwater.log.embedded.state import PartitionState
 from headwater.log.record import Record, TopicSettings
 from headwater.testing.clock import ManualClock
+from headwater.testing.faults import FailingFiles
 
 BOOT, OTHER = b"b" * 16, b"o" * 16
 
@@ -46,6 +51,9 @@ def test_a_manifest_older_than_the_segments_never_lets_them_be_removed(tmp_path:
             log.append("t", 0, [Record(b"k", b"again")])
         with pytest.raises(Damaged):
             list(log.scan("t", 0, 0))
+    with pytest.raises(Damaged, match="older than") as told:
+        repair(folder, name="t 0", files=Files(), clock=ManualClock(), boot=boot)
+    assert "--rebuild" in told.value.hint
     assert {path.name: path.read_bytes() for path in folder.glob("*.log")} == before
 
 
@@ -66,6 +74,35 @@ def test_after_a_repair_of_the_last_records_what_is_left_can_be_read(tmp_path: P
         assert not check(log.reader("t", 0)).damage
 
 
+@pytest.mark.parametrize("number", [0, -1], ids=["closed", "active"])
+def test_a_repair_that_fails_at_any_call_can_be_done_again(memory_path: Path, number: int) -> None:
+    for failing in range(1, 100):
+        data = memory_path / str(failing)
+        folder = data / "log" / "t" / "0"
+        with opened(data) as log:
+            fill(log, 0, 20)
+            segment = log.reader("t", 0).extents()[number][0]
+        path = segment.log(folder)
+        raw = bytearray(path.read_bytes())
+        raw[raw.index(b"value")] ^= 1
+        path.write_bytes(raw)
+        files = FailingFiles(failing, forever=True)
+        with contextlib.suppress(OSError):
+            repair(folder, name="t 0", files=files, clock=ManualClock(), boot=BOOT)
+        with opened(data) as log:
+            log.append("t", 0, [Record(b"k", b"between")])  # the damage lies before the manifest's durable end
+        done = repair(folder, name="t 0", files=Files(), clock=ManualClock(), boot=BOOT)
+        assert done.lost in ([], [(segment.base, segment.base + 1)])
+        with opened(data) as log:
+            log.append("t", 0, [Record(b"k", b"after")])
+            found = [record.offset for start in (0, segment.base + 1) for record in log.read("t", 0, start)]
+            assert set(range(22)) - set(found) == {segment.base}
+            assert not check(log.reader("t", 0)).damage
+        if not files.failed:
+            return
+    pytest.fail("it never came to its end")
+
+
 def test_segments_deleted_under_a_compaction_are_a_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Deleted between the compaction's look at the manifest and its reading of the files: nothing is wrong with the disk."""
     with opened(tmp_path) as log:
@@ -83,6 +120,25 @@ def test_segments_deleted_under_a_compaction_are_a_conflict(tmp_path: Path, monk
         monkeypatch.undo()
         log.compact("t", 0)
         assert log.read("t", 0, 50)[0].offset == 50
+
+
+def test_the_page_is_corrected_by_the_manifest_under_the_lock_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the lock, a manifest that another process replaces meanwhile looks older than the page, which then tells of the older one:
+    readers do not learn of a deletion, and a writer may go on in a file that a repair has put aside."""
+    stored, without = PartitionState.stored, []
+
+    def looked(partition: PartitionState) -> Manifest:
+        if not partition.exclusive._held:
+            without.append("".join(traceback.format_stack(limit=3)))
+        return stored(partition)
+
+    monkeypatch.setattr(PartitionState, "stored", looked)
+    with opened(tmp_path) as log:
+        fill(log, 0, 60)
+        log.delete_before("t", 0, 5)
+        log.compact("t", 0)
+        log.claim("t", 0)
+    assert not without, without[0]
 
 
 def test_a_segment_with_holes_gives_out_no_record_beyond_its_end(tmp_path: Path) -> None:

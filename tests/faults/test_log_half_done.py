@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from headwater.core.errors import Damaged, HeadwaterError, OutcomeUnknown
-from headwater.core.files import Files
+from headwater.core.files import FileLock, Files
 from headwater.log.embedded.check import check
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.transporter import import_transporter
@@ -272,3 +273,24 @@ def test_whatever_fails_half_way_the_other_process_goes_on(memory_path: Path, fa
             break
     else:
         raise AssertionError("the change never ended without a failure")
+
+
+def test_one_that_is_dying_in_its_recovery_is_not_joined(tmp_path: Path) -> None:
+    """The system closes the files of a killed process one by one: `live` is still held alone when `lock` is free already. The page is that
+    of the boot before, and appending by it would overwrite what was acknowledged."""
+    folder = tmp_path / "log" / "t" / "0"
+    with EmbeddedLog(tmp_path, boot=BOOT) as log:
+        log.create_topic("t")
+        log.append("t", 0, [record("first")])
+        stale = (folder / "commit").read_bytes()
+        log.append("t", 0, [record("second")])
+    (folder / "commit").write_bytes(stale)
+    dying = FileLock(Files(), folder / "live")
+    assert dying.try_exclusive()
+    with EmbeddedLog(tmp_path, boot=b"o" * 16) as log:
+        appending = threading.Thread(target=lambda: log.append("t", 0, [record("third")]))
+        appending.start()
+        appending.join(0.5)
+        dying.close()
+        appending.join(30)
+        assert values(log) == [b"first", b"second", b"third"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -109,6 +110,81 @@ def test_whatever_step_is_interrupted_everybody_goes_on(memory_path: Path, what:
         if not interrupt.fired:
             return
     pytest.fail("it never came to its end")
+
+
+OTHERS: dict[str, Callable[[EmbeddedLog], object]] = {
+    "close": lambda log: log.close(),
+    "create": lambda log: log.create_topic("new"),
+    "delete": lambda log: log.delete_topic("old"),
+    "open": lambda log: log.append("old", 0, [Record(None, b"interrupted")]),
+    "compact": lambda log: log.compact("t", 0),
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_whatever_step_of_another_call_is_interrupted_the_other_process_goes_on(memory_path: Path, what: str) -> None:
+    for number in range(0, 2000, 2 if what in ("create", "delete") else 5):
+        data = memory_path / f"{number}"
+        interrupt = Interrupt(number)
+        log, other = EmbeddedLog(data), EmbeddedLog(data)
+        for topic in ("t", "old"):
+            log.create_topic(topic, settings=TopicSettings(segment=1))
+        for name in ("first", "second", "third"):
+            log.append("t", 0, [Record(b"k", name.encode())])
+        with suppress(KeyboardInterrupt), interrupt.coming():
+            OTHERS[what](log)
+        in_time(lambda log=other: log.append("t", 0, [Record(b"k", b"after")]))  # type: ignore[misc]
+        in_time(lambda log=other: log.create_topic("another"))  # type: ignore[misc]
+        in_time(lambda log=other: log.append("another", 0, [Record(b"k", b"after")]))  # type: ignore[misc]
+        in_time(lambda log=other: log.compact("t", 0))  # type: ignore[misc]
+        in_time(log.close)
+        in_time(other.close)
+        with EmbeddedLog(data) as log:  # alone, whatever was interrupted: the one before has let go
+            log.append("t", 0, [Record(b"k", b"last")])
+            assert [one.value for one in log.read("t", 0, 0)][-2:] == [b"after", b"last"]
+            assert not check(log.reader("t", 0)).damage
+        if not interrupt.fired:
+            return
+    pytest.fail("it never came to its end")
+
+
+class SlowSync(Files):
+    """A sync that lasts until it is let go on."""
+
+    def __init__(self) -> None:
+        self.armed, self.syncing, self.go_on = False, threading.Event(), threading.Event()
+
+    def datasync(self, fd: int) -> None:
+        if self.armed:
+            self.armed = False
+            self.syncing.set()
+            assert self.go_on.wait(SOON)
+        super().datasync(fd)
+
+
+def test_a_close_that_is_interrupted_while_it_waits_can_be_done_again(memory_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = SlowSync()
+    log = EmbeddedLog(memory_path, files=files)
+    log.create_topic("t")
+    log.append("t", 0, [Record(None, b"first")])
+    partition = log.partition("t", 0)
+    files.armed = True
+    appending = threading.Thread(target=lambda: log.append("t", 0, [Record(None, b"under way")]))
+    appending.start()
+    assert files.syncing.wait(SOON)
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context, pytest.raises(KeyboardInterrupt):
+        context.setattr(partition._ended, "wait", interrupted)
+        log.close()
+    files.go_on.set()
+    appending.join(SOON)
+    in_time(log.close)
+    assert not any(str(memory_path) in os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.exists())
+    with EmbeddedLog(memory_path) as log:
+        assert [one.value for one in log.read("t", 0, 0)] == [b"first", b"under way"]
 
 
 class Signalled(Files):

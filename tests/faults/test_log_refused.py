@@ -149,6 +149,40 @@ def test_partitions_of_many_segments_are_fine_with_few_descriptors(memory_path: 
     assert (done.returncode, done.stdout.strip()) == (0, "fine"), done.stderr
 
 
+class NoSidecar(Files):
+    """Has a descriptor for each file but a compacted segment's sidecar."""
+
+    def open(self, path: Path, flags: int) -> int:
+        if path.suffix == ".pos" and "-" in path.stem:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return super().open(path, flags)
+
+
+def test_a_compaction_that_gets_no_descriptor_keeps_none(memory_path: Path) -> None:
+    with EmbeddedLog(memory_path, files=NoSidecar()) as log:
+        log.create_topic("t", settings=TopicSettings(segment=100))
+        for _ in range(6):
+            log.append("t", 0, [record("x" * 50)])
+        descriptors = []
+        for _ in range(5):
+            with pytest.raises(Unavailable, match="too many open files"):
+                log.compact("t", 0)
+            descriptors.append(len(os.listdir("/proc/self/fd")))
+        assert descriptors[-1] == descriptors[0]
+
+
+def test_segments_that_another_process_rolls_are_let_go(memory_path: Path) -> None:
+    with EmbeddedLog(memory_path) as rolling, EmbeddedLog(memory_path) as log:
+        rolling.create_topic("t", settings=TopicSettings(segment=150))
+        descriptors = []
+        for _ in range(20):
+            rolling.append("t", 0, [record("x" * 150)])
+            rolling.append("t", 0, [record("this rolls")])
+            log.append("t", 0, [record("this never does")])
+            descriptors.append(len(os.listdir("/proc/self/fd")))
+        assert descriptors[-1] == descriptors[0]
+
+
 def test_two_thousand_topics_are_fine_with_a_thousand_descriptors(memory_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM, str(memory_path)], capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, "2000"), done.stderr

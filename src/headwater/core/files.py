@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from weakref import WeakSet
 
 from headwater.core.errors import DiskFull, HeadwaterError, ReadOnly, Unavailable, Unsupported
 
@@ -109,13 +110,14 @@ def make_dirs(files: Files, path: Path) -> None:
 class FileLock:
     """`flock` on a file of its own. Held by the open descriptor, so the system lets go of it when the process dies.
 
-    A child made by fork shares the descriptor and its lock: the child calls `forget`, because unlocking would unlock the parent; everybody
-    else calls `close`, because a child that knows nothing of the descriptor would keep the lock.
+    A child made by fork shares the descriptor and its lock. So in a child all are forgotten at once, those of calls that other threads of
+    the parent were in the middle of, too: the child would keep the lock when the parent dies, and unlocking would unlock the parent.
     """
 
     def __init__(self, files: Files, path: Path, *, create: bool = True) -> None:
-        self._files = files
+        self._files, self.fd = files, -1
         self.fd = files.open(path, (os.O_RDWR | os.O_CREAT) if create else os.O_RDONLY)
+        _locks.add(self)
 
     def exclusive(self) -> None:
         fcntl.flock(self.fd, fcntl.LOCK_EX)
@@ -144,6 +146,21 @@ class FileLock:
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
+
+    def __del__(self) -> None:
+        """Ctrl-C can come just before the call of `close`: a lock that nobody knows of any more must not be kept."""
+        self.close()
+
+
+_locks: WeakSet[FileLock] = WeakSet()
+
+
+def _forget_locks() -> None:
+    for lock in list(_locks):
+        lock.forget()
+
+
+os.register_at_fork(after_in_child=_forget_locks)
 
 
 def boot_id() -> bytes:

@@ -82,10 +82,14 @@ class Appender:
         if len(waiting) == 1:  # never too large for this: the log itself says what it does not take
             batch = waiting[0][0]
         else:
-            batch = [record for records, _ in waiting for record in records]
-            if _size(batch) > _MOST_BYTES:
-                waiting = _fitting(waiting)
+            try:
                 batch = [record for records, _ in waiting for record in records]
+                if _size(batch) > _MOST_BYTES:
+                    waiting = _fitting(waiting)
+                    batch = [record for records, _ in waiting for record in records]
+            except (TypeError, AttributeError):  # no records: the log tells their caller, and the thread that serves everybody goes on
+                waiting = waiting[:1]
+                batch = waiting[0][0]
         del self._queue[: len(waiting)]
         return waiting, batch
 

@@ -62,6 +62,7 @@ class _HeaderColumns(NamedTuple):
     numbers: list[tuple[int, _Numbers]]
 
 
+_OTHER_TYPES = (TypeError, AttributeError, struct.error)  # what Python says of fields that are not bytes
 _NO_HEADERS = _HeaderColumns(b"", [], 0, [])
 
 
@@ -85,7 +86,7 @@ def encode_headers(headers: Sequence[Header]) -> bytes:
             parts += (U16.pack(len(text)), text, U32.pack(len(value)), value)
             length += 6 + len(text) + len(value)
     parts[0] = U32.pack(length)
-    return b"".join(parts)
+    return _whole(parts, 4 + length)
 
 
 def decode_headers(block: bytes | memoryview) -> tuple[Header, ...]:
@@ -110,7 +111,7 @@ def decode_headers(block: bytes | memoryview) -> tuple[Header, ...]:
 def _plain(key: bytes, value: bytes, now: int, seal: int) -> bytes:
     """A record of key and value alone. `seal`: 16 where the trailer follows, else 0."""
     k, v = len(key), len(value) + seal
-    return b"".join((HEAD.pack(0, 8 + k + v, now, LAST if seal else 0, k), key, U32.pack(v), value))
+    return _whole((HEAD.pack(0, 8 + k + v, now, LAST if seal else 0, k), key, U32.pack(v), value), SMALLEST + k + v - seal)
 
 
 def _record(record: Record, now: int, limit: int, seal: int) -> bytes:
@@ -131,7 +132,15 @@ def _record(record: Record, now: int, limit: int, seal: int) -> bytes:
         raise too_large(k + data, limit)
     data += seal
     head = HEAD.pack(0, 8 + k + data, now if timestamp is None else timestamp, bits, NULL if key is None else k)
-    return b"".join((head, key or b"", U32.pack(data), block, value or b""))
+    return _whole((head, key or b"", U32.pack(data), block, value or b""), SMALLEST + k + data - seal)
+
+
+def _whole(parts: Sequence[bytes], size: int) -> bytes:
+    """The parts in one. An array of numbers has another length than its bytes: with a wrong length, nothing behind it could be read."""
+    joined = b"".join(parts)
+    if len(joined) != size:
+        raise TypeError("an array is given where bytes are expected")
+    return joined
 
 
 def too_large(size: int, limit: int) -> TooLarge:
@@ -144,15 +153,18 @@ def too_large(size: int, limit: int) -> TooLarge:
 def encode(records: Sequence[Record], *, now: int, limit: int = 16 << 20) -> Batch:
     """Encode records as one batch, offsets and seal left open: that is done under the partition's lock, this outside.
 
-    Errors: `BadInput` for no records, `TooLarge` for a record above `limit` bytes or a batch above 64 MiB.
+    Errors: `BadInput` for no records and for fields of other types, `TooLarge` for a record above `limit` bytes or a batch above 64 MiB.
     """
-    count = len(records)
-    if not count:
-        raise BadInput("An empty batch cannot be appended.", hint="Append at least one record.")
-    if count == 1:
-        return Batch(bytearray().join((_record(records[0], now, limit, TRAILER.size), _OPEN)), (0,), 1)
-    worth = count >= _MIXED or (count >= _COLUMNS and _alike(records[0], records[-1]))
-    return (worth and encode_by_columns(records, now, limit)) or encode_one_by_one(records, now, limit)
+    try:
+        count = len(records)
+        if not count:
+            raise BadInput("An empty batch cannot be appended.", hint="Append at least one record.")
+        if count == 1:
+            return Batch(bytearray().join((_record(records[0], now, limit, TRAILER.size), _OPEN)), (0,), 1)
+        worth = count >= _MIXED or (count >= _COLUMNS and _alike(records[0], records[-1]))
+        return (worth and encode_by_columns(records, now, limit)) or encode_one_by_one(records, now, limit)
+    except _OTHER_TYPES as error:
+        raise _no_records(error) from error
 
 
 def _alike(one: Record, other: Record) -> bool:
@@ -166,6 +178,20 @@ def _alike(one: Record, other: Record) -> bool:
 
 def encode_one_by_one(records: Sequence[Record], now: int, limit: int) -> Batch:
     """Any batch, and every error."""
+    try:
+        return _one_by_one(records, now, limit)
+    except _OTHER_TYPES as error:
+        raise _no_records(error) from error
+
+
+def _no_records(error: Exception) -> BadInput:
+    return BadInput(
+        f"These records cannot be appended: {error}.",
+        hint="Give a sequence of `Record` with key and value as bytes or None, headers as (text, bytes) pairs, a timestamp in ms or None.",
+    )
+
+
+def _one_by_one(records: Sequence[Record], now: int, limit: int) -> Batch:
     last = len(records) - 1
     sealed = _record(records[last], now, limit, TRAILER.size)
     parts: list[bytes] = []

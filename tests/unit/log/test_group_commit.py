@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.core.errors import Closed, DiskFull, TooLarge
+from headwater.core.errors import BadInput, Closed, DiskFull, TooLarge
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.group_commit import Appender
 from headwater.log.record import Record, TopicSettings
@@ -79,6 +79,18 @@ async def test_one_callers_bad_input_is_not_the_others_fault(tmp_path: Path) -> 
         held.set()
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
         assert isinstance(outcomes[2], TooLarge)
+        assert [one.value for one in log.read("t", 0, 0)] == [b"a", b"b", b"c"]
+        await appender.aclose()
+
+
+@pytest.mark.parametrize("wrong", [[Record(b"k", 5)], [Record(b"k", "text")], ["record"], None], ids=["number", "text", "other", "none"])
+async def test_what_is_no_record_is_told_to_its_caller_alone(tmp_path: Path, wrong: Sequence[Record]) -> None:
+    with EmbeddedLog(tmp_path) as log:
+        log.create_topic("t")
+        appender = Appender(lambda records: log.append("t", 0, records))
+        waiting = [appender.append(records) for records in ([record("a")], [record("b")], wrong, [record("c")])]
+        outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 30)
+        assert [isinstance(one, BadInput) for one in outcomes] == [False, False, True, False]
         assert [one.value for one in log.read("t", 0, 0)] == [b"a", b"b", b"c"]
         await appender.aclose()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from array import array
 
 import google_crc32c
 import pyarrow as pa
@@ -221,3 +222,26 @@ def test_bad_input() -> None:
         encode([Record(b"k", b"v", timestamp=-1)], now=0)
     with pytest.raises(BadInput, match="cannot be appended"):
         encode_columns(pa.record_batch({"key": [b"k"], "velue": [b"v"]}), now=0, limit=10)
+
+
+ARRAY = array("I", [1, 2, 3])  # its length is not its number of bytes: believed, nothing behind it could be read again
+NOT_BYTES = {
+    "value": Record(b"k", ARRAY),  # type: ignore[arg-type]
+    "key": Record(ARRAY, b"v"),  # type: ignore[arg-type]
+    "value beside a timestamp": Record(b"k", ARRAY, timestamp=1),  # type: ignore[arg-type]
+    "header": Record(b"k", b"v", headers=(("h", ARRAY),)),  # type: ignore[arg-type]
+    "text": Record(b"k", "text"),  # type: ignore[arg-type]
+    "number": Record(b"k", 5),  # type: ignore[arg-type]
+    "no record": "record",
+}
+
+
+@pytest.mark.parametrize("count", [1, 3, 200])
+@pytest.mark.parametrize("what", NOT_BYTES)
+def test_what_is_not_bytes_is_bad_input(what: str, count: int) -> None:
+    batch = [Record(b"k", b"abc")] * (count - 1)
+    for at in (0, count // 2, count - 1):
+        with pytest.raises(BadInput, match="cannot be appended"):
+            encode([*batch[:at], NOT_BYTES[what], *batch[at:]], now=7)  # type: ignore[list-item]
+    with pytest.raises(BadInput, match="cannot be appended"):
+        encode([NOT_BYTES[what]] * count, now=7)  # type: ignore[list-item]

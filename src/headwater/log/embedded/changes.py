@@ -81,7 +81,6 @@ def _enter(partition: PartitionState, now: Manifest) -> None:
         page.tail = Place(begin, 0, begin)
     if page.durable.base != begin:
         page.durable = Place(begin, 0, begin)
-    partition.retire(keep=begin)
 
 
 def heal(partition: PartitionState) -> None:

@@ -61,7 +61,7 @@ def _deleted_meanwhile(partition: Partition) -> Conflict:
 
 def _compact(partition: Partition, before: int) -> Compacted:
     generation = next_generation(partition)
-    now = partition.stored()
+    now = partition.manifest  # what `stored` gives is compared with the page, and corrects it: only under the lock
     closed = [segment for segment in now.segments[:-1] if segment.base < before]
     plans = _plans(partition, now, closed, before)
     kept = bytes_after = 0

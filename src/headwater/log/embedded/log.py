@@ -229,10 +229,8 @@ class EmbeddedLog(Log):
 
     def close(self) -> None:
         with self._mutex:
-            if self._closed:
-                return
             self._closed = True
-        self._arrivals.close()
+        self._arrivals.close()  # all of this can be done again, after an exception as Ctrl-C
         self._keeper.stop()
         settle(list(self._partitions.values()))
         _close(list(self._partitions.values()))
@@ -265,8 +263,8 @@ class EmbeddedLog(Log):
         return known[1]
 
     def partition(self, topic: str, partition: int) -> Partition:
-        self._writable()
         with self._mutex, explaining(self.data):
+            self._writable()  # not before the mutex: whoever waits for it while the log is closed would open what nobody closes
             found = self._partitions.get((topic, partition))
             if found is not None:
                 return found
@@ -290,11 +288,11 @@ class EmbeddedLog(Log):
             )
 
     def _reader(self, topic: str, partition: int) -> PartitionReader:
-        self._open()
         with self._mutex:
+            self._open()
             found = self._readers.get((topic, partition))
             excess: list[PartitionReader] = []
-            if found is None or not found.folder.exists():
+            if found is None or found.gone or not found.folder.exists():
                 self._topic(topic, partition)
                 found = self._new_reader(topic, partition)
                 excess = self._readers.put((topic, partition), found)

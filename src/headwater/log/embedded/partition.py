@@ -84,6 +84,7 @@ class Partition(PartitionState):
             with self.exclusive:
                 # 0. Alone: recover, whatever the page says. Not alone: the page is true, because somebody has kept it so.
                 self.page = CommitPage(files, folder / "commit", writable=True)
+                self._live.shared()  # waits for one killed in its recovery, of whose locks the system has let go of `lock` first
                 if self._live.try_exclusive():
                     self.manifest = opened.recover(folder, self.page, name=name, files=files, clock=clock, boot=boot)
                 else:
@@ -291,7 +292,7 @@ class Partition(PartitionState):
     def settle(self) -> None:
         """Called within a second after the last append, and at close."""
         if self._unsettled and not self._closed:
-            with self.exclusive:
+            with self.held(), self.exclusive:
                 if not self.page.failures & 1 and not self.page.deleted:
                     self._settle()
 
@@ -338,8 +339,9 @@ class Partition(PartitionState):
         """Wait for appends under way, settle, and let go."""
         if self._drained():
             try:
-                self.settle()
-                self._trim()
+                with self.held():
+                    self.settle()
+                    self._trim()
             finally:
                 self._let_go()
 
@@ -357,8 +359,12 @@ class Partition(PartitionState):
             if threading.get_ident() in self._under_way:
                 raise self.exclusive.interrupted()  # it would wait for itself
             self._closing = True
-            while self._under_way:
-                self._ended.wait()
+            try:
+                while self._under_way:
+                    self._ended.wait()
+            except BaseException:
+                self._closing = False  # Ctrl-C: it is open as before, and can be closed again
+                raise
             return True
 
     def _trim(self) -> None:

@@ -17,6 +17,7 @@ from headwater.log.embedded.manifest import Manifest, Segment
 from headwater.log.embedded.page import CommitPage, Place
 from headwater.log.embedded.records import decode_records
 from headwater.log.embedded.recovery import survey
+from headwater.log.embedded.topics import topic_stamp
 from headwater.log.embedded.view import SegmentView, Slice
 from headwater.log.layout import U64, decode
 from headwater.log.record import Bounds, Record
@@ -47,6 +48,8 @@ class PartitionReader:
         self._surveyed: tuple[int, Place, int] | None = None
         self._rotten_generation = -1
         self._views: dict[str, SegmentView] = {}
+        self._stamp: tuple[int, int] | None = None  # of the topic whose page was opened first
+        self.gone = False  # its topic has been deleted: whatever has its path now is another one
 
     busy = False  # whatever is let go is opened again by the next call
 
@@ -132,6 +135,8 @@ class PartitionReader:
         self._open_page()
         page = self._page
         if page is not None and page.deleted and not page.named:  # while the path still means it, nothing is deleted yet
+            self.gone = True
+        if self.gone:
             self._page = self._manifest = None
             self._drop_views(set())
             raise UnknownTopic(f"The topic of {self.name} has been deleted.", hint="List topics with `headwater log topics`.")
@@ -159,11 +164,17 @@ class PartitionReader:
             return None
 
     def _open_page(self) -> None:
-        if self._page is None:
-            try:
-                self._page = CommitPage(self._files, self.folder / "commit", writable=False)
-            except (FileNotFoundError, ValueError):  # ValueError: being created this moment, still empty
-                self._page = None
+        """Map the page, if it is not. After a rest, its path may mean the page of another topic with the same name."""
+        if self._page is not None or self.gone:
+            return
+        try:
+            page = CommitPage(self._files, self.folder / "commit", writable=False)
+        except (FileNotFoundError, ValueError):  # ValueError: being created this moment, still empty
+            return
+        stamp = topic_stamp(self.folder.parent)  # after the page: one whose topic was deleted before this look is marked so
+        self.gone = self._stamp is not None and stamp is not None and stamp != self._stamp
+        if not self.gone:
+            self._page, self._stamp = page, self._stamp or stamp
 
     def _end(self, manifest: Manifest) -> tuple[int, Place] | None:
         """The durable end, and the place up to which the active segment may be touched; None where they are not of this manifest."""

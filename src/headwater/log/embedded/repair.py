@@ -65,24 +65,27 @@ def _repair(folder: Path, now: Manifest, known: int, name: str, files: Files, cl
         if not kept.exists():
             files.link(damaged, kept)  # 1. kept under another name before anything else changes
     files.sync_dir(folder)
+    # 2. A manifest that knows the generation of the pieces: without it, those of a repair that died would look newer than the manifest.
+    now = msgspec.structs.replace(now, generation=now.generation + 1)
+    manifests.save(files, folder, now)
     segments = []
     for segment in now.segments:
-        segments += _pieces(folder, files, segment, whole[segment.stem], now.generation + 1) if segment.stem in whole else [segment]
+        segments += _pieces(folder, files, segment, whole[segment.stem], now.generation) if segment.stem in whole else [segment]
     end = max([known, *(high for _, high in lost), *(segment.end for segment in segments)])
     if not segments or segments[-1].closed:
-        active = Segment(end, generation=now.generation + 1, created=clock.now_ms())
+        active = Segment(end, generation=now.generation, created=clock.now_ms())
         create(files, folder, active)
         segments.append(active)
         durable = Place(end, 0, end)
     else:
         durable = now.durable
-    # 2. From here on the pieces count. The page is put aside: whoever opens next goes by the manifest and the bytes.
+    # 3. From here on the pieces count. The page is put aside: whoever opens next goes by the manifest and the bytes.
     CommitPage(files, folder / "commit", writable=True).boot = bytes(16)
     manifests.save(files, folder, msgspec.structs.replace(now, generation=now.generation + 1, segments=segments, durable=durable))
     for stem in whole:
         for suffix in (".log", ".pos"):
             if (folder / f"{stem}{suffix}").exists():
-                files.unlink(folder / f"{stem}{suffix}")  # 3. the side file still names the bytes
+                files.unlink(folder / f"{stem}{suffix}")  # 4. the side file still names the bytes
     return report
 
 

@@ -19,7 +19,11 @@ class SegmentWriter:
     def __init__(self, files: Files, folder: Path, segment: Segment) -> None:
         self._files, self._folder, self.segment = files, folder, segment
         self._fd = files.open(segment.log(folder), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-        self._pos_fd = files.open(segment.pos(folder), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        try:
+            self._pos_fd = files.open(segment.pos(folder), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        except OSError:
+            files.close(self._fd)
+            raise
         self.length = self.records = 0
 
     def add(self, batch: Batch, durable: int) -> None:
@@ -54,7 +58,7 @@ class SegmentWriter:
                 continue  # swept at the next opening
 
     def _close(self) -> None:
-        for fd in (self._fd, self._pos_fd):
+        fds, self._fd, self._pos_fd = (self._fd, self._pos_fd), -1, -1  # first: closed twice, a number would be another thread's file
+        for fd in fds:
             if fd >= 0:
                 self._files.close(fd)
-        self._fd = self._pos_fd = -1

@@ -64,6 +64,7 @@ class PartitionState:
         segment = self._segment(base)
         file = self._files_open.get(segment.stem)
         if file is None:
+            self._retire()  # whoever rolled, this process or another
             file = self._files_open[segment.stem] = OpenSegment(self.files, self.folder, segment, most=self.settings.segment)
             # 3. Bytes older than this descriptor: another process may have consumed their error, so write them again before its first sync.
             durable, tail = self.page.durable, self.page.tail
@@ -86,10 +87,10 @@ class PartitionState:
             f"The manifest of {self.name} does not name its active segment.", hint=f"Look at it with `headwater log check {self.name}`."
         )
 
-    def retire(self, keep: int) -> None:
-        """Let go of every open segment but the one that begins at `keep`; those with appends under way, when they have ended."""
-        for stem in [stem for stem, one in self._files_open.items() if one.segment.base != keep]:
-            self._files_open.pop(stem).retire()
+    def _retire(self) -> None:
+        """Let go of every open segment; of those with appends under way, when they have ended."""
+        while self._files_open:
+            self._files_open.popitem()[1].retire()
 
     def discard_file(self, file: OpenSegment) -> None:
         """Let go of a segment whose file is not trusted any more."""

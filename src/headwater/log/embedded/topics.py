@@ -27,6 +27,15 @@ class _Stored(msgspec.Struct, frozen=True):
     crc: int | None = None  # crc32c of the topic's JSON without spaces; files that were made before there was one lack it
 
 
+def topic_stamp(folder: Path) -> tuple[int, int] | None:
+    """Two numbers that differ when the topic in `folder` was made anew; None where there is none."""
+    try:
+        found = (folder / NAME).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
 class Topics:
     """The topics below one directory. Creating and deleting are atomic, and safe from several processes."""
 
@@ -116,12 +125,8 @@ class Topics:
             lock.close()
 
     def stamp(self, name: str) -> tuple[int, int] | None:
-        """Two numbers that differ when a topic was made anew; None where there is none."""
-        try:
-            found = (self.folder / name / NAME).stat()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        return found.st_ino, found.st_mtime_ns
+        """As `topic_stamp`."""
+        return topic_stamp(self.folder / name)
 
     def _load(self, name: str) -> Topic | None:
         """What is stored of a topic; None where there is none. Errors: `Damaged`, `NewerFormat`."""

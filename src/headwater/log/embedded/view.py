@@ -56,10 +56,10 @@ class SegmentView:
         self.latest: tuple[int, int] | None = None  # the highest timestamp below an offset, as far as somebody has asked
 
     def close(self) -> None:
-        for fd in (self._fd, self._pos_fd):
-            if fd >= 0:
-                os.close(fd)
-        self._fd = self._pos_fd = -1
+        self._close_file()
+        fd, self._pos_fd = self._pos_fd, -1
+        if fd >= 0:
+            os.close(fd)
         self._data = None  # not closed: Arrow columns may still point into it
 
     def slice(self, start: int, end: int, limit: int, count: int) -> Slice:
@@ -143,9 +143,14 @@ class SegmentView:
             # Not beyond the durable bytes: what lies there may be cut off at any moment, and whoever touched it then would die of SIGBUS.
             self._data, self._mapped = mmap.mmap(self._fd, limit, prot=mmap.PROT_READ), limit
             if limit == self.segment.length:  # closed: it is mapped once and for all, and the map has a descriptor of its own
-                os.close(self._fd)
-                self._fd = -1
+                self._close_file()
         return self._data
+
+    def _close_file(self) -> None:
+        """Forget the number first: closed twice, after Ctrl-C in between, it would be another thread's file."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
     def _sidecar_bytes(self, first: int, count: int) -> bytes:
         try:
