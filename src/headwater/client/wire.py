@@ -174,7 +174,8 @@ def _show(data: bytes | None, decode: Decoder) -> object:
     if decode == "json":
         try:
             msgspec.json.decode(data)
-            return msgspec.Raw(data)  # as it was stored: numbers keep every digit
+            # As it was stored: numbers keep every digit. Line ends go, which JSON has between its parts alone: a record is one line.
+            return msgspec.Raw(data.translate(None, b"\r\n"))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             decode = "binary"
     if decode == "text":
