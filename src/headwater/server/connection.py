@@ -66,7 +66,8 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         address = self.client[0] if self.client else None
         reason = self._all.opened(self, address)
-        if reason is not None:
+        # Over TLS it was let in before its handshake, as which it is still counted, too: it must not be the one too many itself.
+        if reason is not None and self.scheme != "https":
             busy = Busy("The server has as many connections as it may have.", hint="Ask again in a few seconds.")
             self._refuse(reason, None if self._all.crowded(address) else busy)
 
@@ -196,9 +197,13 @@ class Connection(HttpToolsProtocol):
             )
 
     def look_at_unsent(self, now: float) -> float | None:
-        """Since when the client has taken nothing of what waits for it; None when nothing waits."""
-        unsent = 0 if self.transport.is_closing() and self._over else self.transport.get_write_buffer_size()
-        if unsent == 0:
+        """Since when the client has taken nothing of what waits for it; None when nothing waits.
+
+        Over TLS the end of the connection waits, too: until the client answers it, which one that keeps connections in store does not.
+        """
+        closing = self.transport.is_closing()
+        unsent = 0 if closing and self._over else self.transport.get_write_buffer_size()
+        if unsent == 0 and (self._over or not closing):
             self._blocked_since = None
         elif self._blocked_since is None or unsent < self.unsent or self._took:
             self._blocked_since = now
