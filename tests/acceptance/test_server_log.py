@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 
 from headwater.server.operation import Operation
@@ -121,6 +122,27 @@ def test_records_come_as_lines_without_pages(http: httpx2.Client, topic: str) ->
     assert [httpx2.Response(200, content=line).json()["value"] for line in whole.text.splitlines()] == list(range(2500))
     part = http.get(f"/log/{topic}/0/records?decode=json&from=1200&to=2300&limit=1050", headers=lines)
     assert [httpx2.Response(200, content=line).json()["value"] for line in part.text.splitlines()] == list(range(1200, 2250))
+
+
+def test_lines_from_beyond_the_end_are_refused_as_a_page_is(http: httpx2.Client, topic: str) -> None:
+    http.post(f"/log/{topic}/0/records", json=[{"value": number} for number in range(3)])
+    for accept in ("application/json", "application/x-ndjson"):
+        assert http.get(f"/log/{topic}/0/records?from=3", headers={"Accept": accept}).status_code == 200
+        beyond = http.get(f"/log/{topic}/0/records?from=4", headers={"Accept": accept})
+        assert (beyond.status_code, beyond.json()["code"]) == (422, "bad-bounds")
+
+
+def test_values_over_several_lines_stay_one_event_and_one_line(http: httpx2.Client, topic: str) -> None:
+    http.post(
+        f"/log/{topic}/0/records",
+        content=b'{"value": {\n "eur": 50,\n\n "of": [1,\r\n 2]\n}}',
+        headers={"Content-Type": "application/json"},
+    )
+    value = {"eur": 50, "of": [1, 2]}
+    lines = http.get(f"/log/{topic}/0/records?decode=json", headers={"Accept": "application/x-ndjson"})
+    assert [msgspec.json.decode(line)["value"] for line in lines.text.splitlines()] == [value]
+    with Stream(http, f"/log/{topic}/0/records?decode=json&from=0") as events:
+        assert msgspec.json.decode(next(events).data)["value"] == value
 
 
 def test_offsets_are_found_by_time(http: httpx2.Client, topic: str) -> None:

@@ -138,6 +138,28 @@ def test_a_changed_certificate_is_taken_and_a_bad_one_is_not(server: SpawnedServ
         assert http.get("/healthz").status_code == 200, "the open connection goes on"
 
 
+def test_a_key_that_was_open_to_all_is_taken_once_it_is_not(server: SpawnedServer, authority: Authority, tmp_path: Path) -> None:
+    first = serial(server, authority)
+    cert, key = authority.certificate("opened")
+    Path(shutil.copy(key, tmp_path / "new.key")).chmod(0o644)
+    os.replace(tmp_path / "new.key", tmp_path / "key.pem")
+    os.replace(shutil.copy(cert, tmp_path / "new.pem"), tmp_path / "cert.pem")
+    wait_until(lambda: "chmod 600" in server.errors())
+    assert serial(server, authority) == first
+    (tmp_path / "key.pem").chmod(0o600)
+    wait_until(lambda: serial(server, authority) != first)
+
+
+def test_as_many_connections_as_may_be_are_answered(tmp_path: Path, authority: Authority) -> None:
+    cert, key = authority.certificate("few")
+    options = ("--port", "0", "--tls-cert", str(cert), "--tls-key", str(key))
+    environ = {**os.environ, "HEADWATER_SERVER__MAX_CONNECTIONS_PER_ADDRESS": "2"}
+    with SpawnedServer(tmp_path / "data", options=options, environ=environ) as server, ExitStack() as stack:
+        for _ in range(2):
+            client = stack.enter_context(httpx2.Client(base_url=server.url, verify=trusting(authority), trust_env=False, timeout=30))
+            assert client.get("/healthz").status_code == 200
+
+
 def test_strangers_before_the_handshake_are_cut_and_counted(server: SpawnedServer, authority: Authority) -> None:
     address = httpx2.URL(server.url)
     with ExitStack() as stack:
@@ -178,6 +200,20 @@ def test_it_stops_with_connections_open(server: SpawnedServer, authority: Author
                 list(chunks)
             assert server.wait() == 0
     assert "Traceback" not in server.errors()
+
+
+def test_clients_that_keep_a_connection_do_not_hold_up_the_stop(server: SpawnedServer, authority: Authority) -> None:
+    """A client that is busy elsewhere does not see that the server ends the connection, and sends no farewell."""
+    address = httpx2.URL(server.url)
+    with ExitStack() as stack:
+        for asked in (b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", b""):
+            plain = stack.enter_context(socket.create_connection((address.host, address.port or 443), timeout=30))
+            kept = stack.enter_context(trusting(authority).wrap_socket(plain, server_hostname=address.host))
+            kept.sendall(asked)
+            if asked:
+                assert kept.recv(1000).startswith(b"HTTP/1.1 200 ")
+        server.signal(signal.SIGTERM)
+        assert server.wait(20) == 0, "the grace is 30 s"
 
 
 @pytest.mark.parametrize("fault", ["no key", "no file", "another's key", "open key", "no pem"])

@@ -7,6 +7,10 @@ import sys
 
 def main() -> None:
     """The program: run the command in `sys.argv` and end with its exit code."""
-    from headwater.cli.running import run
+    try:
+        from headwater.cli.running import run
 
-    sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # while the program is still being loaded: nothing has begun
+        code = 130
+    sys.exit(code)

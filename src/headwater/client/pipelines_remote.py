@@ -27,6 +27,9 @@ class _List(msgspec.Struct):
     next: str | None = None
 
 
+_page = msgspec.json.Decoder(_List)
+
+
 class RemotePipelines(Asked):
     """Speaks through the connections of the server's log."""
 
@@ -51,14 +54,15 @@ class RemotePipelines(Asked):
         path = address.path.format(**named)
         if get_origin(kind) is list:
             return await self._all(path, kind, query)
-        return msgspec.json.Decoder(kind, float_hook=exact).decode(await self._log.ask(address.method, path, params=query, **parts))
+        answer = await self._log.ask(address.method, path, params=query, **parts)
+        return self._log.understood(address.method, path, msgspec.json.Decoder(kind, float_hook=exact).decode, answer)
 
     async def _all(self, path: str, kind: type[T], query: dict[str, Any]) -> T:
         """A list, page by page."""
         found: list[msgspec.Raw] = []
         while True:
-            page = msgspec.json.decode(await self._log.ask("GET", path, params=query), type=_List)
+            page = self._log.understood("GET", path, _page.decode, await self._log.ask("GET", path, params=query))
             found += page.items
             if page.next is None:
-                return msgspec.json.Decoder(kind, float_hook=exact).decode(msgspec.json.encode(found))
+                return self._log.understood("GET", path, msgspec.json.Decoder(kind, float_hook=exact).decode, msgspec.json.encode(found))
             query = {**query, "cursor": page.next}

@@ -33,7 +33,7 @@ def error_of(status: int, body: bytes) -> HeadwaterError:
     """The error that a response stands for: by its code, or by its status when something between us and the server answered."""
     try:
         problem = msgspec.json.decode(body, type=Problem)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return _by_status(status)(
             f"The answer was {status}, without saying more.", hint="Something other than headwater may have answered."
         )

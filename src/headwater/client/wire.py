@@ -174,7 +174,8 @@ def _show(data: bytes | None, decode: Decoder) -> object:
     if decode == "json":
         try:
             msgspec.json.decode(data)
-            return msgspec.Raw(data)  # as it was stored: numbers keep every digit
+            # As it was stored: numbers keep every digit. Line ends go, which JSON has between its parts alone: a record is one line.
+            return msgspec.Raw(data.translate(None, b"\r\n"))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             decode = "binary"
     if decode == "text":
@@ -262,9 +263,19 @@ def show_topic(topic: Topic) -> dict[str, Any]:
     }
 
 
+class _ShownTopic(msgspec.Struct):
+    """A topic as the server shows it."""
+
+    name: str
+    partitions: int
+    settings: dict[str, str]
+    generation: str
+
+
 def read_topic(shown: dict[str, Any]) -> Topic:
-    """The topic that the server showed."""
-    return Topic(shown["name"], shown["partitions"], read_settings(shown["settings"]), shown["generation"])
+    """The topic that the server showed. Errors: `msgspec.ValidationError`, `BadInput`."""
+    topic = msgspec.convert(shown, _ShownTopic)
+    return Topic(topic.name, topic.partitions, read_settings(topic.settings), topic.generation)
 
 
 def send_topic(partitions: int, settings: TopicSettings | None) -> bytes:

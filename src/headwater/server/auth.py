@@ -133,6 +133,11 @@ def _entry(path: Path, number: int, words: list[str]) -> tuple[bytes, Role]:
             f"{path}:{number}: the token is shorter than {_SHORTEST} characters.",
             hint="Make one with: python -c 'import secrets; print(secrets.token_urlsafe())'",
         )
+    if not words[1].isascii():
+        raise BadConfig(
+            f"{path}:{number}: the token holds letters that cannot be sent as a header.",
+            hint="Use the letters a to z, digits, '-' and '_'.",
+        )
     return _digest(words[1]), _ROLES[words[0]]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 WHO = "headwater.who"
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
+_UNWANTED = re.compile(r"q=0(?:\.0*)?")
 
 
 class ClientGone(Exception):
@@ -55,9 +57,12 @@ class Call:
         return number
 
     def accepts(self, kind: str) -> bool:
-        """Whether the client asks for this type of content by name."""
-        accept = self.header(b"accept")
-        return accept is not None and any(part.partition(";")[0].strip() == kind for part in accept.split(","))
+        """Whether the client asks for this type of content by name; with `q=0` it says that it does not want it."""
+        for part in (self.header(b"accept") or "").lower().split(","):
+            named, *parameters = (word.strip() for word in part.split(";"))
+            if named == kind and not any(_UNWANTED.fullmatch(parameter) for parameter in parameters):
+                return True
+        return False
 
     def body_kind(self) -> Literal["json", "lines"]:
         """How the body is written. Without a type it is JSON, as `curl -T` sends it. Errors: `BadType` with the header to add."""

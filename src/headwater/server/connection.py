@@ -6,6 +6,7 @@ import asyncio
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from headwater.core.errors import BadInput, Busy, HeadTooLarge, HeadwaterError, TooSlow
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 CONNECTION = "headwater.connection"  # where a request's scope names its connection, below "state"
 _LINGER = 1.0  # seconds in which a refused client may still send: closing at once would reset the connection, and lose the answer
 _PIPELINED = 100  # requests that may wait for the answer to the one before
+_FRAMING = (b"content-length", b"transfer-encoding")  # the headers that say where a body ends
 _HEADER = 32  # bytes that a header counts beside its text: thousands of tiny ones take memory, too
 
 
@@ -50,6 +52,8 @@ class Connection(HttpToolsProtocol):
         self._head = 0  # the size of the head so far, as it is parsed
         self._unparsed = 0  # bytes received since the parser last brought something to an end
         self._body = 0
+        self._framing: bytes | None = None  # the framing of the body behind a head that asks for another protocol
+        self._reframing = False  # while the parser reads that framing once more
         self._answering: RequestResponseCycle | None = None
         self._over = False
         self.unsent = 0
@@ -62,7 +66,8 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         address = self.client[0] if self.client else None
         reason = self._all.opened(self, address)
-        if reason is not None:
+        # Over TLS it was let in before its handshake, as which it is still counted, too: it must not be the one too many itself.
+        if reason is not None and self.scheme != "https":
             busy = Busy("The server has as many connections as it may have.", hint="Ask again in a few seconds.")
             self._refuse(reason, None if self._all.crowded(address) else busy)
 
@@ -79,13 +84,39 @@ class Connection(HttpToolsProtocol):
             # Not only `on_message_begin`: empty lines before a request begin none, and would keep the connection for ever.
             self._begin(_HEAD)
         self._unparsed += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._parse(data)
         if self._unparsed > self._largest_head:
             self._refuse_head()
+
+    def _parse(self, data: bytes) -> None:
+        """Every request in the data. No other protocol is spoken: a request that asks for one is answered like any other."""
+        while not self._over:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as end:
+                # The parser takes the request for over behind its head. Its body would be dropped, or read as the next request.
+                data = data[end.args[0] :]
+                self._parse_body_again()
+            except httptools.HttpParserError:
+                self.send_400_response("")
+
+    def _parse_body_again(self) -> None:
+        framing, self._framing = self._framing, None
+        if framing is None:
+            return
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
+        self._reframing = True
+        self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % framing)
+        self._reframing = False
 
     # -- the parser's callbacks -------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
+        if self._reframing:
+            return
         if self._phase == _IDLE:
             self._begin(_HEAD)
         self._unparsed = max(1, self._unparsed)
@@ -93,18 +124,22 @@ class Connection(HttpToolsProtocol):
         self.scope["state"][CONNECTION] = self
 
     def on_url(self, url: bytes) -> None:
+        if self._reframing:
+            return
         self._head += len(url)
         if self._head <= self._largest_head:
             super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._reframing:
+            return
         self._head = head = self._head + len(name) + len(value) + _HEADER
         # Behind the body come trailers, which nobody reads: among the headers they could pass for ones that were checked.
         if self._phase == _HEAD and head <= self._largest_head:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        if self._over:
+        if self._over or self._reframing:
             return
         if self._head > self._largest_head:
             self._refuse_head()
@@ -114,6 +149,9 @@ class Connection(HttpToolsProtocol):
             return
         super().on_headers_complete()
         self._begin(_BODY)
+        if self.parser.should_upgrade():
+            framing = [b"%b: %b\r\n" % pair for pair in self.headers if pair[0] in _FRAMING]
+            self._framing = b"".join(framing) if framing else None
 
     def on_body(self, body: bytes) -> None:
         if not self._over:
@@ -122,7 +160,7 @@ class Connection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if not self._over:
+        if not self._over and self._framing is None:
             self._phase, self._unparsed = _IDLE, 0
             super().on_message_complete()
 
@@ -159,9 +197,13 @@ class Connection(HttpToolsProtocol):
             )
 
     def look_at_unsent(self, now: float) -> float | None:
-        """Since when the client has taken nothing of what waits for it; None when nothing waits."""
-        unsent = 0 if self.transport.is_closing() and self._over else self.transport.get_write_buffer_size()
-        if unsent == 0:
+        """Since when the client has taken nothing of what waits for it; None when nothing waits.
+
+        Over TLS the end of the connection waits, too: until the client answers it, which one that keeps connections in store does not.
+        """
+        closing = self.transport.is_closing()
+        unsent = 0 if closing and self._over else self.transport.get_write_buffer_size()
+        if unsent == 0 and (self._over or not closing):
             self._blocked_since = None
         elif self._blocked_since is None or unsent < self.unsent or self._took:
             self._blocked_since = now
@@ -217,9 +259,6 @@ class Connection(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answering = cycle
         super()._start_asgi_task(cycle, app)
-
-    def _unsupported_upgrade_warning(self) -> None:
-        """Says nothing: curl asks for an upgrade as a matter of course, and strangers could fill the log."""
 
     def _answerable(self) -> bool:
         """Whether what is written now would be read as the answer to the request that is being received."""

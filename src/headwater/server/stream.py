@@ -42,8 +42,10 @@ class EventStream:
             for task in (sent, stopped, gone):
                 task.cancel()
             # Only when the sender has really ended may the generator be closed and the answer be finished.
-            await asyncio.gather(sent, stopped, gone, return_exceptions=True)
+            outcome, _, _ = await asyncio.gather(sent, stopped, gone, return_exceptions=True)
             await self._chunks.aclose()
+        if isinstance(outcome, Exception):
+            raise outcome  # a fault: it is reported, and the connection ends before the answer does
         if not left:
             stream.ending = "error" if stream.ending == "error" else "whole"
             await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -10,7 +10,7 @@ from pathlib import Path
 from headwater.core.errors import BadConfig
 from headwater.core.settings import Server
 
-Stamp = tuple[tuple[int, int, int], ...]
+Stamp = tuple[tuple[int, ...], ...]
 
 
 class Certificate:
@@ -48,15 +48,15 @@ class Certificate:
             logger.info("the certificate in %s is in use", self._cert)
 
     def _stamped(self) -> Stamp:
-        """What changes when a file is replaced or written; a missing file changes it, too."""
-        found = []
+        """What changes when a file is replaced or written, or who may read it; a missing file changes it, too."""
+        found: list[tuple[int, ...]] = []
         for path in (self._cert, self._key):
             try:
                 at = path.stat()
             except OSError:
-                found.append((0, 0, 0))
+                found.append(())
             else:
-                found.append((at.st_ino, at.st_size, at.st_mtime_ns))
+                found.append((at.st_ino, at.st_size, at.st_mtime_ns, at.st_mode))
         return tuple(found)
 
     def _loaded(self) -> ssl.SSLContext:

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import typer
 
+from headwater.cli import main
 from headwater.cli.running import run
 from headwater.core.errors import BadConfig, Damaged, HeadwaterError, UnknownTopic
 
@@ -123,3 +126,16 @@ def test_where_no_file_can_be_written_the_trace_is_printed(tmp_path: Path, monke
     assert code == 1
     assert "Traceback" in told
     assert "written above" in told
+
+
+def test_ctrl_c_while_the_program_is_being_loaded_shows_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Loading(ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            if name == "run":
+                raise KeyboardInterrupt
+            raise AttributeError(name)
+
+    monkeypatch.setitem(sys.modules, "headwater.cli.running", Loading("headwater.cli.running"))
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130

@@ -52,6 +52,15 @@ def test_a_value_may_be_text_json_or_bytes(body: bytes, value: bytes | None) -> 
     assert record.value == value
 
 
+@pytest.mark.parametrize("value", [b'{\n "a": [1,\r\n\n 2]\n}', b'\n{"a":[1,2]}\r\n'])
+def test_a_value_over_several_lines_is_shown_in_one(value: bytes) -> None:
+    """A line of an export, or the data of an event, would end in the middle of the record."""
+    shown = msgspec.json.encode(wire.show_record(Record(key=None, value=value), "json"))
+    assert b"\n" not in shown
+    assert b"\r" not in shown
+    assert msgspec.json.decode(shown)["value"] == {"a": [1, 2]}
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [

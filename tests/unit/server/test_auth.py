@@ -48,6 +48,7 @@ def test_anything_else_is_denied(tmp_path: Path, header: str | None) -> None:
         (f"reader {READER} extra", 0o600, ":1: not a role and a token"),
         (f"reader {READER}\nwriter {READER}", 0o600, ":2: this token is there already"),
         ("reader short", 0o600, "shorter than 16"),
+        ("reader gr\u00fcn" + READER, 0o600, ":1: the token holds letters that cannot be sent"),
     ],
 )
 def test_a_bad_token_file_is_refused_without_showing_it(tmp_path: Path, text: str, mode: int, said: str) -> None:

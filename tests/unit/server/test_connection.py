@@ -312,3 +312,46 @@ async def test_too_much_unread_costs_those_who_take_nothing_for_longest() -> Non
         served.look(STUCK + 2.5)
         assert served.refused() == {"memory": 1}
         await connections_left(served, 1)
+
+
+UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n"
+LAST = b"GET / HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "length"),
+    [
+        (b"GET / HTTP/1.1\r\n" + HOST + UPGRADE + b"\r\n", b"0."),
+        (b"POST / HTTP/1.1\r\n" + HOST + UPGRADE + b"Content-Length: 0\r\n\r\n", b"0."),
+        (b"POST / HTTP/1.1\r\n" + HOST + UPGRADE + b"Content-Length: 5\r\n\r\nGET /", b"5."),
+        (b"POST / HTTP/1.1\r\n" + HOST + UPGRADE + b"Content-Length: %d\r\n\r\n" % len(GET) + GET, b"%d." % len(GET)),
+        (b"POST / HTTP/1.1\r\n" + HOST + UPGRADE + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n", b"7."),
+    ],
+)
+@pytest.mark.parametrize("pieces", ["whole", "split", "bytes"])
+async def test_a_request_that_asks_for_another_protocol_keeps_its_body(asked: bytes, length: bytes, pieces: str) -> None:
+    """curl --http2 and Java ask for one as a matter of course. A body that is not read as one would be read as the next request."""
+    sent = asked + LAST
+    head = asked.index(b"\r\n\r\n") + 4
+    parts = {"whole": [sent], "split": [sent[:head], sent[head:]], "bytes": [sent[at : at + 1] for at in range(len(sent))]}[pieces]
+    async with serving() as (served, connect):
+        reader, writer = await connect()
+        for part in parts:
+            writer.write(part)
+            await asyncio.sleep(0)
+        text = await answer(reader)
+    assert text.count(b"HTTP/1.1 200 OK") == 2
+    first, second = text.split(b"HTTP/1.1 200 OK")[1:]
+    assert length in first
+    assert b"0." in second
+    assert served.refused() == {}
+
+
+async def test_limits_hold_for_the_body_of_a_request_that_asks_for_another_protocol() -> None:
+    async with serving() as (served, connect):
+        reader, writer = await connect()
+        writer.write(b"POST / HTTP/1.1\r\n" + HOST + UPGRADE + b"Content-Length: 50\r\n\r\nabc")
+        await received(served)
+        served.look(LATER)
+        assert (await answer(reader)).startswith(b"HTTP/1.1 408 ")
+        assert served.refused() == {"body-time": 1}

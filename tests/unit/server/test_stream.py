@@ -136,6 +136,14 @@ async def test_an_error_of_the_source_is_an_event() -> None:
     assert client.ended
 
 
+async def test_a_fault_of_the_source_is_raised_and_the_answer_does_not_end_whole() -> None:
+    client, metrics = Client(), HttpMetrics()
+    with pytest.raises(OSError, match="disk"):
+        await run(events(chunks(b"data: a\n\n", then=OSError("disk")), streams=some_streams(metrics)), client)
+    assert client.body.endswith(b"data: a\n\n")
+    assert not client.ended
+
+
 async def test_lines_go_out_until_they_end() -> None:
     client = Client()
     await run(lines(chunks(b"1\n", b"2\n")), client)

@@ -135,6 +135,8 @@ class LogRoutes:
         self, topic: str, partition: int, start: int, stop: int | None, limit: int | None, decode: Decoder
     ) -> AsyncGenerator[bytes]:
         end = (await self._log.bounds(topic, partition)).end
+        if start > end:
+            await self._log.read(topic, partition, start, limit=1)  # raises what a page of it would
         stop = end if stop is None else min(stop, end)
 
         def lines(records: list[Record]) -> bytes:

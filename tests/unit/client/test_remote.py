@@ -1,0 +1,176 @@
+"""The log of a server, where something else answers, or nothing does for a while."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import httpx2
+import pytest
+
+from headwater.client import remote
+from headwater.client.log import AsyncLog
+from headwater.client.pipelines import Pipelines
+from headwater.client.pipelines_remote import RemotePipelines
+from headwater.client.remote import RemoteLog
+from headwater.core.clock import SystemClock
+from headwater.core.errors import BadConfig, HeadwaterError, OutcomeUnknown, Unavailable, Unreachable
+from headwater.log.record import Record
+
+pytestmark = pytest.mark.anyio
+Answer = Callable[[httpx2.Request], httpx2.Response]
+EVENTS = {"Content-Type": "text/event-stream"}
+
+
+class HandClock(SystemClock):
+    """Moved by hand."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+def answering(answer: Answer, clock: SystemClock | None = None) -> RemoteLog:
+    return RemoteLog("http://server", token=None, clock=clock or SystemClock(), transport=httpx2.MockTransport(answer))
+
+
+async def first(log: AsyncLog) -> Record:
+    async for record in log.tail("t", 0, 0):
+        return record
+    raise AssertionError
+
+
+READS: list[Callable[[AsyncLog], Awaitable[object]]] = [
+    lambda log: log.topics(),
+    lambda log: log.topic("t"),
+    lambda log: log.bounds("t", 0),
+    lambda log: log.read("t", 0, 0),
+    lambda log: log.offset_at("t", 0, 1),
+]
+CHANGES: list[Callable[[AsyncLog], Awaitable[object]]] = [
+    lambda log: log.create_topic("t"),
+    lambda log: log.append("t", 0, [Record(None, b"x")]),
+    lambda log: log.delete_before("t", 0, 1),
+    lambda log: log.compact("t", 0),
+]
+STRANGE = [
+    b"",
+    b"<html>Welcome</html>",
+    b"null",
+    b"[]",
+    b"{}",
+    b"5",
+    b'{"items": null, "next": null}',
+    b'{"items": [1, {}, "a"], "next": null}',
+    b'{"name": "t", "partitions": 1, "settings": {"segment": 5}, "generation": "g"}',
+    b'{"name": "t", "partitions": 1, "settings": {"segment": "much"}, "generation": "g"}',
+    b'{"offsets": "abc", "offset": null, "start": "a", "end": {}, "records_before": []}',
+    b'{"a": "\xff"}',
+    b"[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("body", STRANGE)
+async def test_an_answer_of_something_else_is_said_by_name(body: bytes) -> None:
+    log = answering(lambda request: httpx2.Response(200, content=body))
+    for read in READS:
+        with pytest.raises(Unreachable, match="no headwater server"):
+            await read(log)
+    for change in CHANGES:
+        with pytest.raises(OutcomeUnknown, match="may have been done or not"):
+            await change(log)
+    with pytest.raises(Unreachable, match="no headwater server"):
+        await Pipelines(RemotePipelines(log))["p"].status()
+
+
+@pytest.mark.parametrize("status", [204, 301, 304, 400, 404, 500, 502])
+@pytest.mark.parametrize("body", [b"", b"<html>", b'{"title": 1}', b'{"title": "\xff"}', b"[" * 100_000, b'{"x":' * 100_000])
+async def test_every_status_with_any_body_is_an_error_of_ours(status: int, body: bytes) -> None:
+    log = answering(lambda request: httpx2.Response(status, content=body, headers={"Location": "/elsewhere"}))
+    for call in [*READS, *CHANGES]:
+        with pytest.raises(HeadwaterError):
+            await call(log)
+
+
+async def test_content_that_is_not_packed_as_it_says_is_an_error_of_ours() -> None:
+    packed = {"Content-Encoding": "gzip"}
+    log = answering(lambda request: httpx2.Response(200, stream=_Pieces([b"no gzip"]), headers=packed))
+    for read in READS:
+        with pytest.raises(Unreachable, match="no headwater server"):
+            await read(log)
+    for change in CHANGES:
+        with pytest.raises(OutcomeUnknown):
+            await change(log)
+
+
+@pytest.mark.parametrize("data", [b"data: {\n\n", b'data: {"offset": "a"}\n\n', b'data: {"offset": 1, "value": {"$binary": "a"}}\n\n'])
+async def test_events_of_something_else_end_a_tail_by_name(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_AGAIN", 0.0)
+    monkeypatch.setattr(remote, "_PATIENCE", -1.0)
+    with pytest.raises(Unreachable, match="no headwater server"):
+        await first(answering(lambda request: httpx2.Response(200, content=data, headers=EVENTS)))
+
+
+@pytest.mark.parametrize("url", ["http://", "http://[::1", "http://127.0.0.1:99999", "http://127.0.0.1:abc", "http://\0"])
+async def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(BadConfig, match="no address of a server"):
+        RemoteLog(url, token=None, clock=SystemClock())
+
+
+@pytest.mark.parametrize("token", ["secret\n", "se cret", "secret\r\nX: y", "secrét", "\u2013secret"])
+async def test_a_token_that_cannot_be_sent_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(BadConfig, match="cannot be sent") as refused:
+        RemoteLog("http://server", token=token, clock=SystemClock())
+    assert "secr" not in str(refused.value)
+
+
+class _Pieces(httpx2.AsyncByteStream):
+    """A body that ends with the connection, once all of it was read; `meanwhile` happens before."""
+
+    def __init__(self, pieces: list[bytes], meanwhile: Callable[[], None] | None = None) -> None:
+        self._pieces, self._meanwhile = pieces, meanwhile
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            yield piece
+        if self._meanwhile is not None:
+            self._meanwhile()
+            raise httpx2.ReadError("reset")
+
+
+class _Restarted:
+    """A server that sends a record, is killed an hour later, is away for a while, and sends the next one."""
+
+    def __init__(self, clock: HandClock, away: float) -> None:
+        self._clock, self._away, self._asked = clock, away, 0
+        self.starts: list[str] = []
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        self._asked += 1
+        self.starts.append(request.url.params["from"])
+        if self._asked == 1:
+            return httpx2.Response(200, headers=EVENTS, stream=_Pieces([b'data: {"offset": 0, "value": "a"}\n\n'], self._hour))
+        if self._asked < 4:
+            self._clock.seconds += self._away / 2
+            raise httpx2.ConnectError("refused")
+        return httpx2.Response(200, headers=EVENTS, stream=_Pieces([b'data: {"offset": 1, "value": "b"}\n\n']))
+
+    def _hour(self) -> None:
+        self._clock.seconds += 3600
+
+
+async def test_a_tail_of_an_hour_waits_for_its_server_as_a_young_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_AGAIN", 0.0)
+    server = _Restarted(clock := HandClock(), away=20)
+    tail = answering(server, clock).tail("t", 0, 0)
+    assert [(await anext(tail)).value for _ in range(2)] == [b"a", b"b"]
+    assert server.starts == ["0", "1", "1", "1"]
+
+
+async def test_a_tail_gives_up_a_server_that_stays_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_AGAIN", 0.0)
+    tail = answering(_Restarted(clock := HandClock(), away=100), clock).tail("t", 0, 0)
+    assert (await anext(tail)).value == b"a"
+    with pytest.raises(Unavailable):
+        await anext(tail)
