@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -373,11 +373,8 @@ class Partition(PartitionState):
             page = self.page
             if page.failures & 1 or page.dirty or page.deleted or self._active is None:
                 return
-            try:
-                file = self.open(page.tail.base)
-                file.trim(page.tail.position)
-            except OSError:
-                return
+            with suppress(OSError):
+                self.open(page.tail.base).trim(page.tail.position)
 
     def _let_go(self) -> None:
         with self.exclusive.mutex:
