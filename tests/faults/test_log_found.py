@@ -87,7 +87,7 @@ def test_a_repair_that_fails_at_any_call_can_be_done_again(memory_path: Path, nu
         raw[raw.index(b"value")] ^= 1
         path.write_bytes(raw)
         files = FailingFiles(failing, forever=True)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(HeadwaterError):
             repair(folder, name="t 0", files=files, clock=ManualClock(), boot=BOOT)
         with opened(data) as log:
             log.append("t", 0, [Record(b"k", b"between")])  # the damage lies before the manifest's durable end

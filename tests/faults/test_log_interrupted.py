@@ -33,7 +33,7 @@ class Interrupt:
     def trace(self, frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
         if not frame.f_code.co_filename.startswith(ENGINE):
             return None
-        if not self.fired and event != "exception" and not self._in_with(frame, event):
+        if not self.fired and event != "exception" and not self._in_one_step(frame, event):
             self._left -= 1
             if self._left < 0:
                 self.fired = True
@@ -41,9 +41,10 @@ class Interrupt:
         return self.trace
 
     @staticmethod
-    def _in_with(frame: FrameType, event: str) -> bool:
-        """A `with` takes a lock of threading, and lets go of it, with no step in between: there the interpreter runs no handler."""
-        return event == "line" and linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
+    def _in_one_step(frame: FrameType, event: str) -> bool:
+        """A `with` takes a lock of threading, and lets go of it, with no step in between, and a `try` is none itself: the interpreter runs
+        no signal handler there."""
+        return event == "line" and linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith(("with ", "try:"))
 
     @contextmanager
     def coming(self) -> Iterator[None]:
