@@ -39,14 +39,20 @@ class Handles(dict[Key, H], Generic[H]):
         """It was used now."""
         self._used[key] = self._clock.monotonic()
 
-    def put(self, key: Key, handle: H) -> list[H]:
-        """Keep a handle; return those that have to make room for it: the least recently used ones that nobody is using."""
+    def put(self, key: Key, handle: H) -> None:
+        """Keep a handle, for which there is `room`."""
         self[key] = handle
         self.touch(key)
-        excess = len(self) - self._most
+
+    def room(self) -> list[H]:
+        """Take out what has to make room for one more: the least recently used ones that nobody is using.
+
+        To be closed before the next one is opened: where busy ones have taken all descriptors, it could not be opened otherwise.
+        """
+        excess = len(self) + 1 - self._most
         if excess <= 0:
             return []
-        others = [one for one in sorted(self, key=self._used.__getitem__) if one != key and not self[one].busy]
+        others = [one for one in sorted(self, key=self._used.__getitem__) if not self[one].busy]
         return [self.take(one) for one in others[:excess]]
 
     def idle(self) -> list[H]:

@@ -269,10 +269,10 @@ class EmbeddedLog(Log):
             if found is not None:
                 return found
             self._topic(topic, partition)  # before the lock: looking up a name that is not there makes no file
+            _close(self._partitions.room())
             found = self._reserve.spend(lambda: self._opened(topic, partition))
-            excess = self._partitions.put((topic, partition), found)
+            self._partitions.put((topic, partition), found)
             self._keeper.start()
-        _close(excess)
         return found
 
     def _opened(self, topic: str, partition: int) -> Partition:
@@ -295,7 +295,8 @@ class EmbeddedLog(Log):
             if found is None or found.gone or not found.folder.exists():
                 self._topic(topic, partition)
                 found = self._new_reader(topic, partition)
-                excess = self._readers.put((topic, partition), found)
+                excess = self._readers.room()
+                self._readers.put((topic, partition), found)
                 self._keeper.start()
             self._readers.touch((topic, partition))
         for reader in excess:
