@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import threading
 from pathlib import Path
 
@@ -129,3 +130,64 @@ def test_a_deletion_that_fails_at_any_call_leaves_the_topic_or_none(memory_path:
         if not files.failed:
             return
     raise AssertionError("the deletion never ended without a failure")
+
+
+class Order(Files):
+    """What was synced, renamed and removed, in its order."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str]] = []
+
+    def sync_dir(self, path: Path) -> None:
+        super().sync_dir(path)
+        self.calls.append(("sync", path.name))
+
+    def rename(self, old: Path, new: Path) -> None:
+        self.calls.append((new.name, ""))
+        super().rename(old, new)
+
+    def unlink(self, path: Path) -> None:
+        self.calls.append(("unlink", path.name))
+        super().unlink(path)
+
+
+class NamesLost(Files):
+    """Dies at the sync of a folder, as if the power went before it, from the call of this number on."""
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+
+    def sync_dir(self, path: Path) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise OSError(errno.EIO, "died")
+        super().sync_dir(path)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["appended", "created again"])
+def test_names_of_a_topic_whose_maker_died_are_durable_before_anything_is_built_on_them(tmp_path: Path, again: bool) -> None:
+    with opened(tmp_path) as first:
+        first.create_topic("other")
+    with opened(tmp_path, NamesLost(2)) as maker, pytest.raises(HeadwaterError):
+        maker.create_topic("t")
+    assert (tmp_path / "log" / "t" / "topic.json").exists()  # its name is there, and was not synced
+    files = Order()
+    with opened(tmp_path, files) as log:
+        if again:
+            log.create_topic("t")
+        else:
+            log.append("t", 0, [record("first")])
+            del files.calls[files.calls.index(("manifest", "")) :]
+    assert {("sync", "t"), ("sync", "log")} <= set(files.calls)
+
+
+def test_the_rename_of_a_deletion_that_died_is_durable_before_its_files_are_removed(tmp_path: Path) -> None:
+    with opened(tmp_path) as log:
+        log.create_topic("t")
+        log.append("t", 0, [record("first")])
+    with opened(tmp_path, NamesLost(0)) as dying, pytest.raises(HeadwaterError):
+        dying.delete_topic("t")
+    files = Order()
+    with opened(tmp_path, files) as log:
+        log.create_topic("t")
+    assert files.calls.index(("sync", "log")) < files.calls.index(("unlink", "topic.json"))

@@ -80,6 +80,8 @@ def _begin(folder: Path, page: CommitPage, files: Files, clock: Clock) -> Manife
     for path in folder.glob("*.log"):
         if path.stat().st_size:
             raise manifests.lost(folder, f"is missing, but {path.name} holds records")
+    for above in (folder.parent, folder.parent.parent):
+        files.sync_dir(above)  # whoever made the topic may have died before its names were durable, and records are to come below them
     first = Segment(0, created=clock.now_ms())
     create(files, folder, first)
     now = Manifest(1, 0, [first], Place(0, 0, 0))

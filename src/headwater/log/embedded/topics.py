@@ -59,6 +59,7 @@ class Topics:
                     )
                 if settings is not None and found.settings != settings:
                     raise AlreadyExists(f"Topic {name} exists with other settings.", hint=f"See them with `headwater log stats {name}`.")
+                self._sync_names(name)
                 return found
             self._check_left(name, partitions)
             topic = Topic(name, partitions, settings or TopicSettings(), self._ids())
@@ -67,7 +68,13 @@ class Topics:
             described = msgspec.json.encode(topic)
             stored = msgspec.json.encode(_Stored(FORMAT, msgspec.Raw(described), crc32c(described)))
             replace(self._files, self.folder / name / NAME, msgspec.json.format(stored, indent=2) + b"\n")
+            self._sync_names(name)
             return topic
+
+    def _sync_names(self, name: str) -> None:
+        """Make a topic's names durable: one that died while it made the topic may have left them half done, and they look the same."""
+        self._files.sync_dir(self.folder / name)
+        self._files.sync_dir(self.folder)
 
     def list(self) -> list[Topic]:
         if not self.folder.is_dir():
@@ -190,7 +197,11 @@ class Topics:
             )
 
     def _sweep(self) -> None:
-        for path in self.folder.glob(".deleted-*"):
+        """Remove what a deletion that died has left; its rename first has to be durable, or a power cut would bring half a topic back."""
+        gone = list(self.folder.glob(".deleted-*"))
+        if gone:
+            self._files.sync_dir(self.folder)
+        for path in gone:
             self._remove(path)
 
     def _remove(self, path: Path) -> None:
