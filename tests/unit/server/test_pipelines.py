@@ -141,6 +141,10 @@ async def test_decimals_keep_their_digits(http: httpx2.AsyncClient) -> None:
 
 BAD: list[tuple[str, str, Any, str, str]] = [
     ("PUT", "/offsets/report", b'{"positon": 3}', "bad-input", "'position'"),
+    ("PUT", "/offsets/report", b'{"position": 3, "why": "\\u001d"}', "bad-input", "why"),
+    ("PUT", "/offsets/report", '{"position": 3, "why": "\ufeff"}'.encode(), "bad-input", "why"),
+    ("DELETE", "/offsets/archive?why=%1D", b"", "bad-input", "reason"),
+    ("DELETE", "/offsets/archive?why=%EF%BB%BF", b"", "bad-input", "reason"),
     ("PUT", "/offsets/report", b'{"position": -2, "why": "w"}', "bad-input", "openapi"),
     ("PUT", "/offsets/report", b'{"position": 1.5, "why": "w"}', "bad-input", "openapi"),
     ("PUT", "/offsets/report", b"", "bad-input", "openapi"),

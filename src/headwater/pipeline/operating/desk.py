@@ -63,7 +63,7 @@ def _apart(pipeline: str, log_dir: Path) -> answers.Status:
 
 def because(why: str | None) -> str:
     """The reason. Errors: `BadInput` where there is none: a change without a reason helps nobody later."""
-    if why is None or not why.strip():
+    if why is None or not why.replace("\ufeff", "").strip():  # the mark of a byte order is white space to JSON Schema
         raise BadInput("This change needs a reason.", hint='Give one: --why "..." on the command line, `why` over HTTP and in Python.')
     return why
 

@@ -102,14 +102,15 @@ ANSWERS: dict[str, Any] = {
     "verify": answers.Verified,
 }
 REASONED = frozenset({"mark", "ack", "edit"})  # changes whose body must say why: a change without a reason helps nobody later
+_SAID = r"[^\s\u001c-\u001f\u0085\ufeff]"  # of what is white space, Python, JavaScript and Rust each leave out some
 described(*BODIES.values(), *ANSWERS.values())
 for _verb in REASONED:
     _shape = cast(dict[str, Any], COMPONENTS[BODIES[_verb].__name__])
-    _shape["properties"]["why"] = {"type": "string", "pattern": "\\S"}
+    _shape["properties"]["why"] = {"type": "string", "pattern": _SAID}
     _shape["required"] = [*_shape.get("required", []), "why"]
 
 _DRY = Param("dry_run", "true: say what would be done, and do nothing.", kind="text", default="false", choices=("true", "false"))
-_WHY = Param("why", "The reason, for the audit.", kind="text", required=True, pattern="\\S")
+_WHY = Param("why", "The reason, for the audit.", kind="text", required=True, pattern=_SAID)
 _SINK = Param("sink", "Of this sink only.", kind="text")
 PAGED = frozenset({"dead", "audit"})  # lists that may grow long
 _LIMIT = Param("limit", "The most to answer with.", default=1000, least=1, most=10_000)
