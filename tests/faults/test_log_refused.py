@@ -309,19 +309,6 @@ def test_deleting_works_on_a_full_disk(tmp_path: Path) -> None:
     assert (tmp_path / "log" / ".reserve").stat().st_size > 0  # kept for the next time
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    path = tmp_path / "small"
-    path.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(path)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip(f"a small file system cannot be mounted here: {mounted.stderr.decode().strip()}")
-    try:
-        yield path
-    finally:
-        subprocess.run(["umount", str(path)], check=True)
-
-
 @pytest.mark.parametrize("reopen", [False, True])
 def test_deleting_frees_a_real_full_disk(small_disk: Path, reopen: bool) -> None:
     log = EmbeddedLog(small_disk / "data", boot=BOOT)

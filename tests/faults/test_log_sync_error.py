@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -152,20 +150,6 @@ def test_a_directory_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     assert values(locked) == [b"a"]
     with pytest.raises(ReadOnly, match="cannot be written"):
         locked.append("t", 0, [record("b")])
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real file system of 3 MiB. Mounting needs rights that not every machine gives."""
-    path = tmp_path / "small"
-    path.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(path)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip(f"a small file system cannot be mounted here: {mounted.stderr.decode().strip()}")
-    try:
-        yield path
-    finally:
-        subprocess.run(["umount", str(path)], check=True)
 
 
 def test_a_full_disk_stops_appending_only_and_only_while_it_is_full(small_disk: Path) -> None:
