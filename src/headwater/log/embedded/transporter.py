@@ -10,6 +10,7 @@ import mmap
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -52,27 +53,28 @@ def import_transporter(log: EmbeddedLog, directory: Path, topic: str) -> Importe
     settings = TopicSettings(segment=1 << 30)
     if any(one.name == topic for one in log.topics()) and log.bounds(topic, 0).end:
         raise AlreadyExists(f"Topic {topic} holds records already.", hint="Import into a new topic.")
-    log.create_topic(topic, settings=settings)
-    partition = log.partition(topic, 0)
-    with explaining(directory, reading=True), partition.held():
-        return _imported(partition, sources, topic)
+    with explaining(directory, reading=True):
+        for _ in _walked(sources):
+            pass  # all of it makes sense, before there is a topic
+        log.create_topic(topic, settings=settings)
+        partition = log.partition(topic, 0)
+        with partition.held():
+            return _imported(partition, sources, topic)
 
 
 def _imported(partition: Partition, sources: list[Path], topic: str) -> Imported:
     generation = next_generation(partition)
     made: list[Segment] = []
-    records = torn = 0
-    offset = 0
+    records = torn = offset = 0
     try:
-        for number, path in enumerate(sources):
-            data, starts, size, rest = _records(path, max(int(path.stem), offset), last=number == len(sources) - 1)
-            torn += rest
-            if data is None or not len(starts):
+        for found in _walked(sources):
+            torn += found.torn
+            if found.data is None or not len(found.starts):
                 continue
-            base = int(path.stem)
-            offset = int(gather(data, size, ">u8", starts[-1:])[0]) + 1
-            made.append(_segment(partition, Segment(base, generation, dense=False), data, size, starts, offset))
-            records += len(starts)
+            offset = found.end
+            new = Segment(int(found.path.stem), generation, dense=False)
+            made.append(_segment(partition, new, found.data, found.size, found.starts, offset))
+            records += len(found.starts)
     except BaseException:
         for segment in made:
             for one in (segment.log(partition.folder), segment.pos(partition.folder)):
@@ -94,6 +96,27 @@ def _sources(directory: Path) -> list[Path]:
     if not found:
         raise BadInput(f"{directory} holds no transporter log.", hint="Its files are named by 20 digits and .log.")
     return [found[stem] for stem in sorted(found)]
+
+
+class _Source(NamedTuple):
+    """One file: its records, the offset behind them, and the bytes of an unfinished one."""
+
+    path: Path
+    data: mmap.mmap | None
+    starts: Column
+    size: int
+    torn: int
+    end: int
+
+
+def _walked(sources: list[Path]) -> Iterator[_Source]:
+    """The files one after the other. Errors: `Damaged`."""
+    end = 0
+    for number, path in enumerate(sources):
+        data, starts, size, torn = _records(path, max(int(path.stem), end), last=number == len(sources) - 1)
+        if data is not None and len(starts):
+            end = int(gather(data, size, ">u8", starts[-1:])[0]) + 1
+        yield _Source(path, data, starts, size, torn, end)
 
 
 def _records(path: Path, offset: int, *, last: bool) -> tuple[mmap.mmap | None, Column, int, int]:
