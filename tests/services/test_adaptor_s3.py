@@ -108,6 +108,7 @@ def test_an_object_that_changes_under_the_plan_is_noticed(store: Store) -> None:
         ("a.csv.zst", b"no zstd"),
         ("a.csv.zst", pa.compress(b"_id\n8\n", codec="zstd", asbytes=True)[:-1]),
     ],
+    ids=["no table", "no gzip", "half a gzip", "no zstd", "half a zstd"],  # gzip notes the time: every process would name its own test
 )
 def test_an_object_that_is_not_what_its_name_says_is_damaged(store: Store, key: str, data: bytes) -> None:
     store.put(f"in/{key}", data)
