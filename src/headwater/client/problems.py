@@ -31,14 +31,21 @@ def problem_of(error: HeadwaterError, error_id: str) -> Problem:
 
 def error_of(status: int, body: bytes) -> HeadwaterError:
     """The error that a response stands for: by its code, or by its status when something between us and the server answered."""
-    try:
-        problem = msgspec.json.decode(body, type=Problem)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    problem = problem_in(body)
+    if problem is None:
         return _by_status(status)(
             f"The answer was {status}, without saying more.", hint="Something other than headwater may have answered."
         )
     kind = _by_code().get(problem.code) or _by_status(status)
     return kind(problem.detail, hint=problem.hint)
+
+
+def problem_in(body: bytes) -> Problem | None:
+    """The problem that a body holds; None where it holds something else, because something else has answered."""
+    try:
+        return msgspec.json.decode(body, type=Problem)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
 
 
 def error_named(code: str) -> type[HeadwaterError]:

@@ -13,7 +13,7 @@ import httpx2
 import msgspec
 
 from headwater.client.log import AsyncLog, check_place, check_read
-from headwater.client.problems import error_of
+from headwater.client.problems import error_of, problem_in
 from headwater.client.wire import read_shown, read_topic, send_records, send_topic, show_time
 from headwater.core.clock import Clock
 from headwater.core.errors import (
@@ -35,6 +35,7 @@ T = TypeVar("T")
 _EVENT = 128 << 20  # bytes: a record of 48 MiB as base64 fits
 _PATIENCE = 30.0  # seconds that a tail waits for a server that restarts
 _AGAIN = 0.25
+_LIVED = 5.0  # seconds after which a stream that breaks was a good one: one that breaks at once, again and again, is no server of ours
 _LIMIT = 10_000  # records that the server gives at once
 _SHORT = httpx2.Timeout(60.0, connect=5.0)
 _STREAM = httpx2.Timeout(60.0, connect=5.0, read=45.0)  # three pings
@@ -129,17 +130,21 @@ class RemoteLog(AsyncLog):
             start = (await self.bounds(topic, partition)).end
         path = f"{_place(topic, partition)}/records"
         missed: float | None = None  # since when the server has not answered
+        answered: float | None = None  # when this stream began
         while True:
             try:
                 async for record in self._events(path, start):
-                    missed = None
-                    if record is not None:
-                        assert record.offset is not None
-                        start = record.offset + 1
-                        yield record
+                    if record is None:
+                        answered = self._clock.monotonic()
+                        continue
+                    assert record.offset is not None
+                    start, missed = record.offset + 1, None
+                    yield record
             except Unavailable as error:
                 now = self._clock.monotonic()
-                missed = now if missed is None else missed
+                if answered is not None and now - answered > _LIVED:
+                    missed = None
+                missed, answered = now if missed is None else missed, None
                 if isinstance(error, Untrusted) or self._http.is_closed or now - missed > _PATIENCE:
                     raise
             # A server that restarts ends its streams: go on where this one was, as a tail over a directory would.
@@ -207,6 +212,10 @@ class RemoteLog(AsyncLog):
         except httpx2.DecodingError as error:
             raise self._foreign(method, path, error) from error
         if not response.is_success:  # also where it leads elsewhere: no headwater server does that
+            if (
+                method != "GET" and response.status_code >= 500 and problem_in(response.content) is None
+            ):  # a proxy's, which asked the server
+                raise self._foreign(method, path, f"status {response.status_code}")
             raise error_of(response.status_code, response.content)
         return response.content
 
@@ -226,7 +235,7 @@ class RemoteLog(AsyncLog):
             f"No headwater server answers at {self._url} ({error or type(error).__name__}).", hint="Start one with `headwater serve`."
         )
 
-    def _foreign(self, method: str, path: str, error: Exception) -> HeadwaterError:
+    def _foreign(self, method: str, path: str, error: Exception | str) -> HeadwaterError:
         """The error for an answer that cannot be read: something else listens there, or stands between."""
         if method == "GET":
             return Unreachable(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from queue import SimpleQueue
 
-from headwater.core.errors import Closed
+from headwater.core.errors import BadInput, Closed
 from headwater.log.layout import MAX_BATCH
 from headwater.log.record import Record
 
@@ -39,6 +39,11 @@ class Appender:
         future: asyncio.Future[Sequence[int]] = self._future()
         if self._stopping:
             future.set_exception(Closed("The appender has been closed.", hint="Open the log again."))
+            return future
+        try:
+            len(records)
+        except TypeError:
+            future.set_exception(BadInput("An append takes a sequence of records.", hint="Give a list of `Record`."))
             return future
         self._queue.append((records, future))
         if self._idle:
@@ -87,7 +92,7 @@ class Appender:
                 if _size(batch) > _MOST_BYTES:
                     waiting = _fitting(waiting)
                     batch = [record for records, _ in waiting for record in records]
-            except (TypeError, AttributeError):  # no records: the log tells their caller, and the thread that serves everybody goes on
+            except Exception:  # no records: the log tells their caller, and the thread that serves everybody goes on
                 waiting = waiting[:1]
                 batch = waiting[0][0]
         del self._queue[: len(waiting)]

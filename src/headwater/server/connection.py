@@ -109,8 +109,12 @@ class Connection(HttpToolsProtocol):
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
         self._reframing = True
-        self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % framing)
-        self._reframing = False
+        try:
+            self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % framing)
+        except httptools.HttpParserError:  # a body whose end nobody can find
+            self.send_400_response("")
+        finally:
+            self._reframing = False
 
     # -- the parser's callbacks -------------------------------------------------------------------------------
 

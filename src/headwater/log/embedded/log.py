@@ -263,17 +263,20 @@ class EmbeddedLog(Log):
         return known[1]
 
     def partition(self, topic: str, partition: int) -> Partition:
-        with self._mutex, explaining(self.data):
-            self._writable()  # not before the mutex: whoever waits for it while the log is closed would open what nobody closes
-            found = self._partitions.get((topic, partition))
-            if found is not None:
-                return found
-            self._topic(topic, partition)  # before the lock: looking up a name that is not there makes no file
-            _close(self._partitions.room())
-            found = self._reserve.spend(lambda: self._opened(topic, partition))
-            self._partitions.put((topic, partition), found)
-            self._keeper.start()
-        return found
+        while True:
+            with self._mutex, explaining(self.data):
+                self._writable()  # not before the mutex: whoever waits for it while the log is closed would open what nobody closes
+                found = self._partitions.get((topic, partition))
+                if found is not None:
+                    return found
+                self._topic(topic, partition)  # before the lock: looking up a name that is not there makes no file
+                excess = self._partitions.room()
+                if not excess:
+                    found = self._reserve.spend(lambda: self._opened(topic, partition))
+                    self._partitions.put((topic, partition), found)
+                    self._keeper.start()
+                    return found
+            _close(excess)  # outside of the mutex, because it syncs: reads of other partitions do not wait for that
 
     def _opened(self, topic: str, partition: int) -> Partition:
         with self._topics.unchanged():

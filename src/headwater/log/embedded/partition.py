@@ -276,8 +276,8 @@ class Partition(PartitionState):
     def _settle(self) -> None:
         """Bring the manifest up to the durable end, so that little has to be read again after a crash. A failure costs only that."""
         page = self.page
-        if page.dirty:
-            return  # half a change: whoever appends next finishes it
+        if page.dirty or page.deleted:
+            return  # half a change, which whoever appends next finishes; or the path means another topic by now, or none
         try:
             durable = page.durable
             self.open(durable.base).sync_sidecar()  # the sidecar is true up to what the manifest says

@@ -79,9 +79,10 @@ def _repair(folder: Path, now: Manifest, known: int, name: str, files: Files, cl
         durable = Place(end, 0, end)
     else:
         durable = now.durable
-    # 3. From here on the pieces count. The page is put aside: whoever opens next goes by the manifest and the bytes.
-    CommitPage(files, folder / "commit", writable=True).boot = bytes(16)
+    # 3. From here on the pieces count. The page is put aside: whoever opens next goes by the manifest and the bytes. Not before the
+    # manifest holds what the page knew of the end: rot in the last batch would look like a torn tail to whoever comes after a death here.
     manifests.save(files, folder, msgspec.structs.replace(now, generation=now.generation + 1, segments=segments, durable=durable))
+    CommitPage(files, folder / "commit", writable=True).boot = bytes(16)
     for stem in whole:
         for suffix in (".log", ".pos"):
             if (folder / f"{stem}{suffix}").exists():

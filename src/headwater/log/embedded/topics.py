@@ -138,34 +138,36 @@ class Topics:
     def _load(self, name: str) -> Topic | None:
         """What is stored of a topic; None where there is none. Errors: `Damaged`, `NewerFormat`."""
         for last_try in (False, True):
+            stamp = self.stamp(name)
             try:
-                return self._described(name)
-            except (FileNotFoundError, NotADirectoryError):
                 try:
+                    return self._described(name)
+                except (FileNotFoundError, NotADirectoryError):
                     self._check_left(name, 0)
-                except Damaged:
-                    if last_try:  # the first time, it may have been made anew between the two looks
-                        raise
+            except Damaged:
+                if last_try or stamp == self.stamp(name) is not None:  # else it may have been made anew between the looks
+                    raise
         return None
 
     def _described(self, name: str) -> Topic:
         """A topic by its description. Errors: `Damaged`, `NewerFormat`, `FileNotFoundError`."""
         path = self.folder / name / NAME
         raw = path.read_bytes()
-        again = f"Restore it from a copy; or move it away, and make it anew with the settings that it had: {self._creation(name)}."
         try:
             stored = msgspec.json.decode(raw, type=_Stored)
             if stored.format > FORMAT:
                 raise NewerFormat(f"{path} has format {stored.format}; this headwater knows up to {FORMAT}.", hint="Use a newer headwater.")
             topic = msgspec.json.decode(stored.topic, type=Topic)
             check_partitions(topic.partitions)
+        except NewerFormat:
+            raise
         except (msgspec.MsgspecError, UnicodeDecodeError, BadInput) as error:
             what = error.message if isinstance(error, BadInput) else str(error)
-            raise Damaged(f"{path} cannot be read: {what.rstrip('.')}.", hint=again) from error
+            raise self._rotten(name, f"cannot be read: {what.rstrip('.')}") from error
         if stored.crc is not None and stored.crc != crc32c(msgspec.json.format(bytes(stored.topic), indent=-1)):
-            raise Damaged(f"{path} fails its checksum.", hint=again)
-        if (left := self._opened(name)) and left[-1] >= topic.partitions:
-            raise Damaged(f"{path} tells of {topic.partitions} partitions, but partition {left[-1]} has files.", hint=again)
+            raise self._rotten(name, "fails its checksum")
+        if left := self._opened(name, least=topic.partitions):
+            raise self._rotten(name, f"tells of {topic.partitions} partitions, but partition {left[-1]} has files")
         return msgspec.structs.replace(topic, name=name)  # a copied folder keeps another name: the manifests in it tell whose they are
 
     def _folders(self, name: str) -> Sequence[Path]:
@@ -178,10 +180,14 @@ class Topics:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def _opened(self, name: str) -> Sequence[int]:
-        """The partitions that were ever opened for writing. A creation that was cut short leaves only empty folders."""
+    def _rotten(self, name: str, what: str) -> Damaged:
+        again = f"move it away, and make it anew with the settings that it had: {self._creation(name)}"
+        return Damaged(f"{self.folder / name / NAME} {what}.", hint=f"Restore it from a copy; or {again}.")
+
+    def _opened(self, name: str, *, least: int = 0) -> Sequence[int]:
+        """The partitions from `least` on that were ever opened for writing. A creation that was cut short leaves only empty folders."""
         try:
-            return [int(folder.name) for folder in self._folders(name) if any(folder.iterdir())]
+            return [int(folder.name) for folder in self._folders(name) if int(folder.name) >= least and any(folder.iterdir())]
         except FileNotFoundError:
             return []
 

@@ -56,10 +56,10 @@ def import_transporter(log: EmbeddedLog, directory: Path, topic: str) -> Importe
     with explaining(directory, reading=True):
         for _ in _walked(sources):
             pass  # all of it makes sense, before there is a topic
-        log.create_topic(topic, settings=settings)
-        partition = log.partition(topic, 0)
-        with partition.held():
-            return _imported(partition, sources, topic)
+    log.create_topic(topic, settings=settings)
+    partition = log.partition(topic, 0)
+    with explaining(partition.folder), partition.held():
+        return _imported(partition, sources, topic)
 
 
 def _imported(partition: Partition, sources: list[Path], topic: str) -> Imported:
@@ -72,7 +72,7 @@ def _imported(partition: Partition, sources: list[Path], topic: str) -> Imported
             if found.data is None or not len(found.starts):
                 continue
             offset = found.end
-            new = Segment(int(found.path.stem), generation, dense=False)
+            new = Segment(found.base, generation, dense=False)
             made.append(_segment(partition, new, found.data, found.size, found.starts, offset))
             records += len(found.starts)
     except BaseException:
@@ -99,9 +99,9 @@ def _sources(directory: Path) -> list[Path]:
 
 
 class _Source(NamedTuple):
-    """One file: its records, the offset behind them, and the bytes of an unfinished one."""
+    """One file: the lowest offset that it may hold, its records, the bytes of an unfinished one, and the offset behind them."""
 
-    path: Path
+    base: int
     data: mmap.mmap | None
     starts: Column
     size: int
@@ -113,10 +113,11 @@ def _walked(sources: list[Path]) -> Iterator[_Source]:
     """The files one after the other. Errors: `Damaged`."""
     end = 0
     for number, path in enumerate(sources):
-        data, starts, size, torn = _records(path, max(int(path.stem), end), last=number == len(sources) - 1)
+        base = max(int(path.stem), end)
+        data, starts, size, torn = _records(path, base, last=number == len(sources) - 1)
         if data is not None and len(starts):
             end = int(gather(data, size, ">u8", starts[-1:])[0]) + 1
-        yield _Source(path, data, starts, size, torn, end)
+        yield _Source(base, data, starts, size, torn, end)
 
 
 def _records(path: Path, offset: int, *, last: bool) -> tuple[mmap.mmap | None, Column, int, int]:

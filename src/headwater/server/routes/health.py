@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 from starlette.responses import Response
 
-from headwater.core.errors import Unavailable
+from headwater.core.errors import Damaged, Unavailable
 from headwater.core.metrics import CONTENT_TYPE, Metrics
 from headwater.server.call import Call, json_answer
 from headwater.server.operation import Answer, Offer, Operation, Role, Schema, offers
@@ -71,7 +72,8 @@ class HealthRoutes:
     async def ready(self, call: Call) -> ASGIApp:
         if self._stop.is_set():
             raise Unavailable("The server is stopping.", hint="Wait until it has started again.")
-        await self._log.topics()
+        with suppress(Damaged):  # of one topic: the others are served
+            await self._log.topics()
         return json_answer({"status": "ready", "log": await self._log.engine()})
 
     async def metrics(self, call: Call) -> ASGIApp:
