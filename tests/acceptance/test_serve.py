@@ -98,6 +98,17 @@ def test_the_address_is_printed_and_written_down(tmp_path: Path) -> None:
     assert server.errors() == ""
 
 
+def test_one_damaged_topic_does_not_make_the_server_unready(tmp_path: Path) -> None:
+    with SpawnedServer(tmp_path) as server:
+        for name in ("whole", "rotten"):
+            assert httpx2.put(f"{server.url}/log/{name}", trust_env=False).status_code == 201
+        (server.data / "log" / "rotten" / "topic.json").write_text("{")
+        assert httpx2.get(server.url + "/readyz", trust_env=False).status_code == 200
+        sent = httpx2.post(f"{server.url}/log/whole/0/records", json={"value": "x"}, trust_env=False)
+        assert sent.status_code == 201
+        assert httpx2.get(f"{server.url}/log/rotten", trust_env=False).json()["code"] == "damaged"
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.anyio
 async def test_a_stop_under_load_loses_nothing_that_was_acknowledged(tmp_path: Path, number: signal.Signals) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from headwater.core.errors import Damaged
+from headwater.core.errors import Damaged, NewerFormat
 from headwater.core.files import Files
 from headwater.log.embedded.check import check, stats
 from headwater.log.embedded.log import EmbeddedLog
@@ -341,3 +342,49 @@ def test_errors_of_check_and_repair_are_ours(memory_path: Path, name: str) -> No
         if name == "sidecar":  # which can be lost
             assert len(log.read("t", 0, 0)) == 20
             assert check(reader).records == 20
+
+
+def test_a_description_of_a_newer_headwater_is_no_damage(memory_path: Path) -> None:
+    fill(memory_path, 0, 3)
+    path = memory_path / "log" / "t" / "topic.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    with opened(memory_path) as log, pytest.raises(NewerFormat, match="format 2"):
+        log.topic("t")
+
+
+class Stalled(Files):
+    """A sync that lasts until it is let go on."""
+
+    def __init__(self) -> None:
+        self.syncing, self.go_on = threading.Event(), threading.Event()
+        self.armed = False
+
+    def datasync(self, fd: int) -> None:
+        if self.armed:
+            self.armed = False
+            self.syncing.set()
+            assert self.go_on.wait(30)
+        super().datasync(fd)
+
+
+def test_an_append_that_ends_after_its_topic_was_made_anew_leaves_the_new_one_alone(memory_path: Path) -> None:
+    files, clock = Stalled(), ManualClock(wakes=False)
+    with EmbeddedLog(memory_path, files=files, clock=clock, boot=BOOT) as slow, opened(memory_path) as other:
+        slow.create_topic("t")
+        slow.append("t", 0, [Record(None, b"old" * 100)])
+        files.armed = True
+        appending = threading.Thread(target=lambda: slow.append("t", 0, [Record(None, b"old" * 100)]))
+        appending.start()
+        assert files.syncing.wait(30)
+        other.delete_topic("t")
+        other.create_topic("t")
+        other.append("t", 0, [Record(None, b"new")])
+        clock.advance(5)  # so that the manifest is due
+        files.go_on.set()
+        appending.join()
+        manifest = other.reader("t", 0).manifest()
+        assert manifest is not None
+        assert manifest.durable.position < 300
+    with opened(memory_path) as log:
+        assert [one.value for one in log.read("t", 0, 0)] == [b"new"]
+        log.append("t", 0, [Record(None, b"goes on")])

@@ -174,3 +174,29 @@ async def test_a_tail_gives_up_a_server_that_stays_away(monkeypatch: pytest.Monk
     assert (await anext(tail)).value == b"a"
     with pytest.raises(Unavailable):
         await anext(tail)
+
+
+async def test_a_tail_gives_up_a_server_whose_streams_break_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_AGAIN", 0.0)
+    clock, asked = HandClock(), []
+
+    def broken(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request)
+        clock.seconds += 1
+        return httpx2.Response(200, content=b"data: {\n\n", headers=EVENTS)
+
+    with pytest.raises(Unreachable, match="no headwater server"):
+        await first(answering(broken, clock))
+    assert 30 <= len(asked) <= 40
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+async def test_a_change_that_a_proxy_says_nothing_of_may_have_been_done(status: int) -> None:
+    log = answering(lambda request: httpx2.Response(status, content=b"<html>Bad Gateway</html>"))
+    for change in CHANGES:
+        with pytest.raises(OutcomeUnknown, match=f"status {status}"):
+            await change(log)
+    for read in READS:
+        with pytest.raises(Unavailable) as raised:
+            await read(log)
+        assert not isinstance(raised.value, OutcomeUnknown)

@@ -161,3 +161,16 @@ async def test_a_batch_takes_half_of_the_largest_at_most() -> None:
     await asyncio.gather(first, *waiting)
     assert [len(batch) for batch in slow.batches] == [1, 2, 1, 3, 1]
     await appender.aclose()
+
+
+async def test_what_has_no_length_is_refused_and_others_are_served() -> None:
+    slow = Slow()
+    appender = Appender(slow)
+    first = appender.append([record("first")])
+    await asyncio.to_thread(slow.entered.acquire)
+    iterator, good = appender.append(iter([record("x")])), appender.append([record("good")])  # type: ignore[arg-type]
+    slow.go.release(2)
+    with pytest.raises(BadInput, match="a sequence of records"):
+        await iterator
+    assert [list(await first), list(await good)] == [[0], [1]]
+    await appender.aclose()

@@ -355,3 +355,11 @@ async def test_limits_hold_for_the_body_of_a_request_that_asks_for_another_proto
         served.look(LATER)
         assert (await answer(reader)).startswith(b"HTTP/1.1 408 ")
         assert served.refused() == {"body-time": 1}
+
+
+async def test_a_body_whose_end_nobody_can_find_is_refused_behind_an_upgrade_too() -> None:
+    async with serving() as (served, connect):
+        reader, writer = await connect()
+        writer.write(b"POST / HTTP/1.1\r\n" + HOST + UPGRADE + b"Transfer-Encoding: gzip\r\n\r\nabc")
+        await answer(reader)
+        assert served.refused() == {"malformed": 1}
