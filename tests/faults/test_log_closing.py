@@ -6,29 +6,14 @@ import threading
 from pathlib import Path
 
 import pytest
+from slow_sync import SlowSync
 
 from headwater.core.errors import Closed
-from headwater.core.files import Files
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
 from headwater.testing.clock import ManualClock
 
 BOOT = b"b" * 16
-
-
-class SlowSync(Files):
-    """A sync that lasts until it is let go on."""
-
-    def __init__(self) -> None:
-        self.armed = False
-        self.syncing, self.go_on = threading.Event(), threading.Event()
-
-    def datasync(self, fd: int) -> None:
-        if self.armed:
-            self.armed = False
-            self.syncing.set()
-            assert self.go_on.wait(30)
-        super().datasync(fd)
 
 
 def test_close_waits_for_appends_under_way(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
+from slow_sync import SlowSync
 
 from headwater.core.errors import Unavailable
 from headwater.core.files import Files
@@ -147,20 +148,6 @@ def test_whatever_step_of_another_call_is_interrupted_the_other_process_goes_on(
         if not interrupt.fired:
             return
     pytest.fail("it never came to its end")
-
-
-class SlowSync(Files):
-    """A sync that lasts until it is let go on."""
-
-    def __init__(self) -> None:
-        self.armed, self.syncing, self.go_on = False, threading.Event(), threading.Event()
-
-    def datasync(self, fd: int) -> None:
-        if self.armed:
-            self.armed = False
-            self.syncing.set()
-            assert self.go_on.wait(SOON)
-        super().datasync(fd)
 
 
 def test_a_close_that_is_interrupted_while_it_waits_can_be_done_again(memory_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

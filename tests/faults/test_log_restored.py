@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from slow_sync import SlowSync
 
 from headwater.core.errors import Damaged, NewerFormat
 from headwater.core.files import Files
@@ -352,23 +353,8 @@ def test_a_description_of_a_newer_headwater_is_no_damage(memory_path: Path) -> N
         log.topic("t")
 
 
-class Stalled(Files):
-    """A sync that lasts until it is let go on."""
-
-    def __init__(self) -> None:
-        self.syncing, self.go_on = threading.Event(), threading.Event()
-        self.armed = False
-
-    def datasync(self, fd: int) -> None:
-        if self.armed:
-            self.armed = False
-            self.syncing.set()
-            assert self.go_on.wait(30)
-        super().datasync(fd)
-
-
 def test_an_append_that_ends_after_its_topic_was_made_anew_leaves_the_new_one_alone(memory_path: Path) -> None:
-    files, clock = Stalled(), ManualClock(wakes=False)
+    files, clock = SlowSync(), ManualClock(wakes=False)
     with EmbeddedLog(memory_path, files=files, clock=clock, boot=BOOT) as slow, opened(memory_path) as other:
         slow.create_topic("t")
         slow.append("t", 0, [Record(None, b"old" * 100)])
