@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import httpx2
@@ -111,12 +113,17 @@ def test_who_sends_too_slowly_is_answered_or_cut(server: SpawnedServer, begun: b
 
 
 def test_a_connection_between_two_requests_is_kept(server: SpawnedServer) -> None:
-    with connect(server) as client:
+    address = httpx2.URL(server.url)
+    with closing(HTTPConnection(address.host, address.port, timeout=30)) as client:
+        client.connect()
+        first = client.sock
         for _ in range(2):
-            client.sendall(b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n")
-            assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
+            client.request("GET", "/healthz")
+            answer = client.getresponse()
+            assert (answer.status, answer.read()) == (200, b'{"status":"ok"}')
             with connect(server) as other:  # by the time that this one is cut, the limits have passed for both
                 dripped(other, b"")
+        assert client.sock is first
 
 
 def test_an_address_has_so_many_connections_and_no_more(server: SpawnedServer) -> None:
