@@ -10,14 +10,15 @@ import httpx2
 import msgspec
 import pytest
 
-from headwater.server.operation import Operation
-from headwater.server.routes import health, log_table, pipelines_table
+from headwater import parts
+from headwater.server.own import OWN
 from headwater.server.spawned import SpawnedServer
+from headwater.wire.operation import Operation
 
 EVENTS = {"Accept": "text/event-stream"}
 LINES = {"Content-Type": "application/x-ndjson"}
 BODIES = {"pipeline_ack": b'{"offset": 0}', "pipeline_replay": b'{"first": 0, "last": 0}'}
-EVERY: list[Operation] = [*health.TABLE, *log_table.TABLE, *pipelines_table.TABLE]
+EVERY: list[Operation[Any, Any]] = [*OWN, *parts.operations()]
 
 
 @pytest.fixture(scope="module")

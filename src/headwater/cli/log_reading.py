@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -16,10 +15,12 @@ from headwater.cli.log_opening import only_partition, opened
 from headwater.cli.options import ConfigFile, DataDir, Json, PartitionNumber, TopicName
 from headwater.cli.output import Column, count, print_json_line, print_table, visible
 from headwater.cli.stop import Stop
-from headwater.client.wire import show_record, show_time
 from headwater.core.errors import BadBounds, BadInput, OffsetGone
 from headwater.log import Log
+from headwater.log.json_form import show_record
 from headwater.log.record import Record
+from headwater.wire.ranges import read_range
+from headwater.wire.times import show_time
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,18 +110,6 @@ def tail(
 
 
 # -- which records ----------------------------------------------------------------------------------------------
-
-
-def read_range(text: str) -> tuple[int, int | None]:
-    """`17` is one offset, `17..20` four, `17..` all from there on. Errors: `BadBounds`."""
-    match = re.fullmatch(r"(\d{1,19})(\.\.(\d{1,19})?)?", text, re.ASCII)
-    if match is None:
-        raise BadBounds(f"{text!r} is no range of offsets.", hint="Write one offset (17), a range (17..20) or all from one on (17..).")
-    first = int(match[1])
-    last = int(match[3]) if match[3] else None if match[2] else first
-    if last is not None and last < first:
-        raise BadBounds(f"The range {text} runs backwards.", hint=f"Write {last}..{first}.")
-    return first, last
 
 
 def select(log: Log, topic: str, partition: int | None, first: int | None, last: int | None, key: str | None) -> Iterator[Found]:

@@ -10,10 +10,10 @@ import typer
 from headwater.cli.log_opening import only_partition, opened
 from headwater.cli.options import ConfigFile, DataDir, DryRun, Json, PartitionNumber, TopicName, Yes
 from headwater.cli.output import Column, agreed, count, print_json, print_table
-from headwater.client.wire import show_topic
 from headwater.core.errors import BadBounds
 from headwater.core.units import Duration, Size, rounded_size
 from headwater.log import Log
+from headwater.log.json_form import show_topic
 from headwater.log.record import Topic, TopicSettings
 
 

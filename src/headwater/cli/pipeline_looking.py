@@ -8,8 +8,9 @@ import typer
 
 from headwater.cli.log_opening import opened
 from headwater.cli.output import Column, count, print_json, print_json_line, print_table, visible
-from headwater.cli.pipeline_options import At, Name, command, no_more, several, span
+from headwater.cli.pipeline_options import At, Name, command, no_more, several
 from headwater.core.errors import BadInput
+from headwater.wire.ranges import read_closed_range
 
 if TYPE_CHECKING:
     from headwater.pipeline.operating.answers import Place, Seen, Status
@@ -116,7 +117,7 @@ def xlog(
             case "show":
                 if messages is None:
                     raise BadInput("Which messages?", hint=f"As in `headwater pipeline xlog {name} show 0..9`.")
-                first, last = span(messages)
+                first, last = read_closed_range(messages)
                 shown = 0
                 for one in desk.every(first, last, namespace=namespace, limit=limit):
                     print_json_line(one) if at.json else _print_message(name, one, at, whole=first == last)

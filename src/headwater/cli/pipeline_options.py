@@ -143,18 +143,6 @@ def command(*more: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return wrap
 
 
-def span(text: str) -> tuple[int, int]:
-    """`X` or `X..Y`, both included. Errors: `BadInput`."""
-    found = re.fullmatch(r"([0-9]{1,18})(?:\.\.([0-9]{1,18}))?", text)
-    if found is None:
-        raise BadInput(f"{text.strip()!r} is no range of messages.", hint="Write X or X..Y, both included, as in 14 or 10..18.")
-    first = int(found[1])
-    last = int(found[2]) if found[2] else first
-    if last < first:
-        raise BadInput(f"{text} is the wrong way round.", hint="Give the lower one first.")
-    return first, last
-
-
 def no_more(verb: str, *given: object) -> None:
     """Refuse words that a verb has no use for: they were meant for something. Errors: `BadInput`."""
     for word in given:

@@ -8,8 +8,9 @@ import typer
 
 from headwater.cli.output import Column, count, print_json, print_table, visible
 from headwater.cli.pipeline_looking import when
-from headwater.cli.pipeline_options import At, Name, OffsetIfAny, SinkName, Why, command, no_more, several, span
+from headwater.cli.pipeline_options import At, Name, OffsetIfAny, SinkName, Why, command, no_more, several
 from headwater.core.errors import BadInput, Differs
+from headwater.wire.ranges import read_closed_range
 
 if TYPE_CHECKING:
     from headwater.pipeline.operating.answers import BuriedMessage
@@ -46,7 +47,7 @@ def replay(
     why: Why = "",
 ) -> None:
     """Send messages to a sink again. Its position does not move."""
-    first, last = span(messages)
+    first, last = read_closed_range(messages)
     with at.sending(name) as desk:
         said = desk.replay(sink, first, last, why=why, dry_run=at.dry_run)
     would = "would be sent again" if at.dry_run else f"were sent again: {count(said.written)} written"

@@ -53,7 +53,7 @@ def _every_command() -> typer.Typer:
 
 def _tell(error: HeadwaterError, stderr: TextIO, as_json: bool) -> None:
     if as_json:
-        from headwater.client.problems import problem_of
+        from headwater.wire.problems import problem_of
 
         _problem(stderr, error.exit_code, **_fields(problem_of(error, "")))
     else:

@@ -13,6 +13,7 @@ from headwater.core.config import Config, load
 from headwater.core.errors import Closed
 
 if TYPE_CHECKING:
+    from headwater.client.backend import Backend
     from headwater.client.log import AsyncLog
     from headwater.client.pipelines import Pipelines
 
@@ -68,17 +69,9 @@ class Headwater:
         """The pipelines that have run on the log. Errors: `Closed` outside of `async with`."""
         log = self.log
         if self._pipelines is None:
-            from headwater.client.local import LocalLog
             from headwater.client.pipelines import Pipelines
-            from headwater.client.pipelines_local import LocalPipelines
-            from headwater.client.pipelines_remote import RemotePipelines
-            from headwater.client.remote import RemoteLog
 
-            if isinstance(log, LocalLog):
-                self._pipelines = Pipelines(LocalPipelines(log, clock=self._clock))
-            else:
-                assert isinstance(log, RemoteLog)
-                self._pipelines = Pipelines(RemotePipelines(log))
+            self._pipelines = Pipelines(self._backend_of(log))
         return self._pipelines
 
     async def __aenter__(self) -> Self:
@@ -109,12 +102,22 @@ class Headwater:
                 await log.open()
                 return log
             self.address = server.url
-        from headwater.client.remote import RemoteLog
+        from headwater.client.remote import remote_log
 
         ca = Path(self._ca) if self._ca is not None else None
         if ca is None and self.address.startswith("https:"):
             ca = self._loaded().settings.client.ca_file
-        return RemoteLog(self.address, token=self._token or os.environ.get("HEADWATER_TOKEN"), ca=ca, clock=self._clock)
+        return remote_log(self.address, token=self._token or os.environ.get("HEADWATER_TOKEN"), ca=ca, clock=self._clock)
+
+    def _backend_of(self, log: AsyncLog) -> Backend:
+        from headwater.client.local import LocalLog
+        from headwater.client.local_backend import LocalBackend
+        from headwater.client.remote import RemoteLog
+
+        if isinstance(log, LocalLog):
+            return LocalBackend(log, clock=self._clock)
+        assert isinstance(log, RemoteLog)
+        return log.backend
 
     def _loaded(self) -> Config:
         return self._config if isinstance(self._config, Config) else load(file=self._config)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from headwater.client.log import AsyncLog, check_place, check_read
+from headwater.client.log import AsyncLog
 from headwater.client.watch import Watch
 from headwater.core.clock import Clock
 from headwater.core.errors import Closed, UnknownTopic
@@ -16,6 +16,7 @@ from headwater.core.metrics import LogMetrics
 from headwater.core.settings import Settings
 from headwater.log import Engine, Log
 from headwater.log.opening import address_of, open_log
+from headwater.log.operations import check_place, check_read
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 
-from headwater.core.errors import BadBounds, BadInput, UnknownPartition
-from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings, check_topic_name
+from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
 
 
 class AsyncLog(ABC):
@@ -67,18 +66,3 @@ class AsyncLog(ABC):
     @abstractmethod
     async def aclose(self) -> None:
         """End the appends under way, then let go. Everything after is `Closed`; closing twice is no error."""
-
-
-def check_place(topic: str, partition: int) -> None:
-    """Errors: `BadInput` for what is no name, `UnknownPartition` below 0: the same wherever the log is."""
-    check_topic_name(topic)
-    if partition < 0:
-        raise UnknownPartition(f"Topic {topic} has no partition {partition}.", hint="Partitions count from 0.")
-
-
-def check_read(start: int | None, limit: int = 1) -> None:
-    """Errors: `BadBounds` for an offset below 0, `BadInput` for a limit below 1."""
-    if start is not None and start < 0:
-        raise BadBounds(f"{start} is no offset.", hint="Offsets count from 0.")
-    if limit < 1:
-        raise BadInput(f"A limit of {limit} records reads nothing.", hint="Give 1 or more.")

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from headwater.pipeline.values import UNREADABLE, exact
+from headwater.pipeline.values import UNREADABLE
+from headwater.wire.json import exact
 
 _UNFIT = re.compile(r'["\\\x00-\x1f]').search  # names that the decoder's structs cannot have
 MOST = 200  # fields: documents with more are taken one by one

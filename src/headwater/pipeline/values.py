@@ -15,23 +15,15 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import Enum
-from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from headwater.core.errors import BadInput
+from headwater.wire.json import exact
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
-
-
-@lru_cache(maxsize=8192)  # prices, rates and quantities come again and again, and comparing the texts is most of what decoding costs
-def exact(text: str) -> float | Decimal:
-    """A decimal of JSON: a float where it prints as the same text, else a `Decimal`."""
-    number = float(text)
-    # Python prints 1e+16 and the encoder 1e16: neither may turn a float that we wrote into a decimal.
-    return number if repr(number) == text or _encoder.encode(number).decode() == text else Decimal(text)
 
 
 _decoder = msgspec.json.Decoder(float_hook=exact)

@@ -6,21 +6,22 @@ import time
 from collections.abc import Callable, Iterable
 
 from starlette.responses import Response
-from starlette.routing import Route, Router
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from headwater.core.errors import BadMethod, Forbidden, HeadwaterError, NotFound
 from headwater.core.ids import Ids
 from headwater.core.metrics import HttpMetrics
 from headwater.server.auth import Guard, Tokens
 from headwater.server.call import WHO, Call, ClientGone
-from headwater.server.operation import Offer, Role
 from headwater.server.problem import problem_answer
+from headwater.server.route import Address, Route, Router
+from headwater.wire.operation import Role
 
 Report = Callable[[str, BaseException], None]
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
 _ROUTE = "headwater.route"
 _ROLE = "headwater.role"
+_ALLOW = "headwater.allow"
 
 
 class App:
@@ -31,7 +32,7 @@ class App:
 
     def __init__(
         self,
-        offered: Iterable[Offer],
+        routes: Iterable[Route],
         *,
         tokens: Tokens | None,
         guard: Guard,
@@ -41,11 +42,7 @@ class App:
         max_body: int,
     ) -> None:
         self._tokens, self._guard, self._metrics, self._ids, self._report = tokens, guard, metrics, ids, report
-        paths: dict[str, dict[str, Offer]] = {}
-        for operation, handler in offered:
-            paths.setdefault(operation.path, {})[operation.method] = (operation, handler)
-        routes = [Route(path, _Path(path, methods, max_body)) for path, methods in paths.items()]
-        self._router: ASGIApp = Router(routes, redirect_slashes=False, default=_nowhere)
+        self._router, self._max_body = Router(routes), max_body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
@@ -62,7 +59,7 @@ class App:
             self._guard.check(method, scope["headers"])
             scope[_ROLE] = self._role(scope)
             scope[WHO] = "http" if self._tokens is None else f"http {scope[_ROLE].name.lower()}"
-            await self._router(scope, receive, counted)
+            await self._handle(scope, receive, counted)
         except ClientGone:
             status = 499  # nobody is there to be answered
         except Exception as error:
@@ -74,6 +71,32 @@ class App:
         finally:
             route = scope.get(_ROUTE, "unmatched")
             self._metrics.answered(route, method if method in _METHODS else "other", status, time.perf_counter() - began)
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match = self._router.find(scope["raw_path"].partition(b"?")[0])
+        if match is None:
+            raise NotFound(f"There is nothing at {scope['path']}.", hint="GET /openapi.json lists every address.")
+        address, variables = match
+        scope[_ROUTE] = address.path
+        routes = address.routes(scope["method"])
+        if not routes:
+            await self._without(address, scope, receive, send)
+            return
+        call = Call(scope, receive, variables, self._max_body)
+        route = call.route = call.choose(routes)
+        if scope[_ROLE] < route.operation.role:
+            needed = route.operation.role.name.lower()
+            raise Forbidden(f"The token's role may not {route.operation.method} here.", hint=f"Use a token of the role {needed}.")
+        call.query = route.shape.read_query(scope["query_string"])
+        response = await route.handler(call)
+        await response(scope, receive, send)
+
+    async def _without(self, address: Address, scope: Scope, receive: Receive, send: Send) -> None:
+        """The answer to a method that an address does not have."""
+        scope[_ALLOW] = address.allow
+        if scope["method"] != "OPTIONS":
+            raise BadMethod(f"{scope['path']} has no {scope['method']}.", hint=f"It takes {address.allow}.")
+        await Response(status_code=204, headers={"Allow": address.allow})(scope, receive, send)
 
     def _role(self, scope: Scope) -> Role:
         if self._tokens is None:
@@ -90,36 +113,5 @@ class App:
             error = HeadwaterError("Something in headwater went wrong that should not.", hint=f"Its log says more under {error_id}.")
         elif error.status >= 500:
             self._report(error_id, error)
-        headers = {"Allow": scope["headwater.allow"]} if isinstance(error, BadMethod) else None
+        headers = {"Allow": scope[_ALLOW]} if isinstance(error, BadMethod) else None
         return problem_answer(error, error_id, headers)
-
-
-class _Path:
-    """All methods of one path."""
-
-    def __init__(self, path: str, methods: dict[str, Offer], max_body: int) -> None:
-        self._path, self._methods, self._max_body = path, dict(methods), max_body
-        if "GET" in methods:
-            self._methods["HEAD"] = methods["GET"]
-        self._allow = ", ".join(sorted({*self._methods, "OPTIONS"}))
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope[_ROUTE] = self._path
-        offer = self._methods.get(scope["method"])
-        if offer is None:
-            scope["headwater.allow"] = self._allow
-            if scope["method"] == "OPTIONS":
-                await Response(status_code=204, headers={"Allow": self._allow})(scope, receive, send)
-                return
-            raise BadMethod(f"{scope['path']} has no {scope['method']}.", hint=f"It takes {self._allow}.")
-        operation, handler = offer
-        if scope[_ROLE] < operation.role:
-            needed = operation.role.name.lower()
-            raise Forbidden(f"The token's role may not {operation.method} here.", hint=f"Use a token of the role {needed}.")
-        call = Call(scope, receive, operation.read_query(scope["query_string"]), self._max_body)
-        response = await handler(call)
-        await response(scope, receive, send)
-
-
-async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
-    raise NotFound(f"There is nothing at {scope['path']}.", hint="GET /openapi.json lists every address.")

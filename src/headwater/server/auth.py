@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from headwater.core.errors import BadConfig, Denied, Forbidden
-from headwater.server.operation import Role
+from headwater.wire.operation import Role
 
 _ROLES = {role.name.lower(): role for role in Role if role}
 _HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
-import msgspec
 from starlette.responses import Response
 
-from headwater.core.errors import BadInput, BadType, TooLarge
+from headwater.core.errors import BadType, TooLarge
 from headwater.core.units import Size
-from headwater.server.operation import whole_number
+from headwater.server.route import Route
+from headwater.wire import json
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope
@@ -28,11 +28,32 @@ class ClientGone(Exception):
 class Call:
     """A request whose route, role and parameters have been checked."""
 
-    __slots__ = ("_max_body", "_receive", "path", "query", "scope")
+    __slots__ = ("_max_body", "_receive", "path", "query", "route", "scope")
 
-    def __init__(self, scope: Scope, receive: Receive, query: dict[str, Any], max_body: int) -> None:
-        self.scope, self._receive, self.query, self._max_body = scope, receive, query, max_body
-        self.path: dict[str, str] = scope["path_params"]
+    def __init__(self, scope: Scope, receive: Receive, path: dict[str, str], max_body: int) -> None:
+        self.scope, self._receive, self.path, self._max_body = scope, receive, path, max_body
+        self.query: dict[str, Any] = {}
+        self.route: Route | None = None
+
+    def choose(self, routes: list[Route]) -> Route:
+        """The route among those of one method whose answers the client asks for; the first that answers JSON, where it asks for none."""
+        if len(routes) > 1:
+            for route in routes:
+                media = route.operation.media
+                follows = media == "text/event-stream" and self.scope["method"] == "HEAD"  # which would never end
+                if media != "application/json" and not follows and self.accepts(media):
+                    return route
+        return routes[0]
+
+    async def request(self) -> Any:
+        """The request that it means. Errors: `BadInput`, `BadType`, `TooLarge`."""
+        assert self.route is not None
+        shape, body = self.route.shape, b""
+        if shape.body is not None:
+            self.body_kind()
+            body = await self.body()
+        headers = {one.name.lower(): found for one in shape.headers if (found := self.header(one.name.lower().encode())) is not None}
+        return shape.read(self.path, self.query, headers, body)
 
     def header(self, name: bytes) -> str | None:
         for key, value in self.scope["headers"]:
@@ -46,15 +67,6 @@ class Call:
         """Who asks, for an audit: tokens have a role and no name."""
         who: str = self.scope[WHO]
         return who
-
-    def number(self, name: str) -> int:
-        """A part of the path that is a number. Errors: `BadInput`."""
-        text = self.path[name]
-        number = whole_number(text)
-        if number is None:
-            hint = "Partitions count from 0: /log/{topic}/0" if name == "partition" else "It counts from 0."
-            raise BadInput(f"The {name} is a whole number, not {text!r}.", hint=hint)
-        return number
 
     def accepts(self, kind: str) -> bool:
         """Whether the client asks for this type of content by name; with `q=0` it says that it does not want it."""
@@ -103,5 +115,5 @@ class Call:
 
 
 def json_answer(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A JSON response."""
-    return Response(msgspec.json.encode(content), status, headers, "application/json")
+    """A JSON response. The digits of a decimal are those that were read."""
+    return Response(json.encode(content), status, headers, "application/json")

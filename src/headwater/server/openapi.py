@@ -1,15 +1,20 @@
-"""`/openapi.json`, made from the table of operations."""
+"""`/openapi.json`, made from the tables of operations."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args, get_origin
 
-from headwater.client.problems import MEDIA_TYPE
-from headwater.server.operation import Operation, Role
-from headwater.server.schemas import COMPONENTS
+import msgspec
 
+from headwater.core.errors import BadInput, BadType, Denied, Forbidden, HeadwaterError, TooLarge
+from headwater.server.jobs import JobStatus
+from headwater.wire.operation import Operation, Role
+from headwater.wire.problems import MEDIA_TYPE, Problem
+from headwater.wire.request import shape_of
+
+_REF = "#/components/schemas/{name}"
 _PROBLEMS = {
     400: "The request cannot be done as asked; nothing changed.",
     401: "The token is missing or unknown.",
@@ -17,27 +22,59 @@ _PROBLEMS = {
     404: "It does not exist, and asking has not created it.",
     409: "Somebody else was first; nothing changed.",
     410: "The offset was deleted.",
+    412: "It is not as the request's condition says; nothing changed.",
     413: "The body or the record is too large.",
     415: "The type of the body is not read here.",
+    421: "Another process owns it; the hint says where.",
     422: "It has the right form and does not fit what is there: an offset beyond the end, or a message that a sink refuses.",
     503: "Not now: the hint says what to do before trying again. With code outcome-unknown the write may or may not be there.",
     504: "A system that was asked did not answer in time.",
     507: "The disk is full: nothing was appended, reading goes on.",
 }
-_PATH = {
-    "topic": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,248}$"},
-    "partition": {"type": "integer", "minimum": 0},
-    "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"},
-    "sink": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"},
-    "offset": {"type": "integer", "minimum": 0},
-}
 
 
-def document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
-    """The OpenAPI 3.1 description of the operations."""
-    paths: dict[str, dict[str, Any]] = {}
+class Components:
+    """The schemas of structs by their names. Two structs of one name are an error."""
+
+    def __init__(self) -> None:
+        self._structs: dict[str, type] = {}
+        self.schemas: dict[str, Any] = {}
+
+    def of(self, kind: Any) -> dict[str, Any]:
+        """The schema of a type; structs inside it become components."""
+        (schema,), found = msgspec.json.schema_components([kind], ref_template=_REF)
+        for struct in _structs(kind):
+            known = self._structs.setdefault(struct.__name__, struct)
+            if known is not struct:
+                raise TypeError(f"Two structs are named {struct.__name__}: {known.__module__} and {struct.__module__}")
+        for name, shape in found.items():
+            shape.pop("title", None)
+            self.schemas[name] = shape
+        return schema
+
+    def filled(self, schema: Any) -> Any:
+        """A schema written by hand, with `{"$struct": Struct}` replaced by a reference."""
+        if isinstance(schema, dict):
+            reference = self.of(schema["$struct"]) if "$struct" in schema else {}
+            return {**{name: self.filled(value) for name, value in schema.items() if name != "$struct"}, **reference}
+        return [self.filled(one) for one in schema] if isinstance(schema, list) else schema
+
+
+def document(operations: Iterable[Operation[Any, Any]], version: str) -> dict[str, Any]:
+    """The OpenAPI 3.1 description of the operations. Errors: `TypeError` for two structs, or two operations, of one name."""
+    components, paths = Components(), dict[str, dict[str, Any]]()
+    components.of(Problem)
+    names: set[str] = set()
     for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)
+        if operation.id in names:
+            raise TypeError(f"Two operations are named {operation.id}")
+        names.add(operation.id)
+        methods = paths.setdefault(operation.path, {})
+        described = _described(operation, components)
+        first = methods.setdefault(operation.method.lower(), described)
+        if first is not described:  # another type of answer at the same address
+            for status, answer in described["responses"].items():
+                first["responses"].setdefault(status, answer).setdefault("content", {}).update(answer.get("content", {}))
     return {
         "openapi": "3.1.0",
         "info": {
@@ -49,48 +86,129 @@ def document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
         "servers": [{"url": "/"}],
         "paths": paths,
         "components": {
-            "schemas": COMPONENTS,
+            "schemas": dict(sorted(components.schemas.items())),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "Needed when the server has a token file."}},
         },
     }
 
 
-def _described(operation: Operation) -> dict[str, Any]:
-    answers: dict[str, Any] = {str(status): _answer(answer.text, answer.content) for status, answer in operation.answers.items()}
-    for status in _problems(operation):
-        answers[str(status)] = _answer(_PROBLEMS[status], {MEDIA_TYPE: {"$ref": "#/components/schemas/Problem"}})
+def _described(operation: Operation[Any, Any], components: Components) -> dict[str, Any]:
+    shape = shape_of(operation)
+    parameters = [*shape.path.values(), *shape.query.values(), *shape.paging, *shape.headers]
     described: dict[str, Any] = {
-        "operationId": operation.name,
-        "summary": operation.text,
-        "parameters": [
-            *({"name": name, "in": "path", "required": True, "schema": _PATH[name]} for name in re.findall(r"{(\w+)}", operation.path)),
-            *(param.schema() for param in operation.query),
-            *({**param.schema(), "name": name, "in": "header"} for name, param in operation.headers.items()),
-        ],
-        "responses": answers,
+        "operationId": operation.id,
+        "summary": operation.says,
+        "tags": [operation.part],
+        "parameters": [parameter.schema() for parameter in parameters],
+        "responses": _responses(operation, components),
         "x-role": operation.role.name.lower(),
     }
     if operation.role is not Role.NOBODY:
         described["security"] = [{}, {"token": []}]
-    if operation.body:
-        content = {kind: {"schema": schema} for kind, schema in operation.body.items()}
-        described["requestBody"] = {"content": content, "required": operation.body_required}
+    if shape.body is not None:
+        content = {"application/json": {"schema": components.of(shape.body)}}
+        required = any(field.required for field in msgspec.structs.fields(shape.body))
+        described["requestBody"] = {"content": content, "required": required}
+    elif operation.content:
+        content = {media: {"schema": components.filled(schema)} for media, schema in operation.content.items()}
+        described["requestBody"] = {"content": content, "required": True}
     return described
 
 
-def _problems(operation: Operation) -> list[int]:
-    usual = {400, *operation.problems}
+def _responses(operation: Operation[Any, Any], components: Components) -> dict[str, Any]:
+    content = _content(operation, components)
+    said = operation.statuses or {202 if operation.kind == "job" else 204 if operation.answer is None else 200: _said(operation)}
+    found: dict[str, Any] = {
+        str(status): {"description": text, **({"content": content} if content else {})} for status, text in said.items()
+    }
+    for status in sorted({error.status for error in _errors(operation)}):
+        found[str(status)] = {"description": _PROBLEMS[status], "content": {MEDIA_TYPE: {"schema": components.of(Problem)}}}
+    return found
+
+
+def _errors(operation: Operation[Any, Any]) -> set[type[HeadwaterError]]:
+    usual: set[type[HeadwaterError]] = {BadInput, *operation.errors}
     if operation.role is not Role.NOBODY:
-        usual |= {401, 403}
-    if "{topic}" in operation.path or "{name}" in operation.path:
-        usual |= {404, 422, 503}
-    if operation.body:
-        usual |= {413, 415}
-    return sorted(usual)
+        usual |= {Denied, Forbidden}
+    if shape_of(operation).body is not None or operation.content:
+        usual |= {TooLarge, BadType}
+    return usual
 
 
-def _answer(text: str, content: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = {"description": text}
-    if content:
-        answer["content"] = {kind: {"schema": schema} for kind, schema in content.items()}
-    return answer
+def _content(operation: Operation[Any, Any], components: Components) -> dict[str, Any]:
+    answer = operation.answer
+    if operation.kind == "job":
+        return {"application/json": {"schema": components.of(JobStatus)}}
+    if answer is None:
+        return {}
+    if operation.kind == "stream":
+        item = getattr(answer, "__name__", "item")
+        components.of(answer)
+        text = f"Events whose data is a {item}; `: ping` each 15 seconds." if "event" in operation.media else f"One {item} a line."
+        return {operation.media: {"schema": {"type": "string", "description": text}}}
+    if answer is bytes:
+        return {operation.media: {"schema": {"type": "string"}}}
+    if get_origin(answer) is list:
+        (item,) = get_args(answer)
+        following = {"description": "Null at the end; otherwise what to give as `cursor` to go on.", "type": ["string", "null"]}
+        return {
+            operation.media: {
+                "schema": {
+                    "type": "object",
+                    "properties": {
+                        "items": {"type": "array", "items": components.of(item)},
+                        "next": following if operation.paging else {"type": "null"},
+                    },
+                    "required": ["items", "next"],
+                    "additionalProperties": False,
+                }
+            }
+        }
+    return {operation.media: {"schema": components.of(answer)}}
+
+
+def _said(operation: Operation[Any, Any]) -> str:
+    """What the answer's class says of itself."""
+    answer = operation.answer
+    if operation.kind == "job":
+        return "It runs; the header Location leads to it."
+    if answer is None:
+        return "Done."
+    if get_origin(answer) is list:
+        return "A page of them; the Link header leads to the next." if operation.paging else "All of them."
+    return re.split(r"(?<=[.:]) |\n", (answer.__doc__ or "").strip())[0] or "The answer."
+
+
+def _structs(kind: Any) -> set[type]:
+    """Every struct in a type."""
+    found: set[type] = set()
+    waiting = [msgspec.inspect.type_info(kind)]
+    seen: set[int] = set()
+    while waiting:
+        info = waiting.pop()
+        if id(info) in seen:
+            continue
+        seen.add(id(info))
+        if isinstance(info, msgspec.inspect.StructType):
+            if info.cls in found:
+                continue
+            found.add(info.cls)
+        waiting += _inside(info)
+    return found
+
+
+def _inside(info: Any) -> list[Any]:
+    match info:
+        case msgspec.inspect.StructType():
+            return [field.type for field in info.fields]
+        case msgspec.inspect.UnionType():
+            return list(info.types)
+        case msgspec.inspect.Metadata():
+            return [info.type]
+        case msgspec.inspect.DictType():
+            return [info.key_type, info.value_type]
+        case msgspec.inspect.TupleType():
+            return list(info.item_types)
+        case msgspec.inspect.ListType() | msgspec.inspect.VarTupleType() | msgspec.inspect.SetType():
+            return [info.item_type]
+    return []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from headwater.client.problems import MEDIA_TYPE, encoded, problem_of
 from headwater.core.errors import Busy, Denied, Forbidden, HeadwaterError
+from headwater.wire.problems import MEDIA_TYPE, encoded, problem_of
 
 _AGAIN = "5"  # seconds: by then those who were cut off for taking nothing have made room
 

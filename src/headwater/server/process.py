@@ -9,14 +9,15 @@ import signal
 import socket
 import traceback
 from collections.abc import Callable
+from functools import cache
 from importlib import metadata
 
 import uvloop
 
+from headwater import parts
 from headwater.client.local import LocalLog, local_log
-from headwater.client.pipelines_local import LocalPipelines
+from headwater.client.local_backend import LocalBackend
 from headwater.client.presence import Presence
-from headwater.client.wire import show_time
 from headwater.core.clock import Clock
 from headwater.core.files import Files
 from headwater.core.ids import Ids
@@ -26,14 +27,15 @@ from headwater.server.app import App
 from headwater.server.auth import Guard, Tokens, allowed_hosts
 from headwater.server.companion import Companion
 from headwater.server.connections import Connections, Limits
+from headwater.server.handlers import Handlers
 from headwater.server.http_server import HttpServer
+from headwater.server.jobs import Jobs
 from headwater.server.listening import descriptors_for, listen, url_of
 from headwater.server.openapi import document
-from headwater.server.routes.health import HealthRoutes
-from headwater.server.routes.log import LogRoutes
-from headwater.server.routes.pipelines import PipelineRoutes
+from headwater.server.own import OWN, OwnHandlers
 from headwater.server.streams import Streams
 from headwater.server.tls import Certificate
+from headwater.wire.times import show_time
 
 _CLOSING = 2.0  # seconds of the grace that are kept for closing the log
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -107,15 +109,14 @@ class Server:
         version = metadata.version("headwater")
         server = self._settings.server
         streams = Streams(most=server.max_streams, memory=server.stream_memory, metrics=metrics.http, now=self._clock.monotonic)
-        logs = LogRoutes(log=log, streams=streams, stop=stop, ids=self._ids)
-        pipelines = LocalPipelines(log, clock=self._clock)
-        metrics.pipeline.read = pipelines.readings
-        health = HealthRoutes(
-            log=log, metrics=metrics, stop=stop, document=lambda: document([operation for operation, _ in offered], version)
-        )
-        offered = [*health.offers(), *logs.offers(), *PipelineRoutes(pipelines=pipelines).offers()]
+        backend, jobs = LocalBackend(log, clock=self._clock), Jobs(clock=self._clock, ids=self._ids)
+        pipelines = backend.performer("pipeline")
+        metrics.pipeline.read = lambda: pipelines.readings(log.now)
+        handlers = Handlers(backend, streams=streams, stop=stop, ids=self._ids, jobs=jobs)
+        described = cache(lambda: document([*OWN, *parts.operations()], version))
+        own = OwnHandlers(log=log, metrics=metrics, stop=stop, jobs=jobs, document=described)
         return App(
-            offered,
+            [*own.routes(), *handlers.routes()],
             tokens=tokens,
             guard=Guard(hosts=None if tokens else allowed_hosts(server.host)),
             metrics=metrics.http,

@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator
 
 from starlette.types import Receive, Scope, Send
 
-from headwater.client.problems import encoded, problem_of
 from headwater.core.errors import HeadwaterError
 from headwater.core.ids import Ids
 from headwater.server.streams import Stream, Streams
+from headwater.wire.problems import encoded, problem_of
 
 PING = 15.0  # seconds: below the minute after which many proxies give a silent connection up
 _EVENTS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.log_reading import follow, read_range, row_of, select
+from headwater.cli.log_reading import follow, row_of, select
 from headwater.core.errors import BadBounds, BadInput, OffsetGone, UnknownPartition, UnknownTopic
 from headwater.log import Log
 from headwater.log.address import LogAddress
@@ -30,28 +30,6 @@ def found(
     log: Log, partition: int | None, first: int | None, last: int | None, key: str | None = None, topic: str = "bank"
 ) -> list[tuple[int, int | None]]:
     return [(number, record.offset) for number, record in select(log, topic, partition, first, last, key)]
-
-
-# -- ranges -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "bounds"), [("0", (0, 0)), ("17", (17, 17)), ("17..20", (17, 20)), ("17..17", (17, 17)), ("17..", (17, None))]
-)
-def test_ranges_include_their_last(text: str, bounds: tuple[int, int | None]) -> None:
-    assert read_range(text) == bounds
-
-
-@pytest.mark.parametrize("text", ["", "..", "..5", "-1", "1...2", "a", "1..b", "1-2", "1.5", "٣", "9" * 20, " 1"])
-def test_what_is_no_range(text: str) -> None:
-    with pytest.raises(BadBounds, match="no range"):
-        read_range(text)
-
-
-def test_a_range_that_runs_backwards() -> None:
-    with pytest.raises(BadBounds, match="backwards") as caught:
-        read_range("5..3")
-    assert "3..5" in caught.value.hint
 
 
 # -- which records ----------------------------------------------------------------------------------------------

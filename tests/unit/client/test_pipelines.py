@@ -9,25 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 
+from headwater.client import local_backend
 from headwater.client.blocking import open_blocking
 from headwater.client.local import LocalLog, local_log
+from headwater.client.local_backend import LocalBackend
 from headwater.client.pipelines import OnePipeline, Pipelines
-from headwater.client.pipelines_local import LocalPipelines
-from headwater.client.pipelines_remote import RemotePipelines
-from headwater.client.remote import RemoteLog
+from headwater.client.remote import remote_log
 from headwater.core.clock import SystemClock
 from headwater.core.errors import BadBounds, BadInput, Conflict, HeadwaterError, NotFound, Timeout, UnknownPipeline, UnknownSink
-from headwater.core.metrics import HttpMetrics
 from headwater.core.settings import Settings
 from headwater.log.record import Bounds, Record
+from headwater.pipeline import operations
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.state import Entry
 from headwater.pipeline.operating.answers import Acked, Marked, Place, Refused, Resolved
-from headwater.server.app import App
-from headwater.server.auth import Guard
-from headwater.server.routes.pipelines import PipelineRoutes
+from headwater.pipeline.operating.performer import PipelinePerformer
+from headwater.testing.app import app_over
 
 pytestmark = pytest.mark.anyio
 
@@ -43,22 +43,13 @@ async def log(stopped_shop: Path) -> AsyncIterator[LocalLog]:
 
 @pytest.fixture(params=["directory", "http"])
 async def door(request: pytest.FixtureRequest, log: LocalLog) -> AsyncIterator[Pipelines]:
-    here = LocalPipelines(log)
     if request.param == "directory":
-        yield Pipelines(here)
+        yield Pipelines(LocalBackend(log))
         return
     reported: list[BaseException] = []
-    app = App(
-        PipelineRoutes(pipelines=here).offers(),
-        tokens=None,
-        guard=Guard(hosts=None),
-        metrics=HttpMetrics(),
-        ids=lambda: "id",
-        report=lambda error_id, error: reported.append(error),
-        max_body=1 << 20,
-    )
-    remote = RemoteLog("http://server", token=None, clock=SystemClock(), transport=httpx2.ASGITransport(app=app))
-    yield Pipelines(RemotePipelines(remote))
+    app = app_over(log, report=lambda error_id, error: reported.append(error))
+    remote = remote_log("http://server", token=None, clock=SystemClock(), transport=httpx2.ASGITransport(app=app))
+    yield Pipelines(remote.backend)
     await remote.aclose()
     assert all(isinstance(error, HeadwaterError) for error in reported)
 
@@ -208,7 +199,7 @@ async def test_what_cannot_be_done_is_the_same_error_everywhere(door: Pipelines)
 
 
 async def test_changes_of_others_are_seen_and_many_may_ask_at_once(shop: OnePipeline, log: LocalLog) -> None:
-    other = Pipelines(LocalPipelines(log))["shop"]
+    other = Pipelines(LocalBackend(log))["shop"]
     assert (await shop.offset("report")).position == 13
     await other.mark("report", 2, why="elsewhere")
     assert (await shop.offset("report")).position == 2
@@ -243,48 +234,43 @@ async def test_a_pipeline_that_was_deleted_and_made_again_is_another(shop: OnePi
 
 
 async def test_readings_for_the_metrics_come_from_the_offset_log(log: LocalLog) -> None:
-    here = LocalPipelines(log)
-    assert here.readings() == []  # the log is not open yet
+    here = PipelinePerformer()
+    assert here.readings(log.now) == []  # the log is not open yet
     await log.open()
-    assert [(one.pipeline, one.sink, one.offset, one.lag, one.stopped) for one in here.readings()] == [
+    assert [(one.pipeline, one.sink, one.offset, one.lag, one.stopped) for one in here.readings(log.now)] == [
         ("shop", "archive", 15, 0, False),
         ("shop", "report", 13, 2, True),
     ]
     await log.aclose()
-    assert here.readings() == []
+    assert here.readings(log.now) == []
 
 
 async def test_an_expression_that_takes_for_ever_is_ended(shop: OnePipeline, log: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
     await log.work(lambda log: log.claim("pipeline-shop", 0).append([Record(b"a" * 100, b"{}")]))
-    monkeypatch.setattr("headwater.client.pipelines_local._PATIENCE", 1.0)
+    monkeypatch.setattr(operations, "MESSAGES", msgspec.structs.replace(operations.MESSAGES, patience=1.0))
     with pytest.raises(Timeout, match="simpler expression"):
         await shop.messages(namespace="^(a+)+!")
 
 
 async def test_few_processes_look_at_once_however_many_ask(log: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.client.pipelines_local._AT_ONCE", 2)
-    here, now, seen, errand = LocalPipelines(log), 0, [], LocalPipelines._errand
+    monkeypatch.setattr(local_backend, "_AT_ONCE", 2)
+    now, seen, performed = 0, [], local_backend.performed
 
     async def counted(*words: Any, **more: Any) -> Any:
         nonlocal now
         now += 1
         seen.append(now)
         try:
-            return await errand(*words, **more)
+            return await performed(*words, **more)
         finally:
             now -= 1
 
-    monkeypatch.setattr(LocalPipelines, "_errand", counted)
-    shop = Pipelines(here)["shop"]
+    monkeypatch.setattr(local_backend, "performed", counted)
+    shop = Pipelines(LocalBackend(log))["shop"]
     asked = [shop.verify("report"), *(shop.messages(namespace="^(orders|returns)$", limit=1) for _ in range(4))]
     _, *pages = await asyncio.gather(*asked, return_exceptions=True)
     assert [len(page) for page in pages if isinstance(page, list)] == [1] * 4
     assert max(seen) == 2
-
-
-async def test_two_do_not_send_to_a_sink_at_once(shop: OnePipeline) -> None:
-    outcomes = await asyncio.gather(shop.step("report"), shop.step("report"), shop.step("archive"), return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [BadInput, Conflict, BadInput]  # where it is defined is not known
 
 
 def test_plain_code_asks_the_same(stopped_shop: Path) -> None:

@@ -7,11 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import httpx2
 import pytest
 
-from headwater.client import remote
+from headwater.client import remote_backend
 from headwater.client.log import AsyncLog
 from headwater.client.pipelines import Pipelines
-from headwater.client.pipelines_remote import RemotePipelines
-from headwater.client.remote import RemoteLog
+from headwater.client.remote import RemoteLog, remote_log
 from headwater.core.clock import SystemClock
 from headwater.core.errors import BadConfig, HeadwaterError, OutcomeUnknown, Unavailable, Unreachable
 from headwater.log.record import Record
@@ -32,7 +31,7 @@ class HandClock(SystemClock):
 
 
 def answering(answer: Answer, clock: SystemClock | None = None) -> RemoteLog:
-    return RemoteLog("http://server", token=None, clock=clock or SystemClock(), transport=httpx2.MockTransport(answer))
+    return remote_log("http://server", token=None, clock=clock or SystemClock(), transport=httpx2.MockTransport(answer))
 
 
 async def first(log: AsyncLog) -> Record:
@@ -81,7 +80,7 @@ async def test_an_answer_of_something_else_is_said_by_name(body: bytes) -> None:
         with pytest.raises(OutcomeUnknown, match="may have been done or not"):
             await change(log)
     with pytest.raises(Unreachable, match="no headwater server"):
-        await Pipelines(RemotePipelines(log))["p"].status()
+        await Pipelines(log.backend)["p"].status()
 
 
 @pytest.mark.parametrize("status", [204, 301, 304, 400, 404, 500, 502])
@@ -106,8 +105,8 @@ async def test_content_that_is_not_packed_as_it_says_is_an_error_of_ours() -> No
 
 @pytest.mark.parametrize("data", [b"data: {\n\n", b'data: {"offset": "a"}\n\n', b'data: {"offset": 1, "value": {"$binary": "a"}}\n\n'])
 async def test_events_of_something_else_end_a_tail_by_name(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_AGAIN", 0.0)
-    monkeypatch.setattr(remote, "_PATIENCE", -1.0)
+    monkeypatch.setattr(remote_backend, "_AGAIN", 0.0)
+    monkeypatch.setattr(remote_backend, "_PATIENCE", -1.0)
     with pytest.raises(Unreachable, match="no headwater server"):
         await first(answering(lambda request: httpx2.Response(200, content=data, headers=EVENTS)))
 
@@ -115,13 +114,13 @@ async def test_events_of_something_else_end_a_tail_by_name(data: bytes, monkeypa
 @pytest.mark.parametrize("url", ["http://", "http://[::1", "http://127.0.0.1:99999", "http://127.0.0.1:abc", "http://\0"])
 async def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(BadConfig, match="no address of a server"):
-        RemoteLog(url, token=None, clock=SystemClock())
+        remote_log(url, token=None, clock=SystemClock())
 
 
 @pytest.mark.parametrize("token", ["secret\n", "se cret", "secret\r\nX: y", "secrét", "\u2013secret"])
 async def test_a_token_that_cannot_be_sent_is_refused_and_not_shown(token: str) -> None:
     with pytest.raises(BadConfig, match="cannot be sent") as refused:
-        RemoteLog("http://server", token=token, clock=SystemClock())
+        remote_log("http://server", token=token, clock=SystemClock())
     assert "secr" not in str(refused.value)
 
 
@@ -161,7 +160,7 @@ class _Restarted:
 
 
 async def test_a_tail_of_an_hour_waits_for_its_server_as_a_young_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_AGAIN", 0.0)
+    monkeypatch.setattr(remote_backend, "_AGAIN", 0.0)
     server = _Restarted(clock := HandClock(), away=20)
     tail = answering(server, clock).tail("t", 0, 0)
     assert [(await anext(tail)).value for _ in range(2)] == [b"a", b"b"]
@@ -169,7 +168,7 @@ async def test_a_tail_of_an_hour_waits_for_its_server_as_a_young_one_does(monkey
 
 
 async def test_a_tail_gives_up_a_server_that_stays_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_AGAIN", 0.0)
+    monkeypatch.setattr(remote_backend, "_AGAIN", 0.0)
     tail = answering(_Restarted(clock := HandClock(), away=100), clock).tail("t", 0, 0)
     assert (await anext(tail)).value == b"a"
     with pytest.raises(Unavailable):
@@ -177,7 +176,7 @@ async def test_a_tail_gives_up_a_server_that_stays_away(monkeypatch: pytest.Monk
 
 
 async def test_a_tail_gives_up_a_server_whose_streams_break_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_AGAIN", 0.0)
+    monkeypatch.setattr(remote_backend, "_AGAIN", 0.0)
     clock, asked = HandClock(), []
 
     def broken(request: httpx2.Request) -> httpx2.Response:

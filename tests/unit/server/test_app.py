@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -20,11 +21,11 @@ from headwater.core.metrics import Metrics
 from headwater.core.settings import Settings
 from headwater.log.record import Record
 from headwater.server.app import App
-from headwater.server.auth import Guard, allowed_hosts
-from headwater.server.operation import Answer, Offer, Operation, Role
-from headwater.server.routes.health import HealthRoutes
-from headwater.server.routes.log import LogRoutes
-from headwater.server.streams import Streams
+from headwater.server.auth import allowed_hosts
+from headwater.server.own import Health, Nothing
+from headwater.server.route import Route
+from headwater.testing.app import app_over
+from headwater.wire.operation import Operation, Role
 
 HOST = (b"host", b"127.0.0.1")
 
@@ -37,21 +38,15 @@ class Harness:
         self.reported: list[BaseException] = []
         self.metrics = Metrics()
         self.log: LocalLog = local_log(Settings(), data, SystemClock())
-        stop = asyncio.Event()
-        health = HealthRoutes(log=self.log, metrics=self.metrics, stop=stop, document=dict)
-        streams = Streams(most=10, memory=1 << 20, metrics=self.metrics.http, now=SystemClock().monotonic)
-        logs = LogRoutes(log=self.log, streams=streams, stop=stop, ids=lambda: "id-1")
-        self.app = self.make([*health.offers(), *logs.offers()])
+        self.app = self.runner.run(self.make([]))
 
-    def make(self, offered: list[Offer]) -> App:
-        return App(
-            offered,
-            tokens=None,
-            guard=Guard(hosts=allowed_hosts("127.0.0.1")),
-            metrics=self.metrics.http,
-            ids=lambda: "id-1",
+    async def make(self, more: list[Route]) -> App:
+        return app_over(
+            self.log,
+            hosts=allowed_hosts("127.0.0.1"),
+            metrics=self.metrics,
             report=lambda error_id, error: self.reported.append(error),
-            max_body=10_000,
+            more=more,
         )
 
     def ask(
@@ -76,6 +71,7 @@ class Harness:
             "type": "http",
             "method": method,
             "path": path,
+            "raw_path": quote(path).encode(),
             "query_string": query,
             "headers": [HOST, *(headers or [])],
             "http_version": "1.1",
@@ -140,18 +136,22 @@ def test_nothing_that_is_asked_is_a_fault(
         msgspec.json.decode(content)
 
 
-def offer(handler: Any) -> list[Offer]:
-    return [(Operation(method="GET", path="/x", name="x", text="", role=Role.READER, answers={200: Answer("")}), handler)]
+X = Operation(part="x", name="x", method="GET", path="/x", request=Nothing, answer=Health, role=Role.READER, says="")
+
+
+def asked(harness: Harness, handler: Any) -> tuple[int, Any]:
+    app = harness.runner.run(harness.make([Route(X, handler)]))
+    status, _, content = harness.ask("GET", "/x", app=app)
+    return status, msgspec.json.decode(content)
 
 
 def test_a_fault_of_ours_is_reported_under_the_id_that_the_client_gets(harness: Harness) -> None:
     async def broken(call: object) -> None:
         raise ZeroDivisionError("secret detail")
 
-    status, _, content = harness.ask("GET", "/x", app=harness.make(offer(broken)))
-    problem = msgspec.json.decode(content)
-    assert (status, problem["code"], problem["errorId"]) == (500, "headwater-error", "id-1")
-    assert b"secret" not in content
+    status, problem = asked(harness, broken)
+    assert (status, problem["code"], problem["errorId"]) == (500, "headwater-error", "id")
+    assert "secret" not in str(problem)
     assert isinstance(harness.reported.pop(), ZeroDivisionError)
 
 
@@ -159,6 +159,6 @@ def test_damage_is_reported_and_told(harness: Harness) -> None:
     async def damaged(call: object) -> None:
         raise Damaged("Segment 5 is damaged at byte 7.", hint="Run `headwater log check`.")
 
-    status, _, content = harness.ask("GET", "/x", app=harness.make(offer(damaged)))
-    assert (status, msgspec.json.decode(content)["code"]) == (500, "damaged")
+    status, problem = asked(harness, damaged)
+    assert (status, problem["code"]) == (500, "damaged")
     assert isinstance(harness.reported.pop(), Damaged)

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.core.errors import BadConfig, Denied, Forbidden
 from headwater.server.auth import Guard, Tokens, allowed_hosts
-from headwater.server.operation import Role
+from headwater.wire.operation import Role
 
 READER, OPERATOR = "r" * 32, "o" * 32
 

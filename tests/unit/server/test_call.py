@@ -23,5 +23,5 @@ def test_a_type_is_asked_for_by_its_name_and_not_refused(accept: str, asked: boo
     async def receive() -> dict[str, object]:
         raise AssertionError
 
-    call = Call({"headers": [(b"accept", accept.encode())], "path_params": {}}, receive, {}, 1)
+    call = Call({"headers": [(b"accept", accept.encode())]}, receive, {}, 1)
     assert call.accepts("text/event-stream") is asked

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,22 +12,15 @@ import pytest
 from test_server_log import conforms
 
 from headwater.client.local import LocalLog, local_log
-from headwater.client.pipeline_addresses import ADDRESSES
-from headwater.client.pipelines_local import LocalPipelines
 from headwater.core.clock import SystemClock
-from headwater.core.metrics import Metrics
 from headwater.core.settings import Settings
 from headwater.log import Log
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.state import Dead
-from headwater.pipeline.operating.desk import Desk
-from headwater.server.app import App
-from headwater.server.auth import Guard, Tokens
+from headwater.pipeline.operations import PIPELINES
+from headwater.server.auth import Tokens
 from headwater.server.openapi import document
-from headwater.server.routes.log import LogRoutes
-from headwater.server.routes.pipelines import PipelineRoutes
-from headwater.server.routes.pipelines_table import ANSWERS, BODIES, TABLE
-from headwater.server.streams import Streams
+from headwater.testing.app import app_over
 
 pytestmark = pytest.mark.anyio
 SHOP = "/pipelines/shop"
@@ -45,17 +37,7 @@ async def log(stopped_shop: Path) -> AsyncIterator[LocalLog]:
 
 
 def client(log: LocalLog, tokens: Tokens | None = None, role: str = "") -> httpx2.AsyncClient:
-    streams = Streams(most=10, memory=1 << 20, metrics=Metrics().http, now=SystemClock().monotonic)
-    logs = LogRoutes(log=log, streams=streams, stop=asyncio.Event(), ids=lambda: "id")
-    app = App(
-        [*PipelineRoutes(pipelines=LocalPipelines(log)).offers(), *logs.offers()],
-        tokens=tokens,
-        guard=Guard(hosts=None),
-        metrics=Metrics().http,
-        ids=lambda: "id",
-        report=lambda error_id, error: None,
-        max_body=10_000,
-    )
+    app = app_over(log, tokens=tokens)
     headers = {"Authorization": f"Bearer {ROLES[role]}"} if role else {}
     return httpx2.AsyncClient(base_url="http://server", transport=httpx2.ASGITransport(app=app), headers=headers)
 
@@ -199,19 +181,10 @@ async def test_nobody_appends_to_the_positions(http: httpx2.AsyncClient) -> None
         assert topic.removeprefix("pipeline-").removesuffix("-offsets") in answer.json()["hint"]
 
 
-def test_every_question_of_the_door_has_an_address_a_body_and_an_answer() -> None:
-    assert set(ADDRESSES) == set(ANSWERS) == {operation.name.removeprefix("pipeline_") for operation in TABLE[1:]}
-    for operation in TABLE[1:]:
-        verb = operation.name.removeprefix("pipeline_")
-        assert callable(getattr(Desk, verb))
-        assert bool(operation.body) == (verb in BODIES)
-        assert ("dry_run" in {param.name for param in operation.query}) == (operation.method != "GET")
-
-
 async def test_the_answers_have_the_shapes_that_are_described(http: httpx2.AsyncClient) -> None:
-    described = document(TABLE, "1")
+    described = document(PIPELINES.operations, "1")
     asked = {
-        "list_pipelines": await http.get("/pipelines"),
+        "pipeline_list": await http.get("/pipelines"),
         "pipeline_status": await http.get(SHOP),
         "pipeline_messages": await http.get(f"{SHOP}/log"),
         "pipeline_offsets": await http.get(f"{SHOP}/offsets"),
@@ -228,19 +201,19 @@ async def test_the_answers_have_the_shapes_that_are_described(http: httpx2.Async
         "pipeline_audit": await http.get(f"{SHOP}/audit"),
     }
     sending = {"pipeline_step", "pipeline_replay", "pipeline_retry", "pipeline_verify", "pipeline_stop"}  # they need a pipeline that runs
-    assert set(asked) | sending == {operation.name for operation in TABLE}
-    for operation in TABLE:
-        if operation.name in asked:
-            answer = asked[operation.name]
+    assert set(asked) | sending == {operation.id for operation in PIPELINES.operations}
+    for operation in PIPELINES.operations:
+        if operation.id in asked:
+            answer = asked[operation.id]
             assert answer.status_code == 200, answer.text
             responses = described["paths"][operation.path][operation.method.lower()]["responses"]
             conforms(answer.json(), responses["200"]["content"]["application/json"]["schema"], described)
 
 
 def test_the_description_holds_every_shape_that_it_names() -> None:
-    described = document(TABLE, "1")
+    described = document(PIPELINES.operations, "1")
     components = described["components"]["schemas"]
     named = set(re.findall(r"#/components/schemas/(\w+)", str(described)))
-    assert {"Status", "Seen", "Correction", "Verified"} <= named <= set(components)
-    assert components["Correction"]["additionalProperties"] is False
+    assert {"Status", "Seen", "EditMessage", "Verified"} <= named <= set(components)
+    assert components["EditMessage"]["additionalProperties"] is False
     assert described["paths"]["/pipelines/{name}/edits/{offset}"]["put"]["requestBody"]

@@ -15,7 +15,7 @@ import msgspec
 
 from headwater.core.errors import Damaged
 from headwater.log.record import Record
-from headwater.pipeline.values import exact
+from headwater.wire.json import exact
 
 RunState = Literal["running", "done", "stopped", "failed"]
 SOURCE = ""  # the source's name among the troubles of sinks

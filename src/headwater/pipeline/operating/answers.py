@@ -5,15 +5,12 @@ Times are texts, ISO 8601 in UTC with milliseconds; None where something has not
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from headwater.pipeline.offsets.state import Dead, Entry, Failure
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_encoder = msgspec.json.Encoder(decimal_format="number")
+from headwater.wire.times import show_time
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -260,12 +257,8 @@ class Compaction(Change, frozen=True, kw_only=True):
 
 def moment(ms: int) -> str | None:
     """Milliseconds since 1970 as text; None for 0, which stands for never."""
-    if not ms:
-        return None
-    try:
-        return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except OverflowError:
-        return None
+    shown = show_time(ms) if ms else None
+    return shown if isinstance(shown, str) else None
 
 
 def refusal(failure: Failure) -> Refusal:
@@ -278,11 +271,3 @@ def buried(one: Dead) -> Buried:
 
 def audited(entry: Entry) -> Audited:
     return Audited(**{**msgspec.structs.asdict(entry), "at": moment(entry.at)})
-
-
-# -- as JSON ----------------------------------------------------------------------------------------------------
-
-
-def written(value: Any) -> bytes:
-    """An answer, or a list of them, as JSON: the digits of a decimal are those that were read."""
-    return _encoder.encode(value)

@@ -25,6 +25,7 @@ from headwater.pipeline.operating import answers
 from headwater.pipeline.operating.elsewhere import address, elsewhere
 from headwater.pipeline.operating.operator import Operator, pipelines
 from headwater.pipeline.operating.seeing import text_of
+from headwater.wire.request import check_reason
 
 if TYPE_CHECKING:
     from headwater.pipeline.operating.hands import Hands
@@ -59,13 +60,6 @@ def _apart(pipeline: str, log_dir: Path) -> answers.Status:
     except HeadwaterError as error:
         state = "damaged" if isinstance(error, Damaged) else "lost"
         return answers.Status(pipeline=pipeline, state=state, end=0, lag=0, sinks=[], log_dir=str(log_dir))
-
-
-def because(why: str | None) -> str:
-    """The reason. Errors: `BadInput` where there is none: a change without a reason helps nobody later."""
-    if why is None or not why.replace("\ufeff", "").strip():  # the mark of a byte order is white space to JSON Schema
-        raise BadInput("This change needs a reason.", hint='Give one: --why "..." on the command line, `why` over HTTP and in Python.')
-    return why
 
 
 def defined(operator: Operator, file: Path | None = None) -> Pipeline:
@@ -214,15 +208,15 @@ class Desk:
 
     def mark(self, sink: str, position: int, *, why: str, dry_run: bool = False) -> answers.Marked:
         before = self.operator.sink(sink).position
-        after = self.operator.mark(sink, position, why=because(why), dry_run=dry_run)
+        after = self.operator.mark(sink, position, why=check_reason(why), dry_run=dry_run)
         return answers.Marked(sink=sink, before=before, position=after.position, dry_run=dry_run)
 
     def delete(self, sink: str, *, why: str, dry_run: bool = False) -> answers.Forgotten:
-        self.operator.delete(sink, why=because(why), dry_run=dry_run)
+        self.operator.delete(sink, why=check_reason(why), dry_run=dry_run)
         return answers.Forgotten(sink=sink, deleted=not dry_run, dry_run=dry_run)
 
     def ack(self, sink: str, offset: int, *, why: str, dry_run: bool = False) -> answers.Acked:
-        after = self.operator.ack(sink, offset, why=because(why), dry_run=dry_run)
+        after = self.operator.ack(sink, offset, why=check_reason(why), dry_run=dry_run)
         return answers.Acked(sink=sink, offset=offset, position=after.position, dry_run=dry_run)
 
     def edit(
@@ -241,7 +235,7 @@ class Desk:
             raise BadInput(
                 "What is to be corrected?", hint="Give the whole document as `data`, or fields to `set` and `unset`, and not both."
             )
-        reason = because(why)
+        reason = check_reason(why)
         if data is None:
             data = self._changed(offset, self.operator.original(offset, sink or ""), set or {}, unset)
         meant = {name: one for name, one in self.operator.state().sinks.items() if sink in (None, "", name)}
@@ -269,11 +263,11 @@ class Desk:
             ) from error
 
     def undo(self, offset: int, *, sink: str | None = None, why: str, dry_run: bool = False) -> answers.Undone:
-        self.operator.undo(offset, why=because(why), sink=sink or "", dry_run=dry_run)
+        self.operator.undo(offset, why=check_reason(why), sink=sink or "", dry_run=dry_run)
         return answers.Undone(offset=offset, undone=not dry_run, sink=sink or None, dry_run=dry_run)
 
     def drop(self, offset: int, *, sink: str | None = None, why: str, dry_run: bool = False) -> answers.Resolved:
-        one = self.operator.drop(offset, why=because(why), sink=sink, dry_run=dry_run)
+        one = self.operator.drop(offset, why=check_reason(why), sink=sink, dry_run=dry_run)
         return answers.Resolved(sink=one.sink, offset=offset, done="let go", dry_run=dry_run)
 
     def stop(self, *, why: str = "", dry_run: bool = False) -> answers.Stopping:

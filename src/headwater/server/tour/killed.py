@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from headwater.client.remote import RemoteLog
+from headwater.client.remote import remote_log
 from headwater.core.clock import Clock
 from headwater.core.errors import HeadwaterError, OutcomeUnknown
 from headwater.log.record import Record
@@ -69,7 +69,7 @@ async def _load(server: SpawnedServer, clock: Clock) -> tuple[dict[int, bytes], 
                 return
             acknowledged[offset] = value
 
-    log = RemoteLog(server.url, token=None, clock=clock)
+    log = remote_log(server.url, token=None, clock=clock)
     try:
         if any(topic.name == TOPIC for topic in await log.topics()):
             await log.delete_topic(TOPIC)  # of a tour before this one
@@ -86,7 +86,7 @@ async def _load(server: SpawnedServer, clock: Clock) -> tuple[dict[int, bytes], 
 
 
 async def _read(url: str, clock: Clock) -> dict[int, bytes]:
-    log = RemoteLog(url, token=None, clock=clock)
+    log = remote_log(url, token=None, clock=clock)
     try:
         end = (await log.bounds(TOPIC, 0)).end
         values: dict[int, bytes] = {}

@@ -15,7 +15,7 @@ import uvloop
 from headwater.client.door import Headwater
 from headwater.client.local import local_log
 from headwater.client.presence import serving
-from headwater.client.remote import RemoteLog
+from headwater.client.remote import remote_log
 from headwater.core.clock import Clock
 from headwater.core.config import Config
 from headwater.core.errors import Denied
@@ -99,7 +99,7 @@ def commands(settings: Settings, clock: Clock) -> list[str]:
 
 
 async def _asks_for_token(url: str, clock: Clock) -> bool:
-    log = RemoteLog(url, token=None, clock=clock)
+    log = remote_log(url, token=None, clock=clock)
     try:
         await log.topics()
     except Denied:

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from headwater.client.local import local_log
+from headwater.client.local_backend import LocalBackend
 from headwater.client.pipelines import Pipelines
-from headwater.client.pipelines_local import LocalPipelines
 from headwater.core.clock import SystemClock
 from headwater.core.errors import HeadwaterError, NotFound
 from headwater.core.settings import Settings
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline.operating.desk import Desk, everything
 from headwater.pipeline.operating.elsewhere import FOLDER, address, elsewhere, remember
+from headwater.pipeline.operating.performer import PipelinePerformer
 
 pytestmark = pytest.mark.anyio
 
@@ -60,9 +61,8 @@ async def test_the_door_and_the_server_ask_them_where_they_are(stopped_shop: Pat
     remember(main, "mill", tmp_path / "gone")
     log = local_log(Settings(), main, SystemClock())
     try:
-        here = LocalPipelines(log)
         await log.open()
-        door = Pipelines(here)
+        door = Pipelines(LocalBackend(log))
         assert [(one.pipeline, one.state) for one in await door.list()] == [("mill", "lost"), ("shop", "stopped at report")]
         shop = door["shop"]
         assert (await shop.status()).log_dir == str(stopped_shop)
@@ -71,7 +71,7 @@ async def test_the_door_and_the_server_ask_them_where_they_are(stopped_shop: Pat
         assert await shop.audit() == []
         await shop.edit(14, set={"price": 1}, why="typo")
         assert [entry.what for entry in await shop.audit()] == ["edit"]
-        assert [(one.sink, one.offset) for one in here.readings()] == [("archive", 15), ("report", 13)]
+        assert [(one.sink, one.offset) for one in PipelinePerformer().readings(log.now)] == [("archive", 15), ("report", 13)]
         with pytest.raises(NotFound, match="mill keeps its log in"):
             await door["mill"].status()
         with pytest.raises(NotFound, match="mill keeps its log in"):

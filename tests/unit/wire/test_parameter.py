@@ -1,26 +1,34 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 import pytest
 
 from headwater.core.errors import BadInput
-from headwater.server.operation import LARGEST, Operation, Param, Role
+from headwater.wire.json import LARGEST
+from headwater.wire.operation import Operation, Request, Role, described
+from headwater.wire.request import shape_of
 
-OPERATION = Operation(
-    method="GET",
-    path="/things",
-    name="things",
-    text="Things.",
-    role=Role.READER,
-    answers={},
-    query=(
-        Param("limit", "How many.", default=100, least=1, most=1000),
-        Param("from", "Where."),
-        Param("decode", "How.", kind="text", default="text", choices=("text", "hex")),
-        Param("at", "When.", kind="time"),
-    ),
-)
+
+class Things(Request, frozen=True, kw_only=True):
+    limit: Annotated[int, described("How many.", least=1, most=1000)] = 100
+    start: Annotated[int | None, described("Where.")] = msgspec.field(default=None, name="from")
+    decode: Literal["text", "hex"] = "text"
+    at: Annotated[int | None, described("When.", time=True)] = None
+
+
+class Before(Request, frozen=True, kw_only=True):
+    before: Annotated[int, described("Keep from here.")]
+
+
+class Nothing(Request, frozen=True, kw_only=True):
+    pass
+
+
+def read(query: bytes, request: type[Request] = Things, method: str = "GET") -> dict[str, Any]:
+    operation = Operation(part="x", name="x", method=method, path="/things", request=request, answer=None, role=Role.READER, says="")
+    return shape_of(operation).read_query(query)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +43,7 @@ OPERATION = Operation(
     ],
 )
 def test_parameters_are_read_by_kind(query: bytes, values: dict[str, Any]) -> None:
-    assert OPERATION.read_query(query) == values
+    assert read(query) == values
 
 
 @pytest.mark.parametrize(
@@ -64,25 +72,15 @@ def test_parameters_are_read_by_kind(query: bytes, values: dict[str, Any]) -> No
 )
 def test_parameters_that_cannot_be_are_refused(query: bytes, said: str) -> None:
     with pytest.raises(BadInput) as caught:
-        OPERATION.read_query(query)
+        read(query)
     assert said in str(caught.value)
 
 
 def test_a_parameter_that_is_needed_is_asked_for() -> None:
-    operation = Operation(
-        method="DELETE",
-        path="/things",
-        name="x",
-        text="",
-        role=Role.READER,
-        answers={},
-        query=(Param("before", "Keep from here.", required=True),),
-    )
     with pytest.raises(BadInput, match="`before` is missing"):
-        operation.read_query(b"")
+        read(b"", Before, "DELETE")
 
 
 def test_an_operation_without_parameters_takes_none() -> None:
-    operation = Operation(method="GET", path="/things", name="x", text="", role=Role.READER, answers={})
     with pytest.raises(BadInput, match="It takes none"):
-        operation.read_query(b"a=1")
+        read(b"a=1", Nothing)

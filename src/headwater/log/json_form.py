@@ -1,4 +1,4 @@
-"""Records, topics and their settings as JSON: the one form that the server writes and the client reads, and the other way round.
+"""Records, topics and their settings as JSON: the one form that server, client and command line write and read.
 
 Bytes have no place in JSON. A value that was sent as text is shown as text, one that was sent as JSON can be shown as JSON, and
 anything can be shown as `{"$binary": base64}`, which is the form that programs ask for because it loses nothing.
@@ -7,25 +7,24 @@ anything can be shown as `{"$binary": base64}`, which is the form that programs 
 from __future__ import annotations
 
 import binascii
-import difflib
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
 from headwater.core.errors import BadInput
+from headwater.core.spelling import nearest
 from headwater.core.units import Duration, Size
 from headwater.log.record import Header, Mode, Record, Topic, TopicSettings
+from headwater.wire.json import unreadable, whole
+from headwater.wire.times import read_time, show_time
 
 Decoder = Literal["text", "json", "hex", "binary"]
 DECODERS: tuple[Decoder, ...] = get_args(Decoder)
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MODES = {mode.value: mode.name.lower() for mode in Mode}
 _MODE_NUMBERS = {name: number for number, name in _MODES.items()}
 _NULL = msgspec.Raw(b"null")
-_LARGEST = (1 << 63) - 1
 
 
 class _Sent(msgspec.Struct, forbid_unknown_fields=True):
@@ -45,15 +44,9 @@ class _Shown(_Sent, forbid_unknown_fields=True):
     offset: int = -1
 
 
-class _SentTopic(msgspec.Struct, forbid_unknown_fields=True):
-    partitions: int | float = 1
-    settings: dict[str, str] = {}
-
-
 _sent = msgspec.json.Decoder(_Sent | list[_Sent])
 _sent_line = msgspec.json.Decoder(_Sent)
 _shown = msgspec.json.Decoder(_Shown)
-_sent_topic = msgspec.json.Decoder(_SentTopic)
 
 
 # -- records --------------------------------------------------------------------------------------------------
@@ -149,13 +142,6 @@ def _mode(mode: int | float | str) -> int:
     return _MODE_NUMBERS[mode]
 
 
-def whole(name: str, number: int | float) -> int:
-    """The number as one of Python's: 3.0 is whole, to JSON Schema as to people. Errors: `BadInput`."""
-    if number != int(number):
-        raise BadInput(f"The {name} is a whole number, not {number}.", hint="Send it without a fraction.")
-    return int(number)
-
-
 def _within(name: str, number: int | float, most: int) -> int:
     number = whole(name, number)
     if not 0 <= number <= most:
@@ -218,107 +204,50 @@ def _binary(value: dict[str, object], what: str) -> bytes:
         raise BadInput(f"The {what}'s $binary is no base64: {error}.", hint="Use the standard alphabet, with padding.") from None
 
 
-# -- times ----------------------------------------------------------------------------------------------------
-
-
-def show_time(ms: int | None) -> str | int | None:
-    """ISO 8601 in UTC with milliseconds; the number itself where no calendar reaches."""
-    if ms is None:
-        return None
-    try:
-        return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except OverflowError:
-        return ms
-
-
-def read_time(value: int | str) -> int:
-    """Milliseconds since 1970. Errors: `BadInput` for what is neither a number of them nor ISO 8601 with its zone."""
-    if isinstance(value, str):
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            moment = None
-        if moment is None or moment.tzinfo is None:
-            raise BadInput(f"{value!r} is no time.", hint="Write it such as 2026-01-31T12:00:00.000Z.")
-        value = (moment - _EPOCH) // timedelta(milliseconds=1)
-    if not -_LARGEST <= value <= _LARGEST:
-        raise BadInput(f"The time {value} is out of range.", hint="Give milliseconds since 1970, or ISO 8601.")
-    return value
-
-
 # -- topics ---------------------------------------------------------------------------------------------------
 
-
-def show_topic(topic: Topic) -> dict[str, Any]:
-    settings = topic.settings
-    return {
-        "name": topic.name,
-        "partitions": topic.partitions,
-        "settings": {
-            "segment": str(Size(settings.segment)),
-            "period": str(Duration(settings.period)),
-            "max_record": str(Size(settings.max_record)),
+_SIZE = {"type": "string", "pattern": "^[0-9]+(?:\\.[0-9]+)?(?:B|KiB|MiB|GiB|TiB|kB|MB|GB|TB)$"}
+_DURATION = {"type": "string", "pattern": "^[0-9]+(?:\\.[0-9]+)?(?:ms|s|m|h|d)$"}
+_KINDS: dict[str, type[Size] | type[Duration]] = {"segment": Size, "period": Duration, "max_record": Size}
+ShownSettings = Annotated[
+    dict[str, str],
+    msgspec.Meta(
+        description="What is fixed when a topic is created: sizes such as 256MiB, durations such as 1h (0ms: never).",
+        extra_json_schema={
+            "properties": {name: _SIZE if kind is Size else _DURATION for name, kind in _KINDS.items()},
+            "propertyNames": {"enum": list(_KINDS)},
         },
-        "generation": topic.generation,
-    }
+    ),
+]
 
 
-class _ShownTopic(msgspec.Struct):
-    """A topic as the server shows it."""
+class ShownTopic(msgspec.Struct, frozen=True):
+    """A topic. `generation` differs when a deleted topic was created again."""
 
     name: str
-    partitions: int
-    settings: dict[str, str]
+    partitions: Annotated[int, msgspec.Meta(ge=1)]
+    settings: ShownSettings
     generation: str
 
 
-def read_topic(shown: dict[str, Any]) -> Topic:
-    """The topic that the server showed. Errors: `msgspec.ValidationError`, `BadInput`."""
-    topic = msgspec.convert(shown, _ShownTopic)
-    return Topic(topic.name, topic.partitions, read_settings(topic.settings), topic.generation)
+def show_topic(topic: Topic) -> ShownTopic:
+    """The topic with its settings as people write them."""
+    return ShownTopic(topic.name, topic.partitions, show_settings(topic.settings), topic.generation)
 
 
-def send_topic(partitions: int, settings: TopicSettings | None) -> bytes:
-    """The body that creates a topic."""
-    written = {} if settings is None else show_topic(Topic("", 1, settings))["settings"]
-    return msgspec.json.encode({"partitions": partitions, "settings": written})
+def read_topic(shown: ShownTopic) -> Topic:
+    """The topic that was shown. Errors: `BadInput`."""
+    return Topic(shown.name, shown.partitions, read_settings(shown.settings), shown.generation)
 
 
-def read_sent_topic(body: bytes) -> tuple[int, TopicSettings | None]:
-    """Partitions and settings of a topic to create; an empty body is one partition with the settings that are usual."""
-    if not body.strip():
-        return 1, None
-    try:
-        sent = _sent_topic.decode(body)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise unreadable(error, _SentTopic.__struct_fields__) from None
-    return whole("number of partitions", sent.partitions), read_settings(sent.settings) if sent.settings else None
+def show_settings(settings: TopicSettings) -> dict[str, str]:
+    """Every setting with its unit."""
+    return {name: str(kind(getattr(settings, name))) for name, kind in _KINDS.items()}
 
 
 def read_settings(written: dict[str, str]) -> TopicSettings:
     """Errors: `BadInput` for an unknown setting (with the nearest known one) or a value without its unit."""
-    kinds: dict[str, type[Size] | type[Duration]] = {"segment": Size, "period": Duration, "max_record": Size}
     for name in written:
-        if name not in kinds:
-            raise BadInput(f"{name!r} is no setting of a topic.", hint=nearest(name, kinds))
-    return TopicSettings(**{name: int(kinds[name].parse(text)) for name, text in written.items()})
-
-
-# -- what is wrong with a body --------------------------------------------------------------------------------
-
-
-def unreadable(error: Exception, known: Sequence[str]) -> BadInput:
-    """The error that says what is wrong with a JSON body, and for an unknown field which known one is nearest."""
-    text = str(error).rstrip(".")
-    if isinstance(error, RecursionError):
-        return BadInput("The body is nested too deeply.", hint='Send such a value as text or as {"$binary": base64}.')
-    if "unknown field" in text:
-        return BadInput(f"The body cannot be read: {text}.", hint=nearest(text.split("`")[1], known))
-    return BadInput(f"The body cannot be read: {text}.", hint="The forms are in /openapi.json.")
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint that names the nearest of the known names, and all of them when none is near."""
-    names = list(known)
-    near = difflib.get_close_matches(name, names, 1)
-    return f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(names)}."
+        if name not in _KINDS:
+            raise BadInput(f"{name!r} is no setting of a topic.", hint=nearest(name, _KINDS))
+    return TopicSettings(**{name: int(_KINDS[name].parse(text)) for name, text in written.items()})

@@ -1,29 +1,27 @@
-"""The log over HTTP: topics, and the records of their partitions."""
+"""Handlers of the log's hot operations: appending and reading records, as pages, as lines, and as they come."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.responses import Response
 
-from headwater.client.wire import Decoder, read_records, read_sent_topic, show_record, show_topic
+from headwater.client.log_performer import LogPerformer
 from headwater.core.errors import BadBounds, BadInput, Forbidden, Unsupported
-from headwater.core.ids import Ids
-from headwater.log.record import Bounds, Record
+from headwater.log.json_form import Decoder, read_records, show_record
+from headwater.log.operations import LOG, AppendRecords, ReadRecords
+from headwater.log.record import Record
 from headwater.server.call import Call, json_answer
-from headwater.server.operation import Offer, offers
-from headwater.server.routes.log_table import EVENT_ID, TABLE
+from headwater.server.paging import link_to_next
 from headwater.server.stream import EventStream, LineStream
-from headwater.server.streams import Streams
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from headwater.client.local import LocalLog
+    from headwater.server.handlers import Handlers
 
 _FEW = 100  # records: reading and encoding so few takes less time than handing the work to a thread
 _MANY = 1000
@@ -31,57 +29,18 @@ _BATCH = 256 << 10  # bytes that a stream reads at once
 _LARGE = 1 << 20  # bytes of a body whose parsing would keep other requests waiting
 
 
-class LogRoutes:
-    """Handlers; what they are called for is the table in `log_table`."""
+class LogHandlers:
+    """One for each operation of their names."""
 
-    def __init__(self, *, log: LocalLog, streams: Streams, stop: asyncio.Event, ids: Ids) -> None:
-        self._log, self._streams, self._stop, self._ids = log, streams, stop, ids
-
-    def offers(self) -> list[Offer]:
-        return offers(TABLE, self)
-
-    # -- topics -----------------------------------------------------------------------------------------------
-
-    async def list_topics(self, call: Call) -> ASGIApp:
-        cursor, limit = call.query["cursor"] or "", call.query["limit"]
-        after = [topic for topic in await self._log.topics() if topic.name > cursor]
-        following = after[limit - 1].name if len(after) > limit else None
-        return _page(call, lambda: [show_topic(topic) for topic in after[:limit]], following, "cursor")
-
-    async def create_topic(self, call: Call) -> ASGIApp:
-        name = call.path["topic"]
-        call.body_kind()
-        partitions, settings = read_sent_topic(await call.body())
-        topic, new = await self._log.make_topic(name, partitions=partitions, settings=settings)
-        return json_answer(show_topic(topic), 201 if new else 200)
-
-    async def describe_topic(self, call: Call) -> ASGIApp:
-        topic = await self._log.topic(call.path["topic"])
-        bounds = await self._log.all_bounds(topic)
-        return json_answer({**show_topic(topic), "bounds": [_bounds(number, one) for number, one in enumerate(bounds)]})
-
-    async def delete_topic(self, call: Call) -> ASGIApp:
-        await self._log.delete_topic(call.path["topic"])
-        return Response(status_code=204)
-
-    # -- partitions -------------------------------------------------------------------------------------------
-
-    async def show_bounds(self, call: Call) -> ASGIApp:
-        topic, partition = _place(call)
-        return json_answer(_bounds(partition, await self._log.bounds(topic, partition)))
-
-    async def find_offset(self, call: Call) -> ASGIApp:
-        topic, partition = _place(call)
-        return json_answer({"offset": await self._log.offset_at(topic, partition, call.query["at"])})
-
-    async def compact(self, call: Call) -> ASGIApp:
-        topic, partition = _place(call)
-        return json_answer(await self._log.compact(topic, partition, call.query["before"]))
+    def __init__(self, handlers: Handlers) -> None:
+        performer: LogPerformer = handlers.backend.performer(LOG.name)
+        self._log, self._streams, self._stop, self._ids = performer.log, handlers.streams, handlers.stop, handlers.ids
 
     # -- records ----------------------------------------------------------------------------------------------
 
     async def append(self, call: Call) -> ASGIApp:
-        topic, partition = _place(call)
+        request: AppendRecords = await call.request()
+        topic, partition = request.topic, request.partition
         if topic.startswith("pipeline-") and topic.endswith("-offsets"):
             # It names the file that stepping and replaying run: what is appended there would choose a program to run on this machine.
             raise Forbidden(
@@ -100,26 +59,10 @@ class LogRoutes:
             records = read_records(body, lines=lines)
         return json_answer({"offsets": list(await self._log.append(topic, partition, records))}, 201)
 
-    async def delete_records(self, call: Call) -> ASGIApp:
-        topic, partition = _place(call)
-        return json_answer({"start": await self._log.delete_before(topic, partition, call.query["before"])})
-
-    async def read_records(self, call: Call) -> ASGIApp:
-        topic, partition = _place(call)
-        last = _last_event(call)
-        if call.accepts("text/event-stream") and call.scope["method"] == "GET":
-            return await self._events(call, topic, partition, last if call.query["after"] is None else call.query["after"])
-        after, start, stop, decode = (call.query[name] for name in ("after", "from", "to", "decode"))
-        if after is not None:
-            start = after + 1
-        if start is None:
-            start = (await self._log.bounds(topic, partition)).start
-        if stop is not None and stop < start:
-            raise BadBounds(f"`to` {stop} lies before `from` {start}.", hint="Give the lower one as from.")
-        if call.accepts("application/x-ndjson"):
-            return LineStream(self._lines(topic, partition, start, stop, call.query["limit"], decode), streams=self._streams)
-        limit = call.query["limit"] or 100
-        records = await self._log.read(topic, partition, start, limit=limit)
+    async def read(self, call: Call) -> ASGIApp:
+        request: ReadRecords = await call.request()
+        topic, partition, stop, decode = request.topic, request.partition, request.stop, request.decode
+        records = await self._log.read(topic, partition, await self._start(request), limit=request.limit or 100)
         following = None
         if records:
             upto = _offset(records[-1]) + 1
@@ -128,8 +71,23 @@ class LogRoutes:
             if (stop is None or upto < stop) and upto < (await self._log.bounds(topic, partition)).end:
                 following = str(upto)
         if len(records) > _FEW:
-            return await asyncio.to_thread(_page, call, lambda: [show_record(record, decode) for record in records], following, "from")
-        return _page(call, lambda: [show_record(record, decode) for record in records], following, "from")
+            return await asyncio.to_thread(_page, call, records, decode, following)
+        return _page(call, records, decode, following)
+
+    async def scan(self, call: Call) -> ASGIApp:
+        request: ReadRecords = await call.request()
+        start = await self._start(request)
+        lines = self._lines(request.topic, request.partition, start, request.stop, request.limit, request.decode)
+        return LineStream(lines, streams=self._streams)
+
+    async def _start(self, request: ReadRecords) -> int:
+        """The first offset that is asked for. Errors: `BadBounds` where the range is the wrong way round."""
+        start = request.start if request.after is None else request.after + 1
+        if start is None:
+            start = (await self._log.bounds(request.topic, request.partition)).start
+        if request.stop is not None and request.stop < start:
+            raise BadBounds(f"`to` {request.stop} lies before `from` {start}.", hint="Give the lower one as from.")
+        return start
 
     async def _lines(
         self, topic: str, partition: int, start: int, stop: int | None, limit: int | None, decode: Decoder
@@ -154,15 +112,18 @@ class LogRoutes:
 
     # -- streams ----------------------------------------------------------------------------------------------
 
-    async def _events(self, call: Call, topic: str, partition: int, last: int | None) -> ASGIApp:
-        for name in ("to", "limit"):
-            if call.query[name] is not None:
+    async def tail(self, call: Call) -> ASGIApp:
+        request: ReadRecords = await call.request()
+        for name, given in (("to", request.stop), ("limit", request.limit)):
+            if given is not None:
                 raise BadInput(
                     f"A stream has no `{name}`: it goes on until you leave.",
                     hint="Leave it out, or read without Accept: text/event-stream.",
                 )
+        topic, partition = request.topic, request.partition
         bounds = await self._log.bounds(topic, partition)
-        start, reset = call.query["from"], False
+        start, reset = request.start, False
+        last = request.after if request.after is not None else None if request.last_event is None else int(request.last_event)
         if last is not None:
             # Below the start, what was between is gone. Beyond the end the topic is another one by now, or came out of a backup: its
             # records are not those that were seen, and sending all of them would do them again.
@@ -172,7 +133,7 @@ class LogRoutes:
             start = bounds.end
         else:
             await self._log.read(topic, partition, start, limit=1)  # a start that is gone, or not yet there, is an answer and no stream
-        chunks = self._chunks(topic, partition, start, reset, call.query["decode"])
+        chunks = self._chunks(topic, partition, start, reset, request.decode)
         return EventStream(chunks, streams=self._streams, stop=self._stop, ids=self._ids)
 
     async def _chunks(self, topic: str, partition: int, start: int, reset: bool, decode: Decoder) -> AsyncGenerator[bytes]:
@@ -216,32 +177,12 @@ def _event(record: Record, decode: Decoder) -> bytes:
     return b"id: %d\ndata: %b\n\n" % (_offset(record), msgspec.json.encode(show_record(record, decode)))
 
 
-def _last_event(call: Call) -> int | None:
-    """The last offset that a stream's client has seen, as browsers say it by themselves."""
-    written = call.header(b"last-event-id")
-    if written is None:
-        return None
-    if not re.fullmatch(EVENT_ID, written, re.ASCII):
-        raise BadInput(f"Last-Event-ID {written!r} is no offset.", hint="Send the id of the last event that was seen.")
-    return int(written)
-
-
-def _place(call: Call) -> tuple[str, int]:
-    return call.path["topic"], call.number("partition")
-
-
 def _offset(record: Record) -> int:
     assert record.offset is not None
     return record.offset
 
 
-def _bounds(partition: int, bounds: Bounds) -> dict[str, int]:
-    return {"partition": partition, "start": bounds.start, "end": bounds.end}
-
-
-def _page(call: Call, items: Callable[[], list[dict[str, Any]]], following: str | None, cursor: str) -> Response:
-    headers = None
-    if following is not None:
-        query = "&".join(f"{name}={value}" for name, value in {**call.query, cursor: following}.items() if value is not None)
-        headers = {"Link": f'<{call.scope["path"]}?{query}>; rel="next"'}  # numbers and names: nothing in them needs encoding
-    return json_answer({"items": items(), "next": following}, headers=headers)
+def _page(call: Call, records: list[Record], decode: Decoder, following: str | None) -> Response:
+    items: list[Any] = [show_record(record, decode) for record in records]
+    link = link_to_next(call.scope["path"], call.query, "from", following)
+    return json_answer({"items": items, "next": following}, headers=link)

@@ -3,9 +3,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from headwater.client.problems import encoded, error_of, problem_of
 from headwater.core import errors
 from headwater.core.errors import BadInput, Conflict, HeadwaterError, NotFound, Unavailable, UnknownTopic
+from headwater.wire.problems import encoded, error_of, problem_of
 
 EVERY = sorted(
     (kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, HeadwaterError)), key=lambda kind: kind.__name__

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client import wire
 from headwater.core.errors import BadInput
+from headwater.log import json_form as wire
 from headwater.log.record import Record, Topic, TopicSettings
 
 maybe_bytes = st.none() | st.binary(max_size=40)
@@ -131,41 +131,7 @@ def test_bytes_that_do_not_fit_are_shown_as_binary(decode: wire.Decoder) -> None
     assert got["key"] is None
 
 
-@pytest.mark.parametrize(("ms", "shown"), [(0, "1970-01-01T00:00:00.000Z"), (-1, "1969-12-31T23:59:59.999Z"), (1 << 60, 1 << 60)])
-def test_times_are_written_as_iso_where_a_calendar_reaches(ms: int, shown: str | int) -> None:
-    assert wire.show_time(ms) == shown
-    assert wire.read_time(shown) == ms
-
-
-def test_a_time_in_another_zone_is_the_same_moment() -> None:
-    assert wire.read_time("2026-01-31T13:00:00+01:00") == wire.read_time("2026-01-31T12:00:00.000Z")
-
-
 def test_a_topic_survives_being_shown() -> None:
     topic = Topic("t", 3, TopicSettings(segment=1000, period=90_000, max_record=1 << 20), "g")
-    assert wire.read_topic(msgspec.json.decode(msgspec.json.encode(wire.show_topic(topic)))) == topic
-    assert wire.read_sent_topic(wire.send_topic(3, topic.settings)) == (3, topic.settings)
-
-
-def test_a_topic_without_a_body_is_the_usual_one() -> None:
-    assert wire.read_sent_topic(b"") == (1, None)
-    assert wire.read_sent_topic(wire.send_topic(2, None)) == (2, None)
-
-
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        (b'{"partitons": 1}', "Did you mean 'partitions'?"),
-        (b'{"settings": {"segmnt": "1MiB"}}', "Did you mean 'segment'?"),
-        (b'{"settings": {"segment": "1000"}}', "no unit"),
-        (b'{"settings": {"segment": 1000}}', "Expected `str`"),
-        (b'{"partitions": "1"}', "Expected `int | float`"),
-        (b'{"partitions": 1.5}', "whole number"),
-        (b"[]", "Expected `object`"),
-        (b'{"settings": {"max_record": "1GiB"}}', "not possible"),
-    ],
-)
-def test_a_topic_that_cannot_be_is_refused(body: bytes, said: str) -> None:
-    with pytest.raises(BadInput) as caught:
-        wire.read_sent_topic(body)
-    assert said in str(caught.value)
+    sent = msgspec.json.encode(wire.show_topic(topic))
+    assert wire.read_topic(msgspec.json.decode(sent, type=wire.ShownTopic)) == topic

@@ -1,0 +1,26 @@
+"""Who answers what the door is asked: this process over a directory, or a server over HTTP."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
+
+from headwater.wire.operation import Operation, R
+
+A = TypeVar("A")
+
+
+class Backend(ABC):
+    """Performs the operations of every part. Errors are those of the operation, the same wherever it is performed.
+
+    Over HTTP two errors join: `Unreachable` (nothing was sent) and `OutcomeUnknown` (the answer to a change was lost).
+    """
+
+    @abstractmethod
+    async def ask(self, operation: Operation[R, A], request: R) -> A:
+        """The answer, whole: of a list every page of it."""
+
+    @abstractmethod
+    def stream(self, operation: Operation[R, A], request: R, resume: Callable[[A], R] | None = None) -> AsyncIterator[A]:
+        """The items as they come. `resume`: the request that goes on behind this item, where a stream breaks off."""

@@ -1,0 +1,76 @@
+"""Performs operations in this process, where the table says: on the event loop, in a thread, or in a process of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar, cast
+
+from headwater import parts
+from headwater.client.backend import Backend
+from headwater.client.local import LocalLog
+from headwater.client.subprocess_call import SubprocessCall, performed
+from headwater.core.clock import Clock, SystemClock
+from headwater.core.errors import Timeout
+from headwater.log.address import LogAddress
+from headwater.wire.operation import Operation, R, Reply
+from headwater.wire.part import load
+
+A = TypeVar("A")
+_AT_ONCE = 4  # processes that look for others, who only may look: a hundred questions at once would take the machine's memory
+
+
+class LocalBackend(Backend):
+    """The log of this process and the parts on it. A part is made ready when it is first asked."""
+
+    def __init__(self, log: LocalLog, *, clock: Clock | None = None) -> None:
+        self._log, self._clock = log, clock or SystemClock()
+        self._performers: dict[str, Any] = {}
+        self._looking = asyncio.Semaphore(_AT_ONCE)
+
+    async def ask(self, operation: Operation[R, A], request: R) -> A:
+        answer = await self.perform(operation, request)
+        return cast(A, answer.value if isinstance(answer, Reply) else answer)
+
+    async def stream(self, operation: Operation[R, A], request: R, resume: Callable[[A], R] | None = None) -> AsyncIterator[A]:
+        request.check()
+        async for item in self.performer(operation.part).stream(operation, request):
+            yield item
+
+    async def perform(self, operation: Operation[R, A], request: R, *, who: str = "") -> A | Reply[A]:
+        """The answer as the part gives it. `who` stands in the audit; empty: the user of this process."""
+        request.check()
+        performer = self.performer(operation.part)
+        if inspect.iscoroutinefunction(performer.perform):
+            return cast(A, await performer.perform(operation, request, who))
+        match operation.runs_in(request):
+            case "process":
+                return await self._in_process(performer, operation, request, who)
+            case "inline":
+                return cast(A, performer.perform(await self._log.open(), operation, request, who))
+            case "thread":
+                return cast(A, await self._log.work(lambda log: performer.perform(log, operation, request, who)))
+
+    def performer(self, part: str) -> Any:
+        """What performs the operations of a part here."""
+        if part not in self._performers:
+            self._performers[part] = load(parts.part_named(part).performs)(log=self._log, clock=self._clock)
+        return self._performers[part]
+
+    async def _in_process(self, performer: Any, operation: Operation[R, A], request: R, who: str) -> A:
+        if operation.changes:
+            return await self._call(performer, operation, request, who)
+        async with self._looking:
+            try:
+                async with asyncio.timeout(operation.patience):
+                    return await self._call(performer, operation, request, who)
+            except TimeoutError:
+                raise Timeout(
+                    f"{operation.says.rstrip('.')}: that took longer than {operation.patience:.0f} s.", hint=performer.SLOW
+                ) from None
+
+    async def _call(self, performer: Any, operation: Operation[R, A], request: R, who: str) -> A:
+        log, folder = await self._log.work(lambda log: performer.locate(log, operation, request))
+        assert isinstance(log, LogAddress)
+        return await performed(SubprocessCall.of(log, operation, request, who), operation, folder)

@@ -1,0 +1,104 @@
+"""Performs operations by asking a server over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar, cast, get_origin
+
+import msgspec
+
+from headwater.client.backend import Backend
+from headwater.client.http import HttpConnection
+from headwater.core.clock import Clock
+from headwater.core.errors import Unavailable, Untrusted
+from headwater.wire import json
+from headwater.wire.operation import Operation, R
+from headwater.wire.request import Sent, shape_of
+
+A = TypeVar("A")
+T = TypeVar("T")
+_LONGER = 30.0  # seconds that a client waits longer than an operation may take
+_PATIENCE = 30.0  # seconds that a stream waits for a server that restarts
+_AGAIN = 0.25
+_LIVED = 5.0  # seconds after which a stream that breaks was a good one: one that breaks at once, again and again, is no server of ours
+
+
+class _Items(msgspec.Struct):
+    items: list[msgspec.Raw]
+    next: str | None = None
+
+
+class RemoteBackend(Backend):
+    """Asks through the connections to one server."""
+
+    def __init__(self, http: HttpConnection, *, clock: Clock) -> None:
+        self.http, self._clock = http, clock
+
+    async def ask(self, operation: Operation[R, A], request: R) -> A:
+        if get_origin(operation.answer) is list:
+            request.check()
+            return await self._all(operation, shape_of(operation).write(request))
+        if operation.answer is None or operation.answer is bytes:
+            return cast(A, await self.raw(operation, request, bytes))  # without content it is empty
+        return await self.raw(operation, request, json.decoder(operation.answer))
+
+    async def raw(self, operation: Operation[R, Any], request: R, read: Callable[[bytes], T], **parts: Any) -> T:
+        """What `read` makes of the answer's body. `parts`: another body than the request's own."""
+        request.check()
+        sent = shape_of(operation).write(request)
+        return self.http.understood(operation.method, sent.path, read, await self._ask(operation, sent, **parts))
+
+    async def _ask(self, operation: Operation[R, Any], sent: Sent, **parts: Any) -> bytes:
+        if sent.body is not None:
+            parts = {"content": sent.body, "headers": {"Content-Type": "application/json", **sent.headers}}
+        patience = None if operation.patience is None else operation.patience + _LONGER
+        return await self.http.ask(operation.method, sent.path, params=dict(sent.query), patience=patience, **parts)
+
+    async def _all(self, operation: Operation[R, A], sent: Sent) -> A:
+        """A list, page by page."""
+        found: list[msgspec.Raw] = []
+        query: dict[str, Any] = dict(sent.query)
+        if operation.paging is not None:
+            query["limit"] = operation.paging.most
+        assert operation.answer is not None
+        while True:
+            answer = await self._ask(operation, msgspec.structs.replace(sent, query=query))
+            page = self.http.understood(operation.method, sent.path, json.decoder(_Items), answer)
+            found += page.items
+            if page.next is None:
+                return self.http.understood(operation.method, sent.path, json.decoder(operation.answer), msgspec.json.encode(found))
+            query = {**query, "cursor": page.next}
+
+    async def stream(self, operation: Operation[R, A], request: R, resume: Callable[[A], R] | None = None) -> AsyncIterator[A]:
+        assert operation.answer is not None
+        async for item in self.raw_stream(operation, request, json.decoder(operation.answer), resume):
+            yield item
+
+    async def raw_stream(
+        self, operation: Operation[R, Any], request: R, read: Callable[[str], T], resume: Callable[[T], R] | None = None
+    ) -> AsyncIterator[T]:
+        """What `read` makes of the data of each event."""
+        request.check()
+        missed: float | None = None  # since when the server has not answered
+        answered: float | None = None  # when this stream began
+        while True:
+            try:
+                sent = shape_of(operation).write(request)
+                async with self.http.events(sent.path, params=dict(sent.query), headers=dict(sent.headers)) as events:
+                    answered = self._clock.monotonic()
+                    async for event in events:
+                        item = self.http.understood(operation.method, sent.path, read, event.data)
+                        missed, request = None, request if resume is None else resume(item)
+                        yield item
+                if resume is None:
+                    return
+            except Unavailable as error:
+                now = self._clock.monotonic()
+                if answered is not None and now - answered > _LIVED:
+                    missed = None
+                missed, answered = now if missed is None else missed, None
+                if resume is None or isinstance(error, Untrusted) or self.http.closed or now - missed > _PATIENCE:
+                    raise
+            # A server that restarts ends its streams: go on where this one was, as it would over a directory.
+            await asyncio.sleep(_AGAIN)

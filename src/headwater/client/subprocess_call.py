@@ -1,0 +1,110 @@
+"""An operation in a process of its own, which runs a user's file where the user ran it.
+
+Whoever serves others must not run a pipeline's file inside itself: relative paths in it would mean other files than they meant to the
+run, and a message would count as taken by a sink that never got it; and what the file does to its process would stay. So a server and the
+Python door start `python -m headwater.client.subprocess_call` in the run's folder: the call on its standard input, the outcome on
+its output. A search by an expression that may take for ever is done so, too: a process can be ended, a thread cannot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import msgspec
+
+from headwater.core.errors import HeadwaterError
+from headwater.log.address import LogAddress
+from headwater.wire import json
+from headwater.wire.operation import Operation, R, Reply
+from headwater.wire.problems import error_named
+
+A = TypeVar("A")
+
+
+class SubprocessCall(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done: an operation by its id, with its request."""
+
+    log: LogAddress
+    operation: str
+    request: msgspec.Raw
+    who: str
+
+    @classmethod
+    def of(cls, log: LogAddress, operation: Operation[R, Any], request: R, who: str) -> Self:
+        return cls(log=log, operation=operation.id, request=msgspec.Raw(json.encode(request)), who=who)
+
+
+class CallOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How it went: the answer as JSON, or an error."""
+
+    answer: msgspec.Raw = msgspec.Raw(b"null")
+    code: str = ""
+    message: str = ""
+    hint: str = ""
+
+
+async def performed(call: SubprocessCall, operation: Operation[R, A], folder: Path | None) -> A:
+    """The answer of a call that a new process performs in a folder. Errors: those of the operation."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-P",  # a file in the run's folder must not stand for one of Python's
+        "-m",
+        "headwater.client.subprocess_call",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=folder,
+    )
+    try:
+        out, said = await process.communicate(msgspec.json.encode(call))
+    finally:
+        if process.returncode is None:  # whoever asked is gone: a message under way is delivered again, as after a crash
+            process.kill()
+            await process.wait()
+    if process.returncode != 0 or not out:
+        words = said.decode("utf-8", "replace").strip().splitlines()
+        raise HeadwaterError(
+            f"The process for {operation.part} {operation.name} failed: {words[-1] if words else f'exit {process.returncode}'}.",
+            hint=f"Try it on the command line: `headwater {operation.part} {operation.name} ...`.",
+        )
+    outcome = msgspec.json.decode(out, type=CallOutcome)
+    if outcome.code:
+        raise error_named(outcome.code)(outcome.message, hint=outcome.hint)
+    assert operation.answer is not None
+    return json.decoder(operation.answer)(bytes(outcome.answer))
+
+
+def done(call: SubprocessCall) -> CallOutcome:
+    """Do it, in this process. What only looks, or is only tried, opens the log so that nothing can be written."""
+    from headwater import parts
+    from headwater.core.clock import SystemClock
+    from headwater.log.opening import open_log
+    from headwater.wire.part import load
+
+    operation = parts.operation_named(call.operation)
+    request = json.decoder(operation.request)(bytes(call.request))
+    try:
+        with open_log(call.log, read_only=not operation.changes or getattr(request, "dry_run", False)) as log:
+            performer = load(parts.part_named(operation.part).performs)(log=None, clock=SystemClock())
+            answer = performer.perform(log, operation, request, call.who)
+    except HeadwaterError as error:
+        return CallOutcome(code=error.code, message=error.message, hint=error.hint)
+    return CallOutcome(answer=msgspec.Raw(json.encode(answer.value if isinstance(answer, Reply) else answer)))
+
+
+def main() -> None:
+    """Reads a call, writes its outcome. What a user's file prints goes to the errors, not into the answer."""
+    call = msgspec.json.decode(sys.stdin.buffer.read(), type=SubprocessCall)
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    outcome = json.encode(done(call))
+    with open(answers, "wb") as out:
+        out.write(outcome)
+
+
+if __name__ == "__main__":
+    main()

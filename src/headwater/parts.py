@@ -1,0 +1,29 @@
+"""Every part of headwater, in the order of the help. Adding a part is its folder and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from headwater.log.operations import LOG
+from headwater.pipeline.operations import PIPELINES
+from headwater.wire.operation import Operation
+from headwater.wire.part import Part
+
+PARTS: tuple[Part, ...] = (LOG, PIPELINES)
+
+
+def part_named(name: str) -> Part:
+    """The part of this name."""
+    return next(part for part in PARTS if part.name == name)
+
+
+def operations() -> Iterator[Operation[Any, Any]]:
+    """Everything that users can do, part by part."""
+    for part in PARTS:
+        yield from part.operations
+
+
+def operation_named(identity: str) -> Operation[Any, Any]:
+    """The operation of this `id`."""
+    return next(operation for operation in operations() if operation.id == identity)

@@ -1,0 +1,357 @@
+"""What users can do with pipelines that have run: the one table that routes, checks, OpenAPI, remote calls and references are made from.
+
+Every operation is a method of `headwater.pipeline.operating.desk.Desk`, called with the fields of its request.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+import msgspec
+
+from headwater.core.errors import BadBounds, BadInput, Conflict, NotFound, Stopped, Timeout, Unavailable, UnknownPipeline, UnknownSink
+from headwater.pipeline.operating import answers
+from headwater.wire.json import LARGEST
+from headwater.wire.operation import DryRun, Operation, Paging, Reason, Request, Role, Runs, Why, described
+from headwater.wire.part import Part
+
+_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+_PLAIN = re.compile(r"\^?(?:[\w .-]|\\[.-])*\$?|\.\*")  # expressions whose search takes no longer than the text is
+PipelineName = Annotated[str, described("The pipeline's name.", pattern=f"^{_NAME}$")]
+SinkName = Annotated[str, described("The sink's name.", pattern=f"^{_NAME}$")]
+OneSink = Annotated[str | None, described("Of this sink only.")]
+MessageOffset = Annotated[int, described("The message's offset; it counts from 0.", least=0, most=LARGEST)]
+
+
+# -- what is asked ----------------------------------------------------------------------------------------------
+
+
+class ListPipelines(Request, frozen=True, kw_only=True):
+    """Nothing more."""
+
+
+class PipelineRequest(Request, frozen=True, kw_only=True):
+    """A pipeline. No file is ever named: a pipeline's file is the one that ran last on this machine."""
+
+    pipeline: PipelineName = msgspec.field(name="name")
+
+    def check(self) -> None:
+        if not re.fullmatch(_NAME, self.pipeline):
+            raise UnknownPipeline(f"No pipeline is named {self.pipeline!r}.", hint="List them with `headwater pipeline list`.")
+        sink = getattr(self, "sink", None)
+        if sink is not None and not re.fullmatch(_NAME, sink):
+            raise UnknownSink(f"No sink is named {sink!r}.", hint=f"See `headwater pipeline offset {self.pipeline} list`.")
+        for name in ("offset", "first", "last"):
+            number = getattr(self, name, None)
+            if number is not None and number < 0:
+                raise BadBounds(f"{number} is no offset.", hint="Offsets count from 0.")
+        for name in ("limit", "count"):
+            number = getattr(self, name, None)
+            if number is not None and number < 1:
+                raise BadInput(f"A {name} of {number} messages is none.", hint="Give 1 or more.")
+
+
+class SinkRequest(PipelineRequest, frozen=True, kw_only=True):
+    """A sink of a pipeline."""
+
+    sink: SinkName
+
+
+class ReadMessages(PipelineRequest, frozen=True, kw_only=True):
+    """Which messages."""
+
+    first: Annotated[int | None, described("The first offset. Left out: the oldest.")] = msgspec.field(default=None, name="from")
+    last: Annotated[int | None, described("The last offset, included. Left out: the newest.")] = msgspec.field(default=None, name="to")
+    namespace: Annotated[str, described("Only namespaces in which this regular expression is found.", format="regex")] = ".*"
+    limit: Annotated[int, described("The most messages.", least=1, most=10_000)] = 100
+
+
+class MarkPosition(SinkRequest, frozen=True, kw_only=True):
+    """The last message to count as taken, -1 for none."""
+
+    position: Annotated[int, msgspec.Meta(ge=-1, le=LARGEST)]
+    why: Reason
+    dry_run: DryRun = False
+
+
+class ForgetSink(SinkRequest, frozen=True, kw_only=True):
+    """The sink to forget."""
+
+    why: Reason
+    dry_run: DryRun = False
+
+
+class StepSink(SinkRequest, frozen=True, kw_only=True):
+    """How many messages to deliver."""
+
+    count: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1
+    why: Why = ""
+    dry_run: DryRun = False
+
+
+class AckMessage(SinkRequest, frozen=True, kw_only=True):
+    """The message to count as taken."""
+
+    offset: MessageOffset
+    why: Reason
+    dry_run: DryRun = False
+
+
+class ReplayMessages(SinkRequest, frozen=True, kw_only=True):
+    """The messages to send again, both ends included."""
+
+    first: MessageOffset
+    last: MessageOffset
+    why: Why = ""
+    dry_run: DryRun = False
+
+
+class MessageRequest(PipelineRequest, frozen=True, kw_only=True):
+    """A message; `sink`: for this one only."""
+
+    offset: MessageOffset
+    sink: OneSink = None
+
+
+class EditMessage(MessageRequest, frozen=True, kw_only=True):
+    """The whole document as `data`, or fields to `set` by their path and others to `unset`; `sink`: for this one only."""
+
+    data: dict[str, Any] | None = None
+    set: dict[str, Any] | None = None
+    unset: list[str] = msgspec.field(default_factory=list)
+    why: Reason
+    dry_run: DryRun = False
+
+
+class UndoEdit(MessageRequest, frozen=True, kw_only=True):
+    """The message whose original is delivered again."""
+
+    why: Reason
+    dry_run: DryRun = False
+
+
+class ListDead(PipelineRequest, frozen=True, kw_only=True):
+    """Whose messages."""
+
+    sink: OneSink = None
+
+
+class RetryDead(MessageRequest, frozen=True, kw_only=True):
+    """Whose message it is, where several sinks have put it aside; `force`: also where the sink has a newer one of the same document."""
+
+    why: Why = ""
+    force: bool = False
+    dry_run: DryRun = False
+
+
+class StopRun(PipelineRequest, frozen=True, kw_only=True):
+    """Why."""
+
+    why: Why = ""
+    dry_run: DryRun = False
+
+
+class CompactLog(PipelineRequest, frozen=True, kw_only=True):
+    """Nothing more."""
+
+    dry_run: DryRun = False
+
+
+def where_to_search(request: ReadMessages) -> Runs:
+    """A search by an expression that may take for ever is done in a process: it can be ended, a thread cannot."""
+    return "thread" if _PLAIN.fullmatch(request.namespace) else "process"
+
+
+# -- the table --------------------------------------------------------------------------------------------------
+
+_ONE = "/pipelines/{name}"
+_KNOWN = (UnknownPipeline, BadBounds, Unavailable)
+_SINK = (UnknownPipeline, UnknownSink, BadBounds, Unavailable)
+_CHANGE = (*_SINK, Conflict)
+_SEND = (*_CHANGE, Stopped, Timeout)
+
+
+def _reads(name: str, path: str, request: Any, answer: Any, says: str, **more: Any) -> Operation[Any, Any]:
+    return Operation(
+        part="pipeline", name=name, method="GET", path=path, request=request, answer=answer, role=Role.READER, says=says, **more
+    )
+
+
+def _changes(name: str, address: str, request: Any, answer: Any, says: str, **more: Any) -> Operation[Any, Any]:
+    method, _, path = address.partition(" ")
+    return Operation(
+        part="pipeline",
+        name=name,
+        method=method,
+        path=f"{_ONE}{path}",
+        request=request,
+        answer=answer,
+        role=Role.OPERATOR,
+        changes=True,
+        says=says,
+        **more,
+    )
+
+
+LIST: Operation[ListPipelines, list[answers.Status]] = _reads(
+    "list", "/pipelines", ListPipelines, list[answers.Status], "Every pipeline that has run on this log, sorted by name."
+)
+STATUS: Operation[PipelineRequest, answers.Status] = _reads(
+    "status", _ONE, PipelineRequest, answers.Status, "A pipeline: its newest run, and where every sink is.", errors=_KNOWN
+)
+MESSAGES: Operation[ReadMessages, answers.Messages] = _reads(
+    "messages",
+    f"{_ONE}/log",
+    ReadMessages,
+    answers.Messages,
+    "Messages of a pipeline's log, and which offsets it holds.",
+    runs=where_to_search,
+    continues="from",
+    errors=(*_KNOWN, Timeout),
+)
+OFFSETS: Operation[PipelineRequest, list[answers.Place]] = _reads(
+    "offsets", f"{_ONE}/offsets", PipelineRequest, list[answers.Place], "Where every sink is, and what has stopped it.", errors=_KNOWN
+)
+OFFSET: Operation[SinkRequest, answers.Taken] = _reads(
+    "offset",
+    f"{_ONE}/offsets/{{sink}}",
+    SinkRequest,
+    answers.Taken,
+    "Where a sink is, and by namespace the last message that it took.",
+    errors=_SINK,
+)
+MARK: Operation[MarkPosition, answers.Marked] = _changes(
+    "mark",
+    "PUT /offsets/{sink}",
+    MarkPosition,
+    answers.Marked,
+    "Make a message the last one that a sink has taken, forward or back.",
+    errors=_CHANGE,
+)
+DELETE: Operation[ForgetSink, answers.Forgotten] = _changes(
+    "delete", "DELETE /offsets/{sink}", ForgetSink, answers.Forgotten, "Forget a sink that the pipeline no longer has.", errors=_CHANGE
+)
+STEP: Operation[StepSink, answers.Stepped] = _changes(
+    "step",
+    "POST /sinks/{sink}/step",
+    StepSink,
+    answers.Stepped,
+    "Deliver the next messages to a sink, one at a time.",
+    runs="process",
+    patience=None,
+    errors=_SEND,
+)
+ACK: Operation[AckMessage, answers.Acked] = _changes(
+    "ack",
+    "POST /sinks/{sink}/ack",
+    AckMessage,
+    answers.Acked,
+    "Count a message as taken by a sink without sending it.",
+    errors=_CHANGE,
+)
+REPLAY: Operation[ReplayMessages, answers.Replayed] = _changes(
+    "replay",
+    "POST /sinks/{sink}/replay",
+    ReplayMessages,
+    answers.Replayed,
+    "Send messages to a sink again; its position does not move.",
+    runs="process",
+    patience=None,
+    errors=_SEND,
+)
+EDIT: Operation[EditMessage, answers.Edited] = _changes(
+    "edit",
+    "PUT /edits/{offset}",
+    EditMessage,
+    answers.Edited,
+    "Deliver a corrected copy of a message; the original stays in the log.",
+    errors=_CHANGE,
+)
+UNDO: Operation[UndoEdit, answers.Undone] = _changes(
+    "undo",
+    "DELETE /edits/{offset}",
+    UndoEdit,
+    answers.Undone,
+    "Deliver the original of a message again.",
+    errors=_CHANGE,
+)
+DEAD: Operation[ListDead, list[answers.Buried]] = _reads(
+    "dead",
+    f"{_ONE}/dead",
+    ListDead,
+    list[answers.Buried],
+    "The messages that were put aside.",
+    paging=Paging(by=("sink", "offset")),
+    errors=_SINK,
+)
+DEAD_ONE: Operation[MessageRequest, answers.BuriedMessage] = _reads(
+    "dead_one",
+    f"{_ONE}/dead/{{offset}}",
+    MessageRequest,
+    answers.BuriedMessage,
+    "A message that was put aside, with its error.",
+    errors=(*_SINK, NotFound),
+)
+RETRY: Operation[RetryDead, answers.Resolved] = _changes(
+    "retry",
+    "POST /dead/{offset}/retry",
+    RetryDead,
+    answers.Resolved,
+    "Send a message that was put aside.",
+    runs="process",
+    patience=None,
+    errors=_SEND,
+)
+DROP: Operation[UndoEdit, answers.Resolved] = _changes(
+    "drop",
+    "DELETE /dead/{offset}",
+    UndoEdit,
+    answers.Resolved,
+    "Let a message that was put aside go for good.",
+    errors=_CHANGE,
+)
+COMPACT: Operation[CompactLog, answers.Compaction] = _changes(
+    "compact",
+    "POST /compact",
+    CompactLog,
+    answers.Compaction,
+    "Keep, below what every sink has taken, the last message of each namespace.",
+    patience=None,
+    errors=_KNOWN,
+)
+STOP: Operation[StopRun, answers.Stopping] = _changes(
+    "stop", "POST /stop", StopRun, answers.Stopping, "Ask a live run to finish what it has begun, and stop.", errors=_CHANGE
+)
+AUDIT: Operation[PipelineRequest, list[answers.Audited]] = _reads(
+    "audit",
+    f"{_ONE}/audit",
+    PipelineRequest,
+    list[answers.Audited],
+    "What operators have done: when, who, what, and why.",
+    paging=Paging(),
+    errors=_KNOWN,
+)
+VERIFY: Operation[SinkRequest, answers.Verified] = _reads(
+    "verify",
+    f"{_ONE}/verify/{{sink}}",
+    SinkRequest,
+    answers.Verified,
+    "Compare what a sink holds with what the log says.",
+    runs="process",
+    patience=None,
+    errors=(*_SINK, Timeout),
+)
+
+PIPELINES = Part(
+    name="pipeline",
+    door="pipelines",
+    operations=(
+        LIST, STATUS, MESSAGES, OFFSETS, OFFSET, MARK, DELETE, STEP, ACK, REPLAY, EDIT, UNDO, DEAD, DEAD_ONE, RETRY, DROP, COMPACT, STOP,
+        AUDIT, VERIFY,
+    ),
+    performs="headwater.pipeline.operating.performer:PipelinePerformer",
+    offers="headwater.client.pipelines:Pipelines",
+    commands="headwater.cli.pipeline:group",
+    owns=("pipeline-",),
+)  # fmt: skip

@@ -1,0 +1,90 @@
+"""Handles the calls of every operation that has no handler of its own: reads the request, has it performed, writes the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import Response
+
+from headwater import parts
+from headwater.client.local_backend import LocalBackend
+from headwater.core.ids import Ids
+from headwater.server.call import Call, json_answer
+from headwater.server.jobs import Jobs
+from headwater.server.paging import link_to_next, page_of
+from headwater.server.route import Handler, Route
+from headwater.server.stream import EventStream, LineStream
+from headwater.server.streams import Streams
+from headwater.wire import json
+from headwater.wire.operation import Operation, Reply
+from headwater.wire.part import load
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+
+class Handlers:
+    """Makes the routes of all parts."""
+
+    def __init__(self, backend: LocalBackend, *, streams: Streams, stop: asyncio.Event, ids: Ids, jobs: Jobs) -> None:
+        self.backend, self.streams, self.stop, self.ids, self.jobs = backend, streams, stop, ids, jobs
+
+    def routes(self) -> list[Route]:
+        """One for each operation of each part. A part's own handlers come first."""
+        found = []
+        for part in parts.PARTS:
+            own = load(part.handlers)(self) if part.handlers else None
+            for operation in part.operations:
+                handler: Handler | None = getattr(own, operation.name, None)
+                found.append(Route(operation, handler or partial(getattr(self, operation.kind), operation)))
+        return found
+
+    async def ask(self, operation: Operation[Any, Any], call: Call) -> ASGIApp:
+        answer = await self.backend.perform(operation, await call.request(), who=call.who)
+        return self.answered(operation, call, answer)
+
+    async def job(self, operation: Operation[Any, Any], call: Call) -> ASGIApp:
+        request, who = await call.request(), call.who
+        job = self.jobs.start(operation, lambda: self.backend.perform(operation, request, who=who))
+        return json_answer(job, 202, {"Location": f"/jobs/{job.id}"})
+
+    async def stream(self, operation: Operation[Any, Any], call: Call) -> ASGIApp:
+        items = self.backend.stream(operation, await call.request())
+        if operation.media == "text/event-stream":
+            return EventStream(_events(items), streams=self.streams, stop=self.stop, ids=self.ids)
+        return LineStream(_lines(items), streams=self.streams)
+
+    def answered(self, operation: Operation[Any, Any], call: Call, answer: Any) -> Response:
+        """An answer as HTTP says it."""
+        status, headers = next(iter(operation.statuses), 0), {}
+        if isinstance(answer, Reply):
+            status, headers, answer = answer.status or status, dict(answer.headers), answer.value
+        if operation.answer is None:
+            return Response(status_code=status or 204, headers=headers)
+        if operation.answer is bytes:
+            return Response(answer, status or 200, {"Content-Type": operation.media, **headers})
+        if isinstance(answer, list):
+            following, cursor = None, "cursor"
+            if operation.paging is not None:
+                answer, following = page_of(operation.paging, answer, call.query["cursor"], call.query["limit"])
+            answer = {"items": answer, "next": following}
+        else:
+            following, cursor = getattr(answer, "next", None) if operation.continues else None, operation.continues
+        link = link_to_next(call.scope["path"], call.query, cursor, following)
+        return json_answer(answer, status or 200, {**headers, **(link or {})})
+
+
+async def _events(items: Any) -> AsyncGenerator[bytes]:
+    """Items as events; one that carries an id is a pair of it and the item."""
+    async for item in items:
+        identity, value = item if isinstance(item, tuple) else (None, item)
+        head = b"" if identity is None else b"id: %b\n" % str(identity).encode()
+        yield b"%bdata: %b\n\n" % (head, json.encode(value))
+
+
+async def _lines(items: Any) -> AsyncGenerator[bytes]:
+    async for item in items:
+        yield json.encode(item[1] if isinstance(item, tuple) else item) + b"\n"

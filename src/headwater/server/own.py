@@ -1,0 +1,153 @@
+"""What the server itself is asked: is it alive, is it ready, what does it count, what can it do, how far is a job."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from starlette.responses import Response
+
+from headwater.core.errors import Damaged, NotFound, Unavailable
+from headwater.core.metrics import CONTENT_TYPE, Metrics
+from headwater.server.call import Call, json_answer
+from headwater.server.jobs import Jobs, JobStatus
+from headwater.server.route import Route
+from headwater.wire.operation import Operation, Request, Role, described
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from headwater.client.local import LocalLog
+
+
+class Nothing(Request, frozen=True, kw_only=True):
+    """Nothing more."""
+
+
+class JobRequest(Request, frozen=True, kw_only=True):
+    """A job."""
+
+    job: Annotated[str, described("The job's id.", pattern="^[0-9a-f]{1,64}$")]
+
+
+class JobLook(JobRequest, frozen=True, kw_only=True):
+    """A job, and how long to wait for its end."""
+
+    wait: Annotated[int, described("Seconds to wait for its end.", least=0, most=60)] = 0
+
+
+class Health(msgspec.Struct, frozen=True):
+    """It does."""
+
+    status: Literal["ok"]
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """It is ready."""
+
+    status: Literal["ready"]
+    log: Literal["embedded", "kafka"]
+
+
+HEALTH = Operation(
+    part="server",
+    name="health",
+    method="GET",
+    path="/healthz",
+    request=Nothing,
+    answer=Health,
+    role=Role.NOBODY,
+    says="The process answers.",
+)
+READY = Operation(
+    part="server",
+    name="ready",
+    method="GET",
+    path="/readyz",
+    request=Nothing,
+    answer=Ready,
+    role=Role.READER,
+    says="The log can be used, and the server is not stopping.",
+    errors=(Unavailable,),
+)
+METRICS = Operation(
+    part="server",
+    name="metrics",
+    method="GET",
+    path="/metrics",
+    request=Nothing,
+    answer=bytes,
+    media="text/plain",
+    statuses={200: "The Prometheus text format, version 0.0.4."},
+    role=Role.READER,
+    says="Counts and times for Prometheus.",
+)
+OPENAPI = Operation(
+    part="server",
+    name="openapi",
+    method="GET",
+    path="/openapi.json",
+    request=Nothing,
+    answer=dict[str, Any],
+    statuses={200: "OpenAPI 3.1."},
+    role=Role.READER,
+    says="This description.",
+)
+SHOW_JOB = Operation(
+    part="server",
+    name="show_job",
+    method="GET",
+    path="/jobs/{job}",
+    request=JobLook,
+    answer=JobStatus,
+    role=Role.READER,
+    says="A job: how far it is, and how it ended.",
+    errors=(NotFound,),
+)
+CANCEL_JOB = Operation(
+    part="server",
+    name="cancel_job",
+    method="DELETE",
+    path="/jobs/{job}",
+    request=JobRequest,
+    answer=JobStatus,
+    role=Role.OPERATOR,
+    says="End a job that runs.",
+    errors=(NotFound,),
+)
+OWN = (HEALTH, READY, METRICS, OPENAPI, SHOW_JOB, CANCEL_JOB)
+
+
+class OwnHandlers:
+    """Handles them, each by the method of its name."""
+
+    def __init__(self, *, log: LocalLog, metrics: Metrics, stop: asyncio.Event, jobs: Jobs, document: Callable[[], object]) -> None:
+        self._log, self._metrics, self._stop, self._jobs, self._document = log, metrics, stop, jobs, document
+
+    def routes(self) -> list[Route]:
+        return [Route(operation, getattr(self, operation.name)) for operation in OWN]
+
+    async def health(self, call: Call) -> ASGIApp:
+        return Response(b'{"status":"ok"}', media_type="application/json")
+
+    async def ready(self, call: Call) -> ASGIApp:
+        if self._stop.is_set():
+            raise Unavailable("The server is stopping.", hint="Wait until it has started again.")
+        with suppress(Damaged):  # of one topic: the others are served
+            await self._log.topics()
+        return json_answer({"status": "ready", "log": await self._log.engine()})
+
+    async def metrics(self, call: Call) -> ASGIApp:
+        return Response(await asyncio.to_thread(self._metrics.render), headers={"Content-Type": CONTENT_TYPE})
+
+    async def openapi(self, call: Call) -> ASGIApp:
+        return json_answer(self._document())
+
+    async def show_job(self, call: Call) -> ASGIApp:
+        return json_answer(await self._jobs.wait(call.path["job"], call.query["wait"]))
+
+    async def cancel_job(self, call: Call) -> ASGIApp:
+        return json_answer(await self._jobs.cancel(call.path["job"]))

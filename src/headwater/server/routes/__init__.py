@@ -1,1 +1,0 @@
-"""What the server offers, one file for each part."""

@@ -1,0 +1,1 @@
+"""What client, server and adaptors say to each other: operations, JSON, problems, ranges."""

@@ -1,0 +1,60 @@
+"""JSON that changes no number: the digits of a decimal are those that were read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from decimal import Decimal
+from functools import cache, lru_cache
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from headwater.core.errors import BadInput
+from headwater.core.spelling import nearest
+
+T = TypeVar("T")
+LARGEST = (1 << 63) - 1
+_encoder = msgspec.json.Encoder(decimal_format="number")
+# What reading a body can raise: text that is none, bytes that are no UTF-8, 1e99999999999999999999, a thousand brackets in each other.
+UNREADABLE = (msgspec.MsgspecError, ArithmeticError, UnicodeDecodeError, RecursionError)
+
+
+@lru_cache(maxsize=8192)  # prices, rates and quantities come again and again, and comparing the texts is most of what decoding costs
+def exact(text: str) -> float | Decimal:
+    """A decimal of JSON: a float where it prints as the same text, else a `Decimal`."""
+    number = float(text)
+    # Python prints 1e+16 and the encoder 1e16: neither may turn a float that we wrote into a decimal.
+    return number if repr(number) == text or _encoder.encode(number).decode() == text else Decimal(text)
+
+
+def encode(value: Any) -> bytes:
+    """The value as JSON; a `Decimal` is a number with its own digits."""
+    return _encoder.encode(value)
+
+
+def decoder(kind: type[T]) -> Callable[[bytes | str], T]:
+    """Reads JSON of one type, decimals exactly. Errors of what it returns: `UNREADABLE`."""
+    decode: Callable[[bytes | str], T] = _decoder(cast(Hashable, kind))
+    return decode
+
+
+@cache
+def _decoder(kind: Any) -> Any:
+    return msgspec.json.Decoder(kind, float_hook=exact).decode
+
+
+def whole(name: str, number: int | float) -> int:
+    """The number as one of Python's: 3.0 is whole, to JSON Schema as to people. Errors: `BadInput`."""
+    if number != int(number):
+        raise BadInput(f"The {name} is a whole number, not {number}.", hint="Send it without a fraction.")
+    return int(number)
+
+
+def unreadable(error: Exception, known: Sequence[str]) -> BadInput:
+    """The error that says what is wrong with a JSON body, and for an unknown field which known one is nearest."""
+    text = str(error).rstrip(".")
+    if isinstance(error, RecursionError):
+        return BadInput("The body is nested too deeply.", hint='Send such a value as text or as {"$binary": base64}.')
+    if "unknown field" in text:
+        return BadInput(f"The body cannot be read: {text}.", hint=nearest(text.split("`")[1], known))
+    return BadInput(f"The body cannot be read: {text}.", hint="The forms are in /openapi.json.")

@@ -1,0 +1,117 @@
+"""What users can do with a part, as data. One table per part; every surface reads it.
+
+From an `Operation` come its route, the checks of its parameters, its OpenAPI entry, the remote call, the local dispatch and its row in
+the reference. By hand are written: the method that does it, the typed method of the door, the words of its command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from headwater.core.errors import HeadwaterError
+
+Kind = Literal["ask", "stream", "job"]
+Runs = Literal["inline", "thread", "process"]
+Place = Literal["path", "query", "header", "body"]
+Schema = Mapping[str, Any]
+R = TypeVar("R", bound="Request")
+A = TypeVar("A")
+
+
+class Role(IntEnum):
+    """Who may do what. Each role may do what the ones before it may."""
+
+    NOBODY = 0  # no token needed
+    READER = 1
+    WRITER = 2
+    OPERATOR = 3
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is asked. The fields named in the path travel there; of the others those of GET and DELETE in the query, the rest in the body.
+
+    A field's `Meta` describes it: `description`, bounds and pattern are checked and documented, `extra={"in": "query"}` moves it.
+    """
+
+    def check(self) -> None:
+        """Refuse what cannot be, with the same error over a directory and over HTTP."""
+
+
+def placed(where: Place, text: str, **more: Any) -> msgspec.Meta:
+    """The description of a field that does not travel where its operation's method puts it. `more`: as for `described`."""
+    return described(text, **{"in": where, **more})
+
+
+def described(text: str, *, least: int | None = None, most: int | None = None, pattern: str | None = None, **extra: Any) -> msgspec.Meta:
+    """What a field means. `extra`: `time=True` for milliseconds that may be written as ISO 8601, `format` as in JSON Schema."""
+    if pattern is not None:
+        return msgspec.Meta(description=text, pattern=pattern, extra=extra or None)
+    return msgspec.Meta(description=text, ge=least, le=most, extra=extra or None)
+
+
+# Of what is white space, Python, JavaScript and Rust each leave out some.
+NOT_BLANK = r"[^\s\u001c-\u001f\u0085\ufeff]"
+DryRun = Annotated[bool, placed("query", "true: say what would be done, and do nothing.")]
+Why = Annotated[str, described("The reason, for the audit.")]
+Reason = Annotated[str, described("The reason, for the audit.", pattern=NOT_BLANK)]
+
+
+class Paging(msgspec.Struct, frozen=True):
+    """How a long list is cut into pages over HTTP. `by`: the fields that it is sorted by, none for a list that only grows at its end."""
+
+    by: tuple[str, ...] = ()
+    usual: int = 1000
+    most: int = 10_000
+
+
+class Reply(msgspec.Struct, Generic[A], frozen=True):
+    """An answer that needs more than its value over HTTP: another of the operation's statuses, or headers such as ETag."""
+
+    value: A
+    status: int = 0
+    headers: Mapping[str, str] = {}
+
+
+class Operation(msgspec.Struct, Generic[R, A], frozen=True, kw_only=True, eq=False):
+    """One thing that users can do. `name` is also the name of the method that does it, and of the door's."""
+
+    part: str
+    name: str
+    method: str
+    path: str
+    request: type[R]
+    answer: type[A] | None
+    """A struct, a list of structs, `bytes` (as stored), None for no content; of a stream the type of one item."""
+    role: Role
+    says: str
+    """One sentence for OpenAPI and the reference."""
+    kind: Kind = "ask"
+    runs: Runs | Callable[[R], Runs] = "thread"
+    changes: bool = False
+    """It is audited; its request then has `dry_run`, and `why` where a reason is needed."""
+    errors: tuple[type[HeadwaterError], ...] = ()
+    """What it raises beside what every operation of its kind may."""
+    statuses: Mapping[int, str] = {}
+    """The statuses of success with a sentence each; left out, 200 (204 without content) with what the answer's class says of itself."""
+    paging: Paging | None = None
+    continues: str = ""
+    """The parameter that the answer's `next` is given as, where an answer is itself a page."""
+    patience: float | None = 30.0
+    """Seconds that it may take; None: as long as it takes. Clients wait half a minute longer."""
+    content: Mapping[str, Schema] = {}
+    """Bodies by media type, where a body is not the JSON object of the request's other fields."""
+    media: str = "application/json"
+    """The type of the answer; operations of one address differ in it, and the client's Accept chooses."""
+
+    @property
+    def id(self) -> str:
+        """Its name among those of all parts."""
+        return f"{self.part}_{self.name}"
+
+    def runs_in(self, request: R) -> Runs:
+        """Where this request is to be done."""
+        return self.runs(request) if callable(self.runs) else self.runs

@@ -1,0 +1,38 @@
+"""What a part of headwater brings with it. `headwater.parts` lists all of them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from headwater.wire.operation import Operation
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """One part. What lies in layers above its own is named as `module:name` and imported when it is used."""
+
+    name: str
+    """Of its command group, and before the names of its operations."""
+    door: str
+    """The attribute of the door: `hw.<door>`."""
+    operations: tuple[Operation[Any, Any], ...]
+    performs: str
+    """Makes what performs the operations in this process: `Performer(log, clock)`."""
+    offers: str
+    """Makes what the door offers: `Offered(backend)`."""
+    handlers: str = ""
+    """Makes the server's own handlers of hot operations, by the operations' names."""
+    commands: str = ""
+    """Makes the command group."""
+    owns: tuple[str, ...] = ()
+    """Prefixes of the topics that nobody else may change."""
+    chapter: str = ""
+    """The part's chapter of the tour."""
+
+
+def load(path: str) -> Any:
+    """What `module:name` names."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)

@@ -1,0 +1,178 @@
+"""A request on its way: from a method's arguments to an address with its body, and from those to the request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import cache
+from typing import Any, Generic
+from urllib.parse import parse_qsl, quote
+
+import msgspec
+
+from headwater.core.errors import BadInput
+from headwater.core.spelling import nearest
+from headwater.wire import json
+from headwater.wire.operation import NOT_BLANK, Operation, Paging, R, Request
+from headwater.wire.parameter import Field, Parameter, fields_of
+
+_PLAIN = re.compile(rb"[A-Za-z_]+=[A-Za-z0-9_.-]*(?:&[A-Za-z_]+=[A-Za-z0-9_.-]*){0,9}")  # what needs no decoding: nearly every query
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """A request as it is sent over HTTP."""
+
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes | None
+
+
+class Shape(Generic[R]):
+    """How the requests of an operation travel."""
+
+    def __init__(self, operation: Operation[R, Any]) -> None:
+        fields = list(fields_of(operation.request, operation.method, operation.path))
+        self._operation = operation
+        parameters = [field.parameter for field in fields if field.parameter is not None]
+        self.path = {one.name: one for one in parameters if one.place == "path"}
+        self.headers = [one for one in parameters if one.place == "header"]
+        self.query = {one.name: one for one in parameters if one.place == "query"}
+        self.paging = paging_parameters(operation.paging) if operation.paging else ()
+        self._known = {**self.query, **{one.name: one for one in self.paging}}
+        self._body = [field for field in fields if field.place == "body"]
+        self.body: type[msgspec.Struct] | None = _body(operation.request, self._body) if self._body and not operation.content else None
+
+    # -- as the server reads it -----------------------------------------------------------------------------
+
+    def read(self, path: Mapping[str, str], query: Mapping[str, Any], headers: Mapping[str, str], body: bytes = b"") -> R:
+        """The request. `query`: as `read_query` gives it. Errors: `BadInput`, which names what is wrong and what would be right."""
+        values = {one.field: one.read(path[name]) if one.kind == "number" else path[name] for name, one in self.path.items()}
+        for one in self.headers:
+            written = headers.get(one.name.lower())
+            values[one.field] = one.default if written is None else one.read(written)
+        values |= {one.field: query[name] for name, one in self.query.items()}
+        if self.body is not None:
+            values |= self._read_body(body)
+        return self._operation.request(**values)
+
+    def read_query(self, written: bytes) -> dict[str, Any]:
+        """Every parameter by its name, None where it was left out and has no default. Errors: `BadInput`."""
+        values: dict[str, Any] = {name: one.default for name, one in self._known.items()}
+        if written:
+            seen = set()
+            for name, value in _pairs(written):
+                if name not in self._known:
+                    hint = nearest(name, self._known) if self._known else "It takes none."
+                    raise BadInput(f"{self._operation.method} {self._operation.path} has no parameter {name!r}.", hint=hint)
+                if name in seen:
+                    raise BadInput(f"`{name}` is given twice.", hint="Give it once.")
+                seen.add(name)
+                values[name] = self._known[name].read(value)
+        for name, one in self._known.items():
+            if one.required and values[name] is None:
+                raise BadInput(f"`{name}` is missing.", hint=f"Add `{name}` to the address, as ?{name}=…: {one.text}")
+        return values
+
+    def _read_body(self, body: bytes) -> dict[str, Any]:
+        """What the body says; an empty one says nothing."""
+        assert self.body is not None
+        try:
+            sent: Any = json.decoder(object)(body.strip() or b"{}")
+            if isinstance(sent, dict):
+                sent = {name: _whole(value) for name, value in sent.items()}
+            found = msgspec.convert(sent, self.body)
+        except json.UNREADABLE as error:
+            if re.search(r"`\$\.why`|field `why`", str(error)):
+                raise reason_missing() from None
+            raise json.unreadable(error, [field.written for field in self._body]) from None
+        return {field.name: getattr(found, field.name) for field in self._body}
+
+    # -- as the client sends it -----------------------------------------------------------------------------
+
+    def write(self, request: R) -> Sent:
+        """Where the request goes, and with what."""
+        named = {name: quote(one.write(getattr(request, one.field)), safe="") for name, one in self.path.items()}
+        return Sent(
+            path=self._operation.path.format(**named),
+            query=self._written(request, self.query.values()),
+            headers=self._written(request, self.headers),
+            body=None if self.body is None else self._write_body(request),
+        )
+
+    def _written(self, request: R, parameters: Any) -> dict[str, str]:
+        found = {one.name: (one, getattr(request, one.field)) for one in parameters}
+        return {name: one.write(value) for name, (one, value) in found.items() if value is not None and value != one.default}
+
+    def _write_body(self, request: R) -> bytes:
+        values = {field.written: getattr(request, field.name) for field in self._body}
+        return json.encode({name: value for name, value in values.items() if value is not None})
+
+
+@cache
+def shape_of(operation: Operation[R, Any]) -> Shape[R]:
+    """How the requests of this operation travel."""
+    return Shape(operation)
+
+
+def paging_parameters(paging: Paging) -> tuple[Parameter, Parameter]:
+    """What cuts a list into pages."""
+    pattern = "/".join(["[A-Za-z0-9][A-Za-z0-9._-]{0,248}"] * (len(paging.by) - 1) + ["[0-9]{1,18}"]) if len(paging.by) != 1 else ""
+    text = "Go on where the page before ended: its `next`."
+    cursor = Parameter(field="cursor", name="cursor", place="query", text=text, pattern=f"^{pattern}$" if pattern else "")
+    limit = Parameter(
+        field="limit",
+        name="limit",
+        place="query",
+        text="The most to answer with.",
+        kind="number",
+        default=paging.usual,
+        least=1,
+        most=paging.most,
+    )
+    return limit, cursor
+
+
+def reason_missing() -> BadInput:
+    """The error of a change without a reason: it helps nobody later."""
+    return BadInput("This change needs a reason.", hint='Give one: --why "..." on the command line, `why` over HTTP and in Python.')
+
+
+def check_reason(why: str | None) -> str:
+    """The reason. Errors: `BadInput` where there is none."""
+    if why is None or not re.search(NOT_BLANK, why):
+        raise reason_missing()
+    return why
+
+
+def _body(request: type[Request], fields: list[Field]) -> type[msgspec.Struct]:
+    described = [
+        (field.name, field.kind) if field.default is msgspec.NODEFAULT else (field.name, field.kind, field.default) for field in fields
+    ]
+    made = msgspec.defstruct(
+        request.__name__,
+        described,
+        kw_only=True,
+        frozen=True,
+        forbid_unknown_fields=True,
+        rename={field.name: field.written for field in fields if field.name != field.written},
+    )
+    made.__doc__ = request.__doc__
+    return made
+
+
+def _whole(value: Any) -> Any:
+    """A number of the body itself: 3.0 is whole, to JSON Schema as to people. Numbers inside of documents stay as they are."""
+    if isinstance(value, Decimal | float) and -json.LARGEST <= value <= json.LARGEST and value == int(value):
+        return int(value)
+    return value
+
+
+def _pairs(written: bytes) -> list[tuple[str, str]]:
+    if _PLAIN.fullmatch(written):
+        return [(name, value) for name, _, value in (part.partition("=") for part in written.decode("ascii").split("&"))]
+    try:
+        return parse_qsl(written.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=50)
+    except ValueError:
+        raise BadInput("The query of the address cannot be read.", hint="Percent-encode it as UTF-8.") from None

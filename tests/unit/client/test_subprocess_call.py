@@ -1,0 +1,37 @@
+"""Calls in a process of their own: what is only looked at is opened so that nothing can be written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.client.subprocess_call import SubprocessCall, done
+from headwater.log.address import LogAddress
+from headwater.pipeline.operating.desk import Desk
+from headwater.pipeline.operations import REPLAY, RETRY, STEP, VERIFY, ReplayMessages, RetryDead, SinkRequest, StepSink
+from headwater.wire.operation import Operation, Request
+
+SINK = {"pipeline": "shop", "sink": "report"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "request_", "code"),
+    [
+        (STEP, StepSink(**SINK, dry_run=True), "read-only"),
+        (REPLAY, ReplayMessages(**SINK, first=0, last=1, dry_run=True), "read-only"),
+        (RETRY, RetryDead(pipeline="shop", offset=5, dry_run=True), "read-only"),
+        (VERIFY, SinkRequest(**SINK), "read-only"),
+        (STEP, StepSink(**SINK), ""),
+        (RETRY, RetryDead(pipeline="shop", offset=5), ""),
+    ],
+)
+def test_a_trial_cannot_write(
+    stopped_shop: Path, monkeypatch: pytest.MonkeyPatch, operation: Operation[Any, Any], request_: Request, code: str
+) -> None:
+    def writing(desk: Desk, **arguments: Any) -> None:
+        desk.operator.note("test", "")
+
+    monkeypatch.setattr(Desk, operation.name, writing)
+    assert done(SubprocessCall.of(LogAddress(path=str(stopped_shop)), operation, request_, "w")).code == code

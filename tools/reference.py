@@ -1,0 +1,69 @@
+"""Writes the tables of docs/reference/http.md and python.md from the tables of operations and the door: `python -m tools.reference`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from headwater import parts
+from headwater.client.log import AsyncLog
+from headwater.client.pipelines import OnePipeline
+from headwater.server.own import OWN
+from headwater.wire.operation import Operation
+from headwater.wire.request import shape_of
+
+REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
+DOORS: dict[str, type] = {"hw.log": AsyncLog, "hw.pipelines": OnePipeline}
+
+
+def http_page(written: str) -> str:
+    """The page of HTTP with its table as it should be."""
+    return _replaced(written, "addresses", _addresses([*OWN, *parts.operations()]))
+
+
+def python_page(written: str) -> str:
+    """The page of Python with its tables as they should be."""
+    for name, offered in DOORS.items():
+        written = _replaced(written, name, _calls(offered))
+    return written
+
+
+def _addresses(operations: Iterable[Operation[Any, Any]]) -> str:
+    rows: dict[str, str] = {}
+    for one in operations:
+        shape = shape_of(one)
+        names = ", ".join(f"`{name}`" for name in [*shape.query, *(parameter.name for parameter in shape.paging)])
+        role = one.role.name.lower().replace("nobody", "none")
+        rows.setdefault(f"{one.method} {one.path}", f"| `{one.method} {one.path}` | {role} | {one.says}{f' {names}.' if names else ''} |")
+    return "\n".join(["| address | role | what it does |", "|---|---|---|", *rows.values()])
+
+
+def _calls(offered: type) -> str:
+    rows = ["| call | what it does |", "|---|---|"]
+    for name, call in vars(offered).items():
+        if name.startswith("_") or not inspect.isfunction(call) or name == "aclose":
+            continue
+        told = " ".join((inspect.getdoc(call) or "").split("\n\n")[0].split())
+        rows.append(f"| `{name}({_signature(call)})` | {told} |")
+    return "\n".join(rows)
+
+
+def _signature(call: Any) -> str:
+    found = [one.replace(annotation=inspect.Parameter.empty) for one in list(inspect.signature(call).parameters.values())[1:]]
+    return str(inspect.Signature(found))[1:-1].replace("'", '"')
+
+
+def _replaced(written: str, mark: str, table: str) -> str:
+    begin, end = f"<!-- {mark}: written by `python -m tools.reference` -->", f"<!-- end of {mark} -->"
+    found = re.search(f"{re.escape(begin)}\n.*?{re.escape(end)}", written, re.DOTALL)
+    assert found is not None, f"the page lacks {begin}"
+    return written.replace(found[0], f"{begin}\n{table}\n{end}")
+
+
+if __name__ == "__main__":
+    for page, make in (("http.md", http_page), ("python.md", python_page)):
+        path = REFERENCE / page
+        path.write_text(make(path.read_text("utf-8")), "utf-8")
