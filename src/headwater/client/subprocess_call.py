@@ -21,21 +21,25 @@ from headwater.log.address import LogAddress
 from headwater.wire import json
 from headwater.wire.operation import Operation, R, Reply
 from headwater.wire.problems import error_named
+from headwater.wire.request import shape_of
 
 A = TypeVar("A")
 
 
 class SubprocessCall(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done: an operation by its id, with its request."""
+    """What is to be done: an operation by its id, with its request. `subject`: the first name of its address."""
 
     log: LogAddress
     operation: str
     request: msgspec.Raw
+    subject: str
     who: str
 
     @classmethod
     def of(cls, log: LogAddress, operation: Operation[R, Any], request: R, who: str) -> Self:
-        return cls(log=log, operation=operation.id, request=msgspec.Raw(json.encode(request)), who=who)
+        first = next(iter(shape_of(operation).path.values()), None)
+        subject = "" if first is None else str(getattr(request, first.field))
+        return cls(log=log, operation=operation.id, request=msgspec.Raw(json.encode(request)), subject=subject, who=who)
 
 
 class CallOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +73,7 @@ async def performed(call: SubprocessCall, operation: Operation[R, A], folder: Pa
         words = said.decode("utf-8", "replace").strip().splitlines()
         raise HeadwaterError(
             f"The process for {operation.part} {operation.name} failed: {words[-1] if words else f'exit {process.returncode}'}.",
-            hint=f"Try it on the command line: `headwater {operation.part} {operation.name} ...`.",
+            hint=f"Try it on the command line: `headwater {operation.part} {operation.name} {call.subject} ...`.",
         )
     outcome = msgspec.json.decode(out, type=CallOutcome)
     if outcome.code:

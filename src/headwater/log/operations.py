@@ -83,7 +83,7 @@ class ReadRecords(PartitionRequest, frozen=True, kw_only=True):
         int | None, described("The last offset that was seen: go on behind it. Outranks `from`, and for a stream Last-Event-ID.")
     ] = None
     last_event: Annotated[
-        str | None, placed("header", "For a stream: the last offset that was seen.", pattern=EVENT_ID, name="Last-Event-ID")
+        str | None, placed("header", "For a stream: the id of the last event that was seen.", pattern=EVENT_ID, name="Last-Event-ID")
     ] = None
 
 

@@ -74,7 +74,7 @@ class Router:
             self._add(route)
 
     def find(self, raw_path: bytes) -> Match | None:
-        """The address that a path names as it came, still encoded; None where there is none, or a segment is no UTF-8."""
+        """The address that a path names as it came, still encoded; None where there is none."""
         node = self._root
         variables: dict[str, str] = {}
         for segment in raw_path[1:].split(b"/") if raw_path != b"/" else ():
@@ -86,10 +86,7 @@ class Router:
             if node.named is None or not decoded:
                 return None
             name, node = node.named
-            try:
-                variables[name] = decoded.decode()
-            except UnicodeDecodeError:
-                return None
+            variables[name] = decoded.decode("utf-8", "replace")  # what is no UTF-8 is no name: whoever checks names says so
         return None if node.address is None else Match(node.address, variables)
 
     def _add(self, route: Route) -> None:

@@ -114,6 +114,17 @@ def fields_of(request: type[Request], method: str, path: str) -> Iterator[Field]
         raise TypeError(f"{request.__name__} lacks {', '.join(sorted(inside))} of {path}")
 
 
+def bounds_of(field: Field) -> tuple[int, int] | None:
+    """The least and the most that a number may be; None for a field that is no whole number."""
+    kind, meta = _unwrapped(field.kind)
+    if kind is not int:
+        return None
+    return (
+        -LARGEST if meta is None or meta.ge is None else int(meta.ge),
+        LARGEST if meta is None or meta.le is None else int(meta.le),
+    )
+
+
 def _unwrapped(hint: Any) -> tuple[Any, msgspec.Meta | None]:
     """The bare type and what is said of it; `X | None` is X, because what is None is left out."""
     meta = None

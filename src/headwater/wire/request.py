@@ -15,7 +15,7 @@ from headwater.core.errors import BadInput
 from headwater.core.spelling import nearest
 from headwater.wire import json
 from headwater.wire.operation import NOT_BLANK, Operation, Paging, R, Request
-from headwater.wire.parameter import Field, Parameter, fields_of
+from headwater.wire.parameter import Field, Parameter, bounds_of, fields_of
 
 _PLAIN = re.compile(rb"[A-Za-z_]+=[A-Za-z0-9_.-]*(?:&[A-Za-z_]+=[A-Za-z0-9_.-]*){0,9}")  # what needs no decoding: nearly every query
 
@@ -86,8 +86,18 @@ class Shape(Generic[R]):
         except json.UNREADABLE as error:
             if re.search(r"`\$\.why`|field `why`", str(error)):
                 raise reason_missing() from None
-            raise json.unreadable(error, [field.written for field in self._body]) from None
+            raise self._unfit(error) or json.unreadable(error, [field.written for field in self._body]) from None
         return {field.name: getattr(found, field.name) for field in self._body}
+
+    def _unfit(self, error: Exception) -> BadInput | None:
+        """The error of a number that is none of those that a field may have."""
+        found = re.search(r"^Expected `int`(.*) - at `\$\.(\w+)`$", str(error))
+        bounds = None if found is None else next((bounds_of(field) for field in self._body if field.written == found[2]), None)
+        if found is None or bounds is None:
+            return None
+        if "got" in found[1]:
+            return BadInput(f"`{found[2]}` is a whole number.", hint="Send it without quotes and without a fraction; see /openapi.json.")
+        return BadInput(f"`{found[2]}` is out of range.", hint=f"It goes from {bounds[0]} to {bounds[1]}; see /openapi.json.")
 
     # -- as the client sends it -----------------------------------------------------------------------------
 
