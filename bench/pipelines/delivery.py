@@ -19,7 +19,7 @@ from headwater.core.settings import Settings, Spark
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline import Pipeline
 from headwater.pipeline.adaptors import file, sqlite
-from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.running.run import Run
 
 _COLUMNS = "_id integer primary key, customer, card, qty, price, note"
@@ -56,7 +56,7 @@ class Delivered:
             sample = timed(pipeline, self._full.data, count)
             if again:
                 with EmbeddedLog(self._full.data) as log:
-                    Operator(log, NAME).mark(sink, -1, why="measuring")
+                    PipelineOperations(log, NAME).mark(sink, -1, why="measuring")
                 sample = timed(pipeline, self._full.data, count)
             _right(self._base, count)
             return sample

@@ -19,7 +19,7 @@ from tools.services.running import Running
 
 from headwater.core.errors import HeadwaterError
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.operating.operations import PipelineOperations
 
 pytestmark = [pytest.mark.service("postgres"), pytest.mark.spark]
 
@@ -64,7 +64,7 @@ class Runs:
         """Where the sink is, by the offset log; -1 before there is one."""
         try:
             with EmbeddedLog(self.folder / "data", read_only=True) as log:
-                return Operator(log, "deaths").sink(sink).position
+                return PipelineOperations(log, "deaths").sink(sink).position
         except HeadwaterError:
             return -1
 

@@ -19,7 +19,7 @@ from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.adaptors import kafka as kafka_topics
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import log_topic
-from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.running.run import Run
 from headwater.testing.log_ground import fresh
 
@@ -67,7 +67,7 @@ def test_positions_states_and_words_of_an_operator_are_kept_in_kafka(log: Log, t
         db.execute("create table t (_id integer primary key check (_id <> 14), text)")
     name, settings = fresh("p"), Settings(data=tmp_path / "data", spark=Spark(start="never"))
     assert Run(defined(tmp_path, name), log, settings).go().state == "stopped"
-    operator = Operator(log, name, who="ann")
+    operator = PipelineOperations(log, name, who="ann")
     assert operator.sink("table").stopped
     assert next(operator.show(operator.sink("table").position + 1)).data["_id"] == 14
     operator.edit(operator.sink("table").position + 1, {"_id": 140, "text": "mended"}, why="a number that is refused")
@@ -77,7 +77,7 @@ def test_positions_states_and_words_of_an_operator_are_kept_in_kafka(log: Log, t
     before = log.bounds(f"{log_topic(name)}-offsets", 0)
     operator.compact()
     assert log.bounds(f"{log_topic(name)}-offsets", 0).start > before.start
-    assert [one.what for one in Operator(log, name).audit()] == ["edit", "compact"]
+    assert [one.what for one in PipelineOperations(log, name).audit()] == ["edit", "compact"]
 
 
 def followed(folder: Path, servers: str, name: str) -> Pipeline:
@@ -112,7 +112,7 @@ def test_a_newer_run_takes_over_and_the_older_one_ends(kafka: str, log: Log, tmp
     stopped = threading.Event()
     while not stopped.wait(0.05):
         try:
-            if Operator(log, name).sink("table").stopped:
+            if PipelineOperations(log, name).sink("table").stopped:
                 break
         except Exception:
             assert thread.is_alive()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from headwater.cli import config, demo, doctor, log, pipeline, version
+from headwater import parts
+from headwater.cli import config, demo, doctor, version
 from headwater.cli.serve import serve
+from headwater.wire.part import load
 
 HELP = "One log at the source; event journals, documents, work queues and data pipelines downstream, all rebuilt from it."
 
@@ -22,8 +24,9 @@ def app() -> typer.Typer:
     tree.callback()(_nothing_shared)
     tree.command("serve")(serve)
     tree.add_typer(demo.group(), name="demo")
-    tree.add_typer(log.group(), name="log")
-    tree.add_typer(pipeline.group(), name="pipeline")
+    for part in parts.PARTS:
+        if part.commands:
+            tree.add_typer(load(part.commands)(), name=part.name)
     tree.command("config")(config.show_config)
     tree.command("doctor")(doctor.doctor)
     tree.command("version")(version.show_version)

@@ -15,7 +15,7 @@ from headwater.core.errors import BadInput
 
 if TYPE_CHECKING:
     from headwater.pipeline.operating.answers import Edited
-    from headwater.pipeline.operating.desk import Desk
+    from headwater.pipeline.operating.operations import PipelineOperations
 
 
 @command("dry_run")
@@ -59,7 +59,7 @@ def offset(
             _show(desk, at, sink) if verb == "show" else _delete(desk, at, sink, why)
 
 
-def _show(desk: Desk, at: At, sink: str) -> None:
+def _show(desk: PipelineOperations, at: At, sink: str) -> None:
     one = desk.offset(sink)
     if at.json:
         print_json(one)
@@ -69,14 +69,14 @@ def _show(desk: Desk, at: At, sink: str) -> None:
         at.note(f"Beyond its position {one.position} it has {', '.join(f'{start}..{end - 1}' for start, end in one.taken)}.")
 
 
-def _mark(desk: Desk, at: At, name: str, sink: str, position: int | None, why: str) -> None:
+def _mark(desk: PipelineOperations, at: At, name: str, sink: str, position: int | None, why: str) -> None:
     if position is None:
         raise BadInput("Which offset?", hint=f"As in `headwater pipeline offset {name} mark {sink} 12 --why ...`.")
     moved = desk.mark(sink, position, why=why, dry_run=at.dry_run)
     at.answered(moved, f"{sink} {_would_be(at)} at {moved.position}; it was at {moved.before}.")
 
 
-def _delete(desk: Desk, at: At, sink: str, why: str) -> None:
+def _delete(desk: PipelineOperations, at: At, sink: str, why: str) -> None:
     at.answered(desk.delete(sink, why=why, dry_run=at.dry_run), f"{sink} {_would_be(at)} forgotten.")
 
 
@@ -169,7 +169,7 @@ def compact(name: Name, at: At) -> None:
     """Keep, below what every sink has taken, only the last message of each namespace; and only the newest positions."""
     with at.desk(name, changes=True) as desk:
         done = desk.compact(dry_run=at.dry_run)
-        kafka = desk.operator.log.engine == "kafka"
+        kafka = desk.log.engine == "kafka"
     if at.dry_run:
         text = f"{'The log' if kafka else 'Closed segments'} below {done.before} would be compacted."
     elif kafka:

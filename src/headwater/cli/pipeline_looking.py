@@ -21,10 +21,10 @@ _DETAIL = 80  # characters of one detail of the audit
 @command()
 def list_pipelines(at: At) -> None:
     """List the pipelines that have run here."""
-    from headwater.pipeline.operating.desk import Desk, everything
+    from headwater.pipeline.operating.operations import PipelineOperations, everything
 
     with at.told(), opened(at.data, at.config) as (log, _):
-        found = everything(log, lambda name: Desk(log, name).status())
+        found = everything(log, lambda name: PipelineOperations(log, name).status())
     if at.json:
         print_json(found)
         return
@@ -111,7 +111,7 @@ def xlog(
         match verb:
             case "oldest" | "current":
                 no_more(f"xlog {verb}", messages)
-                bounds = desk.operator.bounds()
+                bounds = desk.bounds()
                 value = bounds.start if verb == "oldest" else bounds.end - 1
                 print_json({verb: value}) if at.json else typer.echo(str(value))
             case "show":
@@ -119,12 +119,12 @@ def xlog(
                     raise BadInput("Which messages?", hint=f"As in `headwater pipeline xlog {name} show 0..9`.")
                 first, last = read_closed_range(messages)
                 shown = 0
-                for one in desk.every(first, last, namespace=namespace, limit=limit):
+                for one in desk.show(first, last, namespace=namespace, limit=limit):
                     print_json_line(one) if at.json else _print_message(name, one, at, whole=first == last)
                     shown, reached = shown + 1, one.offset
                 if not shown:
                     at.note(f"Nothing of {messages} is shown: compaction has taken it, or its namespace is another.")
-                elif shown == limit and reached < min(last, desk.operator.bounds().end - 1):
+                elif shown == limit and reached < min(last, desk.bounds().end - 1):
                     at.note(f"There is more: {at.command(f'xlog {name} show {reached + 1}..{last}')}")
             case _:
                 raise BadInput(f"xlog knows no {visible(verb)}.", hint="Use oldest, current or show.")

@@ -21,7 +21,7 @@ from headwater.core.errors import BadInput, HeadwaterError
 if TYPE_CHECKING:
     from headwater.core.settings import Settings
     from headwater.log import Log
-    from headwater.pipeline.operating.desk import Desk
+    from headwater.pipeline.operating.operations import PipelineOperations
 
 
 def offset_of(text: str) -> int:
@@ -78,15 +78,15 @@ class At:
             raise
 
     @contextmanager
-    def desk(self, name: str, *, changes: bool = False) -> Iterator[Desk]:
+    def desk(self, name: str, *, changes: bool = False) -> Iterator[PipelineOperations]:
         """The pipeline of this name, to look at or to change; with a dry run it is only looked at."""
-        from headwater.pipeline.operating.desk import Desk
+        from headwater.pipeline.operating.operations import PipelineOperations
 
         with self.told(), self._log(name, changes=changes and not self.dry_run) as (log, settings):
-            yield Desk(log, name, file=self.file, settings=settings)
+            yield PipelineOperations(log, name, file=self.file, settings=settings)
 
     @contextmanager
-    def sending(self, name: str, *, changes: bool = True) -> Iterator[Desk]:
+    def sending(self, name: str, *, changes: bool = True) -> Iterator[PipelineOperations]:
         """The same, to send to its sinks or to read them: in the folder where it was run, or relative paths would mean other files.
 
         Errors: `NotFound` where that folder is gone.

@@ -231,8 +231,8 @@ class _Display:
 
 def _told(result: Result, log: Log, at: At) -> None:
     """How it ended, for people. Errors: `Stopped` where a sink stands at a message, with the message and the next commands."""
-    from headwater.pipeline.operating.operator import Operator
     from headwater.pipeline.operating.standing import Stand, stopped
+    from headwater.pipeline.operating.view import PipelineView
 
     for one in result.sinks:
         at.note(f"{one.sink}: {count(one.written)} written, at {one.position} of {one.end - 1}")
@@ -243,5 +243,5 @@ def _told(result: Result, log: Log, at: At) -> None:
         if one.failure is not None and (one.failure.start < 0 or not result.asked)
     ]
     if stands:
-        raise stopped(Operator(log, result.pipeline), stands)
+        raise stopped(PipelineView(log, result.pipeline), stands)
     at.note(f"{'Stopped' if result.asked else 'Done'}; {count(result.read)} read.")

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
+from headwater.client.job import Job
 from headwater.wire.operation import Operation, R
 
 A = TypeVar("A")
@@ -23,4 +24,15 @@ class Backend(ABC):
 
     @abstractmethod
     def stream(self, operation: Operation[R, A], request: R, resume: Callable[[A], R] | None = None) -> AsyncIterator[A]:
-        """The items as they come. `resume`: the request that goes on behind this item, where a stream breaks off."""
+        """The items of an operation of kind `stream` as they come.
+
+        `resume`: the request that goes on behind an item, where a stream breaks off.
+        """
+
+    @abstractmethod
+    async def start(self, operation: Operation[R, A], request: R) -> Job[A]:
+        """Begin an operation that takes long: one of kind `job`, or one without patience."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """End the jobs under way and let go. Closing twice is no error."""

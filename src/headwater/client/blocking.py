@@ -1,8 +1,14 @@
-"""The door for plain code: every await becomes a call, every async iterator an iterator. One thread runs the loop."""
+"""The door for plain code: every await becomes a call, every async iterator an iterator. One thread runs the loop.
+
+Its types for editors and mypy are in `blocking.pyi`, written by `python -m tools.blocking_stub` from the classes of the door.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import inspect
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
@@ -10,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from headwater.client.door import Headwater
 from headwater.client.door import open as open_async
 from headwater.core.clock import Clock
 from headwater.core.config import Config
@@ -27,9 +34,10 @@ def open_blocking(
     ca: str | Path | None = None,
     clock: Clock | None = None,
 ) -> Blocking:
-    """`headwater.open` for code without asyncio: `with headwater.open_blocking("./data") as hw: hw.log.topics()`.
+    """`headwater.open` for code without asyncio, and for notebooks: `with headwater.open_blocking("./data") as hw: hw.log.topics()`.
 
-    Errors: `RuntimeError` inside a running loop, where waiting would stop everything else: use `headwater.open` there.
+    Errors: `RuntimeError` inside a running loop, where waiting would stop everything else: use `headwater.open` there. A notebook has
+    such a loop, too, and waits for a cell anyway: there it works.
     """
     return Blocking(open_async(where, config=config, token=token, ca=ca, clock=clock))
 
@@ -37,10 +45,15 @@ def open_blocking(
 class Blocking:
     """A Headwater whose calls wait. It and what it gives may be used from several threads."""
 
-    def __init__(self, door: Any) -> None:
+    def __init__(self, door: Headwater) -> None:
         self._door = door
         self._starting: AbstractContextManager[BlockingPortal] | None = None
         self._loop: _Loop | None = None
+
+    @property
+    def address(self) -> str | None:
+        """The server's address; None when the directory is open in this process."""
+        return self._door.address
 
     def __enter__(self) -> Self:
         _refuse_in_loop()
@@ -79,25 +92,25 @@ class Blocking:
             raise AttributeError(name)
         if self._loop is None:
             raise Closed("This headwater is not open.", hint="Use it inside `with headwater.open_blocking(...) as hw:`.")
-        return _wrapped(getattr(self._door, name), self._loop)
+        return self._loop.wrapped(getattr(self._door, name))
+
+    def __dir__(self) -> list[str]:
+        return sorted({"close", *(name for name in dir(self._door) if not name.startswith("_") and name != "aclose")})
 
 
-class _Part:
-    """One of the door's objects, such as `hw.log`, with calls that wait."""
+class BlockingObject:
+    """The base of what stands for an object of the door. Its classes are made from the door's, with their signatures and words."""
 
-    def __init__(self, part: Any, loop: _Loop) -> None:
-        self._part, self._loop = part, loop
+    def __init__(self, of: Any, loop: _Loop) -> None:
+        self._of, self._loop = of, loop
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return _wrapped(getattr(self._part, name), self._loop)
+        return self._loop.wrapped(getattr(self._of, name))
 
-    def __getitem__(self, name: str) -> Any:
-        return _wrapped(self._part[name], self._loop)
-
-    def __dir__(self) -> list[str]:
-        return [name for name in dir(self._part) if not name.startswith("_")]
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._of!r}>"
 
 
 class _Loop:
@@ -126,7 +139,7 @@ class _Loop:
         try:
             while True:
                 try:
-                    yield self.call(items.__anext__)
+                    yield self.wrapped(self.call(items.__anext__))
                 except StopAsyncIteration:
                     return
         finally:
@@ -134,24 +147,74 @@ class _Loop:
             if close is not None and not self.closed:
                 self.call(close)
 
+    def wrapped(self, value: Any) -> Any:
+        """The value itself, or what stands for an object whose calls would have to be awaited."""
+        if inspect.isasyncgen(value):
+            return self.iterate(value)
+        kind = _interface(type(value))
+        return blocking_class(kind)(value, self) if _awaits(kind) else value
 
-def _wrapped(value: Any, loop: _Loop) -> Any:
-    if inspect.iscoroutinefunction(value):
-        return lambda *args, **named: loop.call(value, *args, **named)
-    if inspect.isasyncgenfunction(value):
-        return lambda *args, **named: loop.iterate(value(*args, **named))
-    if type(value).__module__.startswith("headwater.client"):
-        return _Part(value, loop)
-    return value
+
+@functools.cache
+def blocking_class(kind: type) -> type[BlockingObject]:
+    """The class that stands for one of the door's: the same methods, which wait."""
+    made: dict[str, Any] = {"__doc__": kind.__doc__, "__module__": __name__}
+    for name in dir(kind):
+        value = inspect.getattr_static(kind, name)
+        if name.startswith("_") and name not in ("__getitem__", "__call__"):
+            continue
+        if name == "aclose":
+            made["close"] = _calling("aclose", value)
+        elif inspect.isfunction(value):
+            made[name] = _calling(name, value)
+    if hasattr(kind, "__aenter__"):
+        made["__enter__"] = lambda self: self._loop.wrapped(self._loop.call(self._of.__aenter__))
+        made["__exit__"] = lambda self, *error: self._loop.call(self._of.__aexit__, *error)
+    if hasattr(kind, "__aiter__"):
+        made["__iter__"] = lambda self: self._loop.iterate(aiter(self._of))
+    return type(f"Blocking{kind.__name__.removeprefix('Async')}", (BlockingObject,), made)
+
+
+def _calling(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(self: BlockingObject, *args: Any, **named: Any) -> Any:
+        method, loop = getattr(self._of, name), self._loop
+        if inspect.iscoroutinefunction(method):
+            return loop.wrapped(loop.call(method, *args, **named))
+        return loop.wrapped(method(*args, **named))
+
+    call.__doc__ = inspect.getdoc(function)
+    return call
+
+
+def _interface(kind: type) -> type:
+    """The class that documents a type: the abstract one that it fills in, or itself."""
+    return next((base for base in kind.__mro__ if inspect.isabstract(base)), kind)
+
+
+@functools.cache
+def _awaits(kind: type) -> bool:
+    """Whether a class has methods to await."""
+    if kind.__module__.partition(".")[0] == "builtins":
+        return False
+    names = [name for name in dir(kind) if not name.startswith("_") or name in ("__aenter__", "__getitem__", "__call__")]
+    values = [inspect.getattr_static(kind, name) for name in names]
+    return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in values)
 
 
 def _refuse_in_loop() -> None:
-    import asyncio
-
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return
+    if _in_notebook():
+        return
     raise RuntimeError(
         "headwater.open_blocking waits, which would stop the running event loop. Use `async with headwater.open(...)` there."
     )
+
+
+def _in_notebook() -> bool:
+    """Whether a cell of a notebook runs this: its kernel has a loop, which waits for the cell anyway."""
+    shell = sys.modules.get("IPython")
+    return shell is not None and shell.get_ipython() is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from headwater.client.presence import serving
 from headwater.core.clock import Clock, SystemClock
@@ -39,7 +39,7 @@ def open(
 
 
 class Headwater:
-    """Everything that headwater keeps, through one door: `.log`, `.pipelines`."""
+    """Everything that headwater keeps, through one door: `.log`, `.pipelines`, and what every other part offers."""
 
     def __init__(
         self,
@@ -53,7 +53,8 @@ class Headwater:
         self._where, self._config, self._token, self._ca = where, config, token, ca
         self._clock: Clock = clock or SystemClock()
         self._log: AsyncLog | None = None
-        self._pipelines: Pipelines | None = None
+        self._backend: Backend | None = None
+        self._offered: dict[str, Any] = {}
         self.address: str | None = None
         """The server's address; None when the directory is open in this process."""
 
@@ -64,15 +65,27 @@ class Headwater:
             raise Closed("This headwater is not open.", hint="Use it inside `async with headwater.open(...) as hw:`.")
         return self._log
 
-    @property
-    def pipelines(self) -> Pipelines:
+    if TYPE_CHECKING:
+        pipelines: Pipelines
         """The pipelines that have run on the log. Errors: `Closed` outside of `async with`."""
-        log = self.log
-        if self._pipelines is None:
-            from headwater.client.pipelines import Pipelines
+    else:
 
-            self._pipelines = Pipelines(self._backend_of(log))
-        return self._pipelines
+        def __getattr__(self, name: str) -> Any:
+            """What a part offers: made when it is first asked for."""
+            from headwater import parts
+            from headwater.wire.part import load
+
+            part = next((part for part in parts.PARTS if part.door == name), None)
+            if part is None:
+                raise AttributeError(f"headwater has no {name!r}: it has {', '.join(part.door for part in parts.PARTS)}.")
+            if name not in self._offered:
+                self._offered[name] = load(part.offers)(self._backend_of(self.log))
+            return self._offered[name]
+
+    def __dir__(self) -> list[str]:
+        from headwater import parts
+
+        return sorted({*super().__dir__(), *(part.door for part in parts.PARTS)})
 
     async def __aenter__(self) -> Self:
         if self._log is None:
@@ -84,7 +97,9 @@ class Headwater:
 
     async def aclose(self) -> None:
         """End what is under way, then let go. Closing twice is no error; use after it is `Closed`."""
-        log, self._log, self._pipelines = self._log, None, None
+        log, backend, self._log, self._backend, self._offered = self._log, self._backend, None, None, {}
+        if backend is not None:
+            await backend.aclose()
         if log is not None:
             await log.aclose()
 
@@ -114,10 +129,13 @@ class Headwater:
         from headwater.client.local_backend import LocalBackend
         from headwater.client.remote import RemoteLog
 
-        if isinstance(log, LocalLog):
-            return LocalBackend(log, clock=self._clock)
-        assert isinstance(log, RemoteLog)
-        return log.backend
+        if self._backend is None:
+            if isinstance(log, LocalLog):
+                self._backend = LocalBackend(log, clock=self._clock)
+            else:
+                assert isinstance(log, RemoteLog)
+                self._backend = log.backend
+        return self._backend
 
     def _loaded(self) -> Config:
         return self._config if isinstance(self._config, Config) else load(file=self._config)

@@ -9,16 +9,35 @@ from typing import Any, TypeVar, cast
 
 from headwater import parts
 from headwater.client.backend import Backend
+from headwater.client.job import Job
+from headwater.client.jobs import Jobs, JobStatus
 from headwater.client.local import LocalLog
 from headwater.client.subprocess_call import SubprocessCall, performed
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import Timeout
+from headwater.core.ids import random_id
 from headwater.log.address import LogAddress
 from headwater.wire.operation import Operation, R, Reply
 from headwater.wire.part import load
 
 A = TypeVar("A")
 _AT_ONCE = 4  # processes that look for others, who only may look: a hundred questions at once would take the machine's memory
+
+
+class LocalJob(Job[A]):
+    """A job of this process."""
+
+    def __init__(self, jobs: Jobs, identity: str) -> None:
+        self._jobs, self.id = jobs, identity
+
+    async def status(self, wait: int = 0) -> JobStatus:
+        return await self._jobs.wait(self.id, wait)
+
+    async def cancel(self) -> JobStatus:
+        return await self._jobs.cancel(self.id)
+
+    def _answer(self, status: JobStatus) -> A:
+        return cast(A, status.answer)
 
 
 class LocalBackend(Backend):
@@ -28,6 +47,7 @@ class LocalBackend(Backend):
         self._log, self._clock = log, clock or SystemClock()
         self._performers: dict[str, Any] = {}
         self._looking = asyncio.Semaphore(_AT_ONCE)
+        self.jobs = Jobs(clock=self._clock, ids=random_id)
 
     async def ask(self, operation: Operation[R, A], request: R) -> A:
         answer = await self.perform(operation, request)
@@ -37,6 +57,10 @@ class LocalBackend(Backend):
         request.check()
         async for item in self.performer(operation.part).stream(operation, request):
             yield item
+
+    async def start(self, operation: Operation[R, A], request: R) -> Job[A]:
+        request.check()
+        return LocalJob(self.jobs, self.jobs.start(operation, lambda: self.perform(operation, request)).id)
 
     async def perform(self, operation: Operation[R, A], request: R, *, who: str = "") -> A | Reply[A]:
         """The answer as the part gives it. `who` stands in the audit; empty: the user of this process."""
@@ -51,6 +75,13 @@ class LocalBackend(Backend):
                 return cast(A, performer.perform(await self._log.open(), operation, request, who))
             case "thread":
                 return cast(A, await self._log.work(lambda log: performer.perform(log, operation, request, who)))
+
+    async def aclose(self) -> None:
+        await self.jobs.aclose()
+        for performer in self._performers.values():
+            if hasattr(performer, "aclose"):
+                await performer.aclose()
+        self._performers.clear()
 
     def performer(self, part: str) -> Any:
         """What performs the operations of a part here."""

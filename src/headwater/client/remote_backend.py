@@ -10,6 +10,8 @@ import msgspec
 
 from headwater.client.backend import Backend
 from headwater.client.http import HttpConnection
+from headwater.client.job import Job
+from headwater.client.jobs import JobStatus
 from headwater.core.clock import Clock
 from headwater.core.errors import Unavailable, Untrusted
 from headwater.wire import json
@@ -29,6 +31,29 @@ class _Items(msgspec.Struct):
     next: str | None = None
 
 
+class RemoteJob(Job[A]):
+    """A job of a server."""
+
+    def __init__(self, http: HttpConnection, operation: Operation[Any, A], identity: str) -> None:
+        self._http, self._operation, self.id = http, operation, identity
+
+    async def status(self, wait: int = 0) -> JobStatus:
+        return await self._ask("GET", wait=wait)
+
+    async def cancel(self) -> JobStatus:
+        return await self._ask("DELETE")
+
+    async def _ask(self, method: str, **query: int) -> JobStatus:
+        path = f"/jobs/{self.id}"
+        answer = await self._http.ask(method, path, params=query, patience=query.get("wait", 0) + _LONGER)
+        return self._http.understood(method, path, json.decoder(JobStatus), answer)
+
+    def _answer(self, status: JobStatus) -> A:
+        if self._operation.answer is None:
+            return cast(A, None)
+        return self._http.understood("GET", f"/jobs/{self.id}", json.decoder(self._operation.answer), json.encode(status.answer))
+
+
 class RemoteBackend(Backend):
     """Asks through the connections to one server."""
 
@@ -43,6 +68,14 @@ class RemoteBackend(Backend):
             return cast(A, await self.raw(operation, request, bytes))  # without content it is empty
         return await self.raw(operation, request, json.decoder(operation.answer))
 
+    async def start(self, operation: Operation[R, A], request: R) -> Job[A]:
+        headers = {} if operation.kind == "job" else {"Prefer": "respond-async"}
+        begun = await self.raw(operation, request, json.decoder(JobStatus), headers=headers)
+        return RemoteJob(self.http, operation, begun.id)
+
+    async def aclose(self) -> None:
+        await self.http.aclose()
+
     async def raw(self, operation: Operation[R, Any], request: R, read: Callable[[bytes], T], **parts: Any) -> T:
         """What `read` makes of the answer's body. `parts`: another body than the request's own."""
         request.check()
@@ -50,10 +83,11 @@ class RemoteBackend(Backend):
         return self.http.understood(operation.method, sent.path, read, await self._ask(operation, sent, **parts))
 
     async def _ask(self, operation: Operation[R, Any], sent: Sent, **parts: Any) -> bytes:
+        headers = {**sent.headers, **parts.pop("headers", {})}
         if sent.body is not None:
-            parts = {"content": sent.body, "headers": {"Content-Type": "application/json", **sent.headers}}
+            parts, headers = {"content": sent.body}, {"Content-Type": "application/json", **headers}
         patience = None if operation.patience is None else operation.patience + _LONGER
-        return await self.http.ask(operation.method, sent.path, params=dict(sent.query), patience=patience, **parts)
+        return await self.http.ask(operation.method, sent.path, params=dict(sent.query), headers=headers, patience=patience, **parts)
 
     async def _all(self, operation: Operation[R, A], sent: Sent) -> A:
         """A list, page by page."""

@@ -1,6 +1,6 @@
 """What users can do with pipelines that have run: the one table that routes, checks, OpenAPI, remote calls and references are made from.
 
-Every operation is a method of `headwater.pipeline.operating.desk.Desk`, called with the fields of its request.
+Every operation is a method of `headwater.pipeline.operating.operations.PipelineOperations`, called with the fields of its request.
 """
 
 from __future__ import annotations
@@ -352,6 +352,7 @@ PIPELINES = Part(
     ),
     performs="headwater.pipeline.operating.performer:PipelinePerformer",
     offers="headwater.client.pipelines:Pipelines",
+    measures="headwater.pipeline.operating.performer:measure",
     commands="headwater.cli.pipeline:group",
     owns=("pipeline-",),
 )  # fmt: skip

@@ -13,7 +13,6 @@ from headwater import parts
 from headwater.client.local_backend import LocalBackend
 from headwater.core.ids import Ids
 from headwater.server.call import Call, json_answer
-from headwater.server.jobs import Jobs
 from headwater.server.paging import link_to_next, page_of
 from headwater.server.route import Handler, Route
 from headwater.server.stream import EventStream, LineStream
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 class Handlers:
     """Makes the routes of all parts."""
 
-    def __init__(self, backend: LocalBackend, *, streams: Streams, stop: asyncio.Event, ids: Ids, jobs: Jobs) -> None:
-        self.backend, self.streams, self.stop, self.ids, self.jobs = backend, streams, stop, ids, jobs
+    def __init__(self, backend: LocalBackend, *, streams: Streams, stop: asyncio.Event, ids: Ids) -> None:
+        self.backend, self.streams, self.stop, self.ids = backend, streams, stop, ids
 
     def routes(self) -> list[Route]:
         """One for each operation of each part. A part's own handlers come first."""
@@ -43,12 +42,14 @@ class Handlers:
         return found
 
     async def ask(self, operation: Operation[Any, Any], call: Call) -> ASGIApp:
+        if operation.patience is None and "respond-async" in (call.header(b"prefer") or "").lower():
+            return await self.job(operation, call)
         answer = await self.backend.perform(operation, await call.request(), who=call.who)
         return self.answered(operation, call, answer)
 
     async def job(self, operation: Operation[Any, Any], call: Call) -> ASGIApp:
         request, who = await call.request(), call.who
-        job = self.jobs.start(operation, lambda: self.backend.perform(operation, request, who=who))
+        job = self.backend.jobs.start(operation, lambda: self.backend.perform(operation, request, who=who))
         return json_answer(job, 202, {"Location": f"/jobs/{job.id}"})
 
     async def stream(self, operation: Operation[Any, Any], call: Call) -> ASGIApp:

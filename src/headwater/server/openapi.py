@@ -8,8 +8,8 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
+from headwater.client.jobs import JobStatus
 from headwater.core.errors import BadInput, BadType, Denied, Forbidden, HeadwaterError, TooLarge
-from headwater.server.jobs import JobStatus
 from headwater.wire.operation import Operation, Role
 from headwater.wire.problems import MEDIA_TYPE, Problem
 from headwater.wire.request import shape_of

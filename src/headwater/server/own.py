@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from starlette.responses import Response
 
+from headwater.client.jobs import Jobs, JobStatus
 from headwater.core.errors import Damaged, NotFound, Unavailable
 from headwater.core.metrics import CONTENT_TYPE, Metrics
 from headwater.server.call import Call, json_answer
-from headwater.server.jobs import Jobs, JobStatus
 from headwater.server.route import Route
 from headwater.wire.operation import Operation, Request, Role, described
 

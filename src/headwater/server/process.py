@@ -29,12 +29,12 @@ from headwater.server.companion import Companion
 from headwater.server.connections import Connections, Limits
 from headwater.server.handlers import Handlers
 from headwater.server.http_server import HttpServer
-from headwater.server.jobs import Jobs
 from headwater.server.listening import descriptors_for, listen, url_of
 from headwater.server.openapi import document
 from headwater.server.own import OWN, OwnHandlers
 from headwater.server.streams import Streams
 from headwater.server.tls import Certificate
+from headwater.wire.part import load
 from headwater.wire.times import show_time
 
 _CLOSING = 2.0  # seconds of the grace that are kept for closing the log
@@ -84,7 +84,8 @@ class Server:
         settings = self._settings.server
         connections = Connections(Limits.of(settings, descriptors=descriptors_for(settings.max_connections)), metrics.http)
         grace = max(0.0, settings.stop_grace.seconds - _CLOSING)
-        app = self._app(log, metrics, stop, tokens)
+        backend = LocalBackend(log, clock=self._clock)
+        app = self._app(log, backend, metrics, stop, tokens)
         http = HttpServer(app, connections=connections, ids=self._ids, grace=grace, certificate=certificate)
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
@@ -103,18 +104,19 @@ class Server:
             # Appends under way have been answered or given up by now: what is queued still goes to disk before the files are let go.
             if self._companion is not None:
                 await self._companion.end()
+            await backend.aclose()
             await log.aclose()
 
-    def _app(self, log: LocalLog, metrics: Metrics, stop: asyncio.Event, tokens: Tokens | None) -> App:
+    def _app(self, log: LocalLog, backend: LocalBackend, metrics: Metrics, stop: asyncio.Event, tokens: Tokens | None) -> App:
         version = metadata.version("headwater")
         server = self._settings.server
         streams = Streams(most=server.max_streams, memory=server.stream_memory, metrics=metrics.http, now=self._clock.monotonic)
-        backend, jobs = LocalBackend(log, clock=self._clock), Jobs(clock=self._clock, ids=self._ids)
-        pipelines = backend.performer("pipeline")
-        metrics.pipeline.read = lambda: pipelines.readings(log.now)
-        handlers = Handlers(backend, streams=streams, stop=stop, ids=self._ids, jobs=jobs)
+        for part in parts.PARTS:
+            if part.measures:
+                load(part.measures)(metrics, backend.performer(part.name), log)
+        handlers = Handlers(backend, streams=streams, stop=stop, ids=self._ids)
         described = cache(lambda: document([*OWN, *parts.operations()], version))
-        own = OwnHandlers(log=log, metrics=metrics, stop=stop, jobs=jobs, document=described)
+        own = OwnHandlers(log=log, metrics=metrics, stop=stop, jobs=backend.jobs, document=described)
         return App(
             [*own.routes(), *handlers.routes()],
             tokens=tokens,

@@ -13,7 +13,6 @@ from headwater.core.metrics import Metrics
 from headwater.server.app import App
 from headwater.server.auth import Guard, Tokens
 from headwater.server.handlers import Handlers
-from headwater.server.jobs import Jobs
 from headwater.server.openapi import document
 from headwater.server.own import OWN, OwnHandlers
 from headwater.server.route import Route
@@ -32,10 +31,10 @@ def app_over(
 ) -> App:
     """Every address of the server and `more`. Ids are `id`, bodies have up to 10,000 bytes."""
     clock, metrics, stop = clock or SystemClock(), metrics or Metrics(), asyncio.Event()
-    backend, jobs = LocalBackend(log, clock=clock), Jobs(clock=clock, ids=lambda: "id")
+    backend = LocalBackend(log, clock=clock)
     streams = Streams(most=10, memory=1 << 20, metrics=metrics.http, now=clock.monotonic)
-    handlers = Handlers(backend, streams=streams, stop=stop, ids=lambda: "id", jobs=jobs)
-    own = OwnHandlers(log=log, metrics=metrics, stop=stop, jobs=jobs, document=lambda: document([*OWN, *parts.operations()], "1"))
+    handlers = Handlers(backend, streams=streams, stop=stop, ids=lambda: "id")
+    own = OwnHandlers(log=log, metrics=metrics, stop=stop, jobs=backend.jobs, document=lambda: document([*OWN, *parts.operations()], "1"))
     return App(
         [*own.routes(), *handlers.routes(), *more],
         tokens=tokens,

@@ -24,6 +24,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Makes what the door offers: `Offered(backend)`."""
     handlers: str = ""
     """Makes the server's own handlers of hot operations, by the operations' names."""
+    measures: str = ""
+    """Connects the part with the metrics of a server: `measure(metrics, performer, log)`."""
     commands: str = ""
     """Makes the command group."""
     owns: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ import pytest
 
 from headwater.client.subprocess_call import SubprocessCall, done
 from headwater.log.address import LogAddress
-from headwater.pipeline.operating.desk import Desk
+from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.operations import REPLAY, RETRY, STEP, VERIFY, ReplayMessages, RetryDead, SinkRequest, StepSink
 from headwater.wire.operation import Operation, Request
 
@@ -30,8 +30,8 @@ SINK = {"pipeline": "shop", "sink": "report"}
 def test_a_trial_cannot_write(
     stopped_shop: Path, monkeypatch: pytest.MonkeyPatch, operation: Operation[Any, Any], request_: Request, code: str
 ) -> None:
-    def writing(desk: Desk, **arguments: Any) -> None:
-        desk.operator.note("test", "")
+    def writing(desk: PipelineOperations, **arguments: Any) -> None:
+        desk.note("test", "")
 
-    monkeypatch.setattr(Desk, operation.name, writing)
+    monkeypatch.setattr(PipelineOperations, operation.name, writing)
     assert done(SubprocessCall.of(LogAddress(path=str(stopped_shop)), operation, request_, "w")).code == code

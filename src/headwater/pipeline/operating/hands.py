@@ -21,9 +21,9 @@ from headwater.pipeline.offsets.liveness import last_sign, life
 from headwater.pipeline.offsets.ranges import missing
 from headwater.pipeline.offsets.state import Dead, Failure
 from headwater.pipeline.operating.answers import moment
+from headwater.pipeline.operating.changes import PipelineChanges
 from headwater.pipeline.operating.elsewhere import FOLDER
 from headwater.pipeline.operating.newer import command_among, newer
-from headwater.pipeline.operating.operator import Operator
 from headwater.pipeline.operating.standing import Stand, refused
 from headwater.pipeline.policy import Stop
 from headwater.pipeline.running.deliver import deliver
@@ -35,7 +35,7 @@ from headwater.pipeline.running.work import Outcome
 class Hands:
     """Delivers for an operator to one sink of a pipeline whose definition is at hand."""
 
-    def __init__(self, operator: Operator, pipeline: Pipeline, sink: str, settings: Settings, *, clock: Clock | None = None) -> None:
+    def __init__(self, operator: PipelineChanges, pipeline: Pipeline, sink: str, settings: Settings, *, clock: Clock | None = None) -> None:
         if sink not in pipeline.sinks:
             raise UnknownSink(f"Pipeline {pipeline.name} has no sink {sink}.", hint=f"It has {', '.join(pipeline.sinks)}.")
         operator.sink(sink)
@@ -132,7 +132,7 @@ class Hands:
     def retry(self, one: Dead, *, why: str = "") -> None:
         """Send a message that was put aside. Errors: `Stopped` when it is refused again; it stays put aside, with the newest error."""
         with self._turn():
-            one = self._operator.dead_one(one.offset, one.sink)  # somebody may have sent it, or let it go, since
+            one = self._operator.dead_letter(one.offset, one.sink)  # somebody may have sent it, or let it go, since
             with self._told("dead retry", why, offset=one.offset):
                 failure = self._send(one.offset, one.offset + 1).failure
             self._operator.retried(one, failure, why=why)

@@ -13,8 +13,8 @@ from headwater.pipeline.adaptor import Part
 from headwater.pipeline.definition import Sink
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.offsets.ranges import Span, joined
-from headwater.pipeline.operating.operator import Operator
 from headwater.pipeline.operating.verification import left_out
+from headwater.pipeline.operating.view import PipelineView
 from headwater.pipeline.running.found import Found
 from headwater.pipeline.running.work import Delivery
 
@@ -30,7 +30,7 @@ class Newer(NamedTuple):
     later: int
 
 
-def newer(operator: Operator, sink: Sink, first: int, last: int) -> Newer | None:
+def newer(operator: PipelineView, sink: Sink, first: int, last: int) -> Newer | None:
     """The first newer message of a document of `first` to `last`; None where there is none among the million behind them.
 
     What was put aside or skipped by an operator the sink does not have. Behind a command, every message of its namespace is newer.
@@ -47,7 +47,7 @@ def newer(operator: Operator, sink: Sink, first: int, last: int) -> Newer | None
             sent[known] = one.offset
     now, begin = state.sink(sink.name), last + 1
     aside = [(offset, offset + 1) for whose, offset in state.dead if whose == sink.name]
-    without = joined([*left_out(operator.audit(), sink.name), *aside])
+    without = joined([*left_out(operator.entries(), sink.name), *aside])
     for start, end in joined([(0, now.position + 1), *now.taken]) if sent or emptied else ():
         for one in _messages(operator, work, max(begin, start), min(begin + _LOOKED, end), without):
             older = emptied.get(one.namespace, sent.get(_known(one)))
@@ -56,7 +56,7 @@ def newer(operator: Operator, sink: Sink, first: int, last: int) -> Newer | None
     return None
 
 
-def command_among(operator: Operator, sink: Sink, first: int, last: int) -> int | None:
+def command_among(operator: PipelineView, sink: Sink, first: int, last: int) -> int | None:
     """The first command for the sink, such as to empty a table, of the messages `first` to `last`."""
     for chunk in operator.log.scan(operator.topic, 0, first, last + 1):
         for index in np.flatnonzero(chunk.column("op").to_numpy(zero_copy_only=False) == Op.COMMAND):
@@ -70,7 +70,7 @@ def _known(message: Message) -> tuple[str, bytes] | None:
     return None if message.id is None else (message.namespace, values.canonical(message.id))
 
 
-def _messages(operator: Operator, work: Delivery, start: int, end: int, without: list[Span]) -> Iterator[Message]:
+def _messages(operator: PipelineView, work: Delivery, start: int, end: int, without: list[Span]) -> Iterator[Message]:
     """The messages of [start, end) as the sink is given them, before its transforms; those that cannot be read are left out."""
     at = start
     while at < end:

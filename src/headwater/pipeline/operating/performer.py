@@ -6,21 +6,33 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import HeadwaterError, UnknownTopic
-from headwater.core.metrics import SinkReading
+from headwater.core.metrics import Metrics, SinkReading
 from headwater.log import Log
 from headwater.log.opening import LogAddress, open_log
 from headwater.pipeline.offsets.control import Control, offsets_topic
 from headwater.pipeline.operating import answers
-from headwater.pipeline.operating.desk import Desk, everything
 from headwater.pipeline.operating.elsewhere import address, elsewhere
+from headwater.pipeline.operating.operations import PipelineOperations, everything
 from headwater.pipeline.operations import PipelineRequest, where_to_search
 from headwater.wire.operation import Operation
+
+
+class Opened(Protocol):
+    """What holds the log that is open now, if it is."""
+
+    @property
+    def now(self) -> Log | None: ...
+
+
+def measure(metrics: Metrics, performer: PipelinePerformer, log: Opened) -> None:
+    """Let the metrics read where the sinks are."""
+    metrics.pipeline.read = lambda: performer.readings(log.now)
 
 
 class _Kept:
@@ -41,7 +53,7 @@ class PipelinePerformer:
         self._mutex = threading.Lock()
 
     def perform(self, log: Log, operation: Operation[Any, Any], request: Any, who: str = "") -> Any:
-        """The answer to an operation of the table. Errors: those of `Desk`."""
+        """The answer to an operation of the table. Errors: those of `PipelineOperations`."""
         if not isinstance(request, PipelineRequest):
             return self.every(log)
         fields = msgspec.structs.asdict(request)
@@ -50,10 +62,10 @@ class PipelinePerformer:
         if own is not None:
             changes = operation.changes and not fields["dry_run"]
             with open_log(address(pipeline, own), read_only=not changes, clock=self._clock) as other:
-                answer = getattr(Desk(other, pipeline, who=who, clock=self._clock), operation.name)(**fields)
+                answer = getattr(PipelineOperations(other, pipeline, who=who, clock=self._clock), operation.name)(**fields)
             return msgspec.structs.replace(answer, log_dir=str(own)) if isinstance(answer, answers.Status) else answer
         if operation.patience is None:  # others must not wait for it
-            return getattr(Desk(log, pipeline, who=who, clock=self._clock), operation.name)(**fields)
+            return getattr(PipelineOperations(log, pipeline, who=who, clock=self._clock), operation.name)(**fields)
         with self._desk(log, pipeline, who) as desk:
             return getattr(desk, operation.name)(**fields)
 
@@ -65,7 +77,9 @@ class PipelinePerformer:
                 return log.address, None if operation.runs is where_to_search else desk.folder()
         where = address(request.pipeline, own)
         with open_log(where, read_only=True, clock=self._clock) as other:
-            return where, None if operation.runs is where_to_search else Desk(other, request.pipeline, clock=self._clock).folder()
+            return where, None if operation.runs is where_to_search else PipelineOperations(
+                other, request.pipeline, clock=self._clock
+            ).folder()
 
     def every(self, log: Log) -> list[answers.Status]:
         """The status of all pipelines."""
@@ -90,10 +104,10 @@ class PipelinePerformer:
             return []
 
     @contextmanager
-    def _desk(self, log: Log, pipeline: str, who: str) -> Iterator[Desk]:
+    def _desk(self, log: Log, pipeline: str, who: str) -> Iterator[PipelineOperations]:
         kept = self._kept(log, pipeline)
         with kept.lock:
-            yield Desk(log, pipeline, who=who, clock=self._clock, control=kept.control)
+            yield PipelineOperations(log, pipeline, who=who, clock=self._clock, control=kept.control)
 
     def _kept(self, log: Log, pipeline: str) -> _Kept:
         try:

@@ -8,8 +8,8 @@ import msgspec
 
 from headwater.core.errors import NotFound, Stopped
 from headwater.pipeline.operating.answers import Seen
-from headwater.pipeline.operating.operator import Operator
 from headwater.pipeline.operating.seeing import text_of
+from headwater.pipeline.operating.view import PipelineView
 
 _LONG = 600  # characters of a message that are shown: a page of them would hide the rest
 
@@ -23,7 +23,7 @@ class Stand(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
 
 
-def stopped(operator: Operator, stands: Sequence[Stand]) -> Stopped:
+def stopped(operator: PipelineView, stands: Sequence[Stand]) -> Stopped:
     """The error of a run that has ended because sinks stand at messages."""
     first, *others = stands
     name = operator.pipeline
@@ -37,7 +37,7 @@ def stopped(operator: Operator, stands: Sequence[Stand]) -> Stopped:
     return Stopped(said, hint="\n  ".join(lines))
 
 
-def refused(operator: Operator, stand: Stand) -> Stopped:
+def refused(operator: PipelineView, stand: Stand) -> Stopped:
     """The error of a message that an operator has sent and that the sink refuses. It cannot be skipped where it counts as taken."""
     skipped = stand.offset > operator.sink(stand.sink).position
     commands = _commands(operator, stand)[: 3 if skipped else 2]
@@ -51,7 +51,7 @@ def _hinted(stand: Stand) -> list[str]:
     return [stand.hint] if stand.hint and "headwater pipeline edit" not in stand.hint else []
 
 
-def _shown(operator: Operator, offset: int) -> list[str]:
+def _shown(operator: PipelineView, offset: int) -> list[str]:
     seen = _seen(operator, offset)
     if seen is None:
         return []
@@ -61,7 +61,7 @@ def _shown(operator: Operator, offset: int) -> list[str]:
     return lines + [f"Delivered to {one.sink or 'every sink'} as: {_printable(text_of(one.data)[:_LONG])}" for one in seen.copies]
 
 
-def _commands(operator: Operator, stand: Stand) -> list[str]:
+def _commands(operator: PipelineView, stand: Stand) -> list[str]:
     name, at = operator.pipeline, stand.offset
     seen = _seen(operator, at)
     given = "--doc FILE" if seen is not None and seen.unreadable else "--set FIELD=JSON"
@@ -72,7 +72,7 @@ def _skip(name: str, stand: Stand) -> str:
     return f"  headwater pipeline ack {name} {stand.sink} {stand.offset} --why ..."
 
 
-def _seen(operator: Operator, offset: int) -> Seen | None:
+def _seen(operator: PipelineView, offset: int) -> Seen | None:
     try:
         return next(operator.show(offset), None)
     except NotFound:

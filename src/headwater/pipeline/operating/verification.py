@@ -16,7 +16,7 @@ from headwater.pipeline.message import Message, Op
 from headwater.pipeline.offsets.ranges import Span, joined
 from headwater.pipeline.offsets.state import Entry
 from headwater.pipeline.operating.answers import Verified
-from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.operating.view import PipelineView
 from headwater.pipeline.running.delivery_loop import needs_session
 from headwater.pipeline.running.found import Found
 from headwater.pipeline.transform import chain
@@ -24,7 +24,7 @@ from headwater.pipeline.transform import chain
 _CHUNK = 8192
 
 
-def verify(operator: Operator, pipeline: Pipeline, name: str) -> Verified:
+def verify(operator: PipelineView, pipeline: Pipeline, name: str) -> Verified:
     """Fold the log as the sink's transforms see it, and compare documents. Messages put aside or skipped by an operator are not expected.
 
     Errors: `Unsupported` where the sink cannot be read back, or where compaction has taken the messages that would be needed.
@@ -39,7 +39,7 @@ def verify(operator: Operator, pipeline: Pipeline, name: str) -> Verified:
         raise Unsupported(
             "Compaction has taken messages that say what the sink should hold.", hint="Compare it with its source by other means."
         )
-    skipped = left_out(operator.audit(), name)
+    skipped = left_out(operator.entries(), name)
     skipped = joined([*skipped, *((offset, offset + 1) for whose, offset in state.dead if whose == name)])
     work = operator.delivery(sink)
     if needs_session(sink):

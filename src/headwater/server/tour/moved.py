@@ -30,7 +30,7 @@ def total(message: Message) -> Message:
 def moved(log: Log, settings: Settings, told: Told) -> None:
     """Run, look, correct, run again; every step is checked against the files themselves."""
     from headwater.pipeline.offsets.control import log_topic, offsets_topic
-    from headwater.pipeline.operating.operator import Operator
+    from headwater.pipeline.operating.operations import PipelineOperations
     from headwater.pipeline.operating.verification import verify
     from headwater.pipeline.running.run import Run
 
@@ -48,7 +48,7 @@ def moved(log: Log, settings: Settings, told: Told) -> None:
     archive, report = first.sinks
     told.claim(f"SQLite stands at message {_BAD}, which has no total", report.failure is not None and report.failure.offset == _BAD)
     told.claim(f"Parquet has all {_ORDERS:,} and has not waited", archive.lag == 0 and _in_parquet(folder) == _ORDERS)
-    operator = Operator(log, NAME, who="the tour")
+    operator = PipelineOperations(log, NAME, who="the tour")
     message = next(operator.show(_BAD))
     told.fact(f"message {_BAD} is {message.data}: {report.failure.message if report.failure else ''}")
     operator.edit(_BAD, {**message.data, "qty": 3}, why="a word instead of a number")

@@ -19,7 +19,7 @@ from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.state import Change, Dead, RunInfo, SinkState, State
 from headwater.pipeline.operating.hands import Hands
-from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.policy import DeadLetter, OnError, Retry, Stop
 from headwater.testing.clock import ManualClock
 
@@ -41,7 +41,9 @@ def hands(log: Log, tmp_path: Path) -> Hands:
 
 
 def made(log: Log, folder: Path, on_error: OnError | None = None, clock: Clock | None = None) -> Hands:
-    return Hands(Operator(log, "p", clock=clock), _pipeline(folder, on_error), "s", Settings(spark=Spark(start="never")), clock=clock)
+    return Hands(
+        PipelineOperations(log, "p", clock=clock), _pipeline(folder, on_error), "s", Settings(spark=Spark(start="never")), clock=clock
+    )
 
 
 def _pipeline(folder: Path, on_error: OnError | None = None) -> Pipeline:
@@ -64,7 +66,7 @@ def test_what_an_operator_takes_back_is_written_again(log: Log, hands: Hands, tm
     assert hands.step(5) == 5
     assert rows(tmp_path) == [0, 1, 2, 3, 4]
     rows(tmp_path, "delete from t where _id >= 3")
-    Operator(log, "p").mark("s", 2, why="lost")
+    PipelineOperations(log, "p").mark("s", 2, why="lost")
     assert hands.step(10) == 2
     assert rows(tmp_path) == [0, 1, 2, 3, 4]
     assert hands.step() == 0
@@ -75,10 +77,10 @@ def test_every_step_that_delivers_is_audited(log: Log, hands: Hands, tmp_path: P
     assert hands.step(why="first") == 1
     with pytest.raises(Stopped, match="refuses message 1"):
         hands.step(why="second")
-    Operator(log, "p").ack("s", 1, why="skip")
+    PipelineOperations(log, "p").ack("s", 1, why="skip")
     assert hands.step(9, why="rest") == 3
     assert hands.step(why="nothing is left") == 0
-    assert [(entry.what, entry.why, entry.details.get("offset")) for entry in Operator(log, "p").audit()] == [
+    assert [(entry.what, entry.why, entry.details.get("offset")) for entry in PipelineOperations(log, "p").audit()] == [
         ("step", "first", 0),
         ("step", "second", 1),
         ("ack", "skip", 1),
@@ -90,7 +92,7 @@ def test_a_sink_below_another_is_given_only_what_that_one_has_taken(log: Log, tm
     pipeline = Pipeline("p")
     rows_of = pipeline.source("in", file("in.jsonl")).save("s", sqlite(str(tmp_path / "s.db"), table="t"))
     rows_of.save("below", sqlite(str(tmp_path / "below.db"), table="t"))
-    operator = Operator(log, "p")
+    operator = PipelineOperations(log, "p")
     operator.control.change(lambda state: [("sink/below", SinkState())])
     settings = Settings(spark=Spark(start="never"))
     above, below = Hands(operator, pipeline, "s", settings), Hands(operator, pipeline, "below", settings)
@@ -106,7 +108,7 @@ def test_whatever_its_policy_a_sink_stands_at_a_message_that_was_sent_by_hand(lo
     with pytest.raises(Stopped) as caught:
         made(log, tmp_path, policy).step(5)
     assert "refuses message 1: SQLite refuses it: CHECK constraint failed" in caught.value.message
-    state = Operator(log, "p").state()
+    state = PipelineOperations(log, "p").state()
     assert (state.sink("s").position, state.sink("s").stopped, state.dead) == (0, True, {})
 
 
@@ -121,7 +123,7 @@ def test_a_refusal_shows_the_message_and_what_to_type_next(log: Log, hands: Hand
         "    headwater pipeline edit p 1 --set FIELD=JSON --why ...",
         "    headwater pipeline ack p s 1 --why ...",
     ]
-    Operator(log, "p").mark("s", 4, why="past it")
+    PipelineOperations(log, "p").mark("s", 4, why="past it")
     with pytest.raises(Stopped) as caught:
         hands.replay(0, 4)
     assert "See it, correct it, then send it again:" in caught.value.hint
@@ -130,9 +132,9 @@ def test_a_refusal_shows_the_message_and_what_to_type_next(log: Log, hands: Hand
 
 def test_the_next_message_is_told_before_it_is_sent_and_nothing_is_touched(log: Log, hands: Hands, tmp_path: Path) -> None:
     assert hands.following() == 0
-    Operator(log, "p").control.change(lambda state: [("sink/s", SinkState(position=1, taken=((2, 4),)))])
+    PipelineOperations(log, "p").control.change(lambda state: [("sink/s", SinkState(position=1, taken=((2, 4),)))])
     assert hands.following() == 4
-    Operator(log, "p").control.change(lambda state: [("sink/s", SinkState(position=4))])
+    PipelineOperations(log, "p").control.change(lambda state: [("sink/s", SinkState(position=4))])
     assert hands.following() is None
     assert not (tmp_path / "s.db").exists()
 
@@ -141,7 +143,7 @@ def test_nobody_sends_while_a_run_does_or_may(log: Log, tmp_path: Path) -> None:
     clock = ManualClock()
     hands = made(log, tmp_path, clock=clock)
     run = RunInfo(epoch=9, id="r", began=clock.now_ms(), process="elsewhere:1", file="/srv/p.py")
-    Operator(log, "p").control.change(lambda state: [("run", run)])
+    PipelineOperations(log, "p").control.change(lambda state: [("run", run)])
     for call in (hands.step, hands.alone):
         with pytest.raises(Conflict, match="A run delivers to s now") as caught:
             call()
@@ -155,7 +157,7 @@ def test_nobody_sends_while_a_run_does_or_may(log: Log, tmp_path: Path) -> None:
 
 def test_what_is_refused_once_more_stays_put_aside_with_the_newest_error(log: Log, hands: Hands, tmp_path: Path) -> None:
     refuse(tmp_path, 1)
-    operator = Operator(log, "p")
+    operator = PipelineOperations(log, "p")
     operator.control.change(lambda state: [("dead/s/1", Dead(sink="s", offset=1, error="Old", message="an old one", tries=3))])
     with pytest.raises(Stopped, match="refuses message 1 again") as caught:
         hands.retry(operator.dead_one(1), why="perhaps")
@@ -181,13 +183,13 @@ def test_a_table_that_was_lost_is_filled_again_by_a_replay(log: Log, hands: Hand
     assert outcome is not None
     assert outcome.written == 5
     assert rows(tmp_path) == [0, 1, 2, 3, 4]
-    assert Operator(log, "p").sink("s").position == 4
+    assert PipelineOperations(log, "p").sink("s").position == 4
 
 
 def test_beside_a_live_run_a_sink_that_stands_is_stepped_and_the_run_does_not_send_the_same(log: Log, tmp_path: Path) -> None:
     refuse(tmp_path, 1)
     clock = ManualClock()
-    hands, operator = made(log, tmp_path, clock=clock), Operator(log, "p", clock=clock)
+    hands, operator = made(log, tmp_path, clock=clock), PipelineOperations(log, "p", clock=clock)
     assert hands.step() == 1
     with pytest.raises(Stopped):
         hands.step()
@@ -216,9 +218,9 @@ def test_beside_a_live_run_a_sink_that_stands_is_stepped_and_the_run_does_not_se
 # -- what is older than what the sink has -------------------------------------------------------------------
 
 
-def bury(log: Log, *more: Record) -> Operator:
+def bury(log: Log, *more: Record) -> PipelineOperations:
     """Message 1 is put aside; more messages, and the sink has all but that one."""
-    operator = Operator(log, "p")
+    operator = PipelineOperations(log, "p")
     log.writer(log_topic("p"), 0, log.epoch(log_topic("p"), 0)).append(more)
     dead = Dead(sink="s", offset=1, error="E", message="no")
     operator.control.change(lambda state: [("dead/s/1", dead), ("sink/s", SinkState(position=4 + len(more)))])
@@ -259,7 +261,7 @@ def test_two_do_not_send_to_a_sink_at_once(log: Log, hands: Hands, tmp_path: Pat
 
     assert hands.step(2, told=meanwhile) == 2
     assert other.step() == 1  # it is over
-    assert [entry.what for entry in Operator(log, "p").audit()] == ["step", "step"]
+    assert [entry.what for entry in PipelineOperations(log, "p").audit()] == ["step", "step"]
 
 
 def test_what_somebody_else_has_sent_meanwhile_is_not_sent_again(log: Log, hands: Hands) -> None:
@@ -291,7 +293,7 @@ def test_what_a_sink_that_cannot_be_reached_has_ended_is_audited(log: Log) -> No
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_a_sink_is_not_forgotten_under_a_run_that_has_just_begun(log: Log, dry_run: bool) -> None:
     clock = ManualClock()
-    operator, other = Operator(log, "p", clock=clock), Operator(log, "p", clock=clock)
+    operator, other = PipelineOperations(log, "p", clock=clock), PipelineOperations(log, "p", clock=clock)
     change, begun = operator.control.change, RunInfo(epoch=9, id="r", began=clock.now_ms(), process="elsewhere:1", sinks=("s",))
 
     def then(decide: Callable[[State], Sequence[Change]]) -> Sequence[Change]:

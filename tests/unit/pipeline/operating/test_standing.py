@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.operating.standing import Stand, stopped
 
 
 @pytest.fixture
-def operator(stopped_shop: Path) -> Iterator[Operator]:
+def operator(stopped_shop: Path) -> Iterator[PipelineOperations]:
     with EmbeddedLog(stopped_shop) as log:
-        yield Operator(log, "shop")
+        yield PipelineOperations(log, "shop")
 
 
-def test_every_sink_s_hint_is_told_once(operator: Operator) -> None:
+def test_every_sink_s_hint_is_told_once(operator: PipelineOperations) -> None:
     first = Stand(sink="report", offset=14, message="no such table", hint="Create the table.")
     other = Stand(sink="archive", offset=3, message="no such topic", hint="Create the topic.")
     same = Stand(sink="third", offset=14, message="no such table", hint="Create the table.")

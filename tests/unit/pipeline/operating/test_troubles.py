@@ -13,7 +13,7 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.state import RunInfo, SinkState
-from headwater.pipeline.operating.desk import Desk
+from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.operating.troubles import Troubles
 from headwater.pipeline.running.events import Event, Kind
 from headwater.testing.clock import ManualClock
@@ -49,7 +49,7 @@ def event(kind: Kind, **details: Any) -> Event:
 
 
 def seen(log: Log, clock: ManualClock) -> tuple[str, str, str]:
-    found = Desk(log, "p", clock=clock).status()
+    found = PipelineOperations(log, "p", clock=clock).status()
     search = next(one for one in found.sinks if one.sink == "search")
     return found.state, search.state, search.error.message if search.error is not None else ""
 
@@ -89,7 +89,7 @@ def test_a_message_that_a_sink_stands_at_comes_first(log: Log, clock: ManualCloc
 
 def test_a_source_that_is_waited_for_is_told_until_it_gives_something(log: Log, clock: ManualClock, troubles: Troubles) -> None:
     def phase() -> str | None:
-        return Desk(log, "p", clock=clock).status().phase
+        return PipelineOperations(log, "p", clock=clock).status().phase
 
     troubles(event("metrics", phase="unreachable: shop at h:5432 does not answer.", records=7))
     assert phase() == "unreachable: shop at h:5432 does not answer."

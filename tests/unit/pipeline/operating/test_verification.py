@@ -17,7 +17,7 @@ from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.state import Dead, Entry, RunInfo, SinkState
 from headwater.pipeline.operating.hands import Hands
-from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.operating.verification import left_out, verify
 
 
@@ -53,7 +53,7 @@ def test_a_sink_without_what_was_skipped_passed_over_and_dropped_is_as_it_should
         writer.append([Record(b"t", b'{"_id":%d}' % number) for number in range(10)])
         run = RunInfo(epoch=writer.epoch, id="r", began=0, state="stopped")
         Control.create(log, "p", SystemClock()).change(lambda state: [("run", run), ("sink/s", SinkState())])
-        operator = Operator(log, "p")
+        operator = PipelineOperations(log, "p")
         hands = Hands(operator, pipeline, "s", Settings(spark=Spark(start="never")))
         assert hands.step(2) == 2
         operator.ack("s", 2, why="skip")
@@ -85,7 +85,7 @@ def test_what_a_table_held_before_it_was_emptied_is_not_expected_there(tmp_path:
         writer.append([*(Record(*one, mode=1) for one in documents), emptied, Record(b"t", b'{"_id":2,"n":2}', mode=1)])
         run = RunInfo(epoch=writer.epoch, id="r", began=0, state="stopped")
         Control.create(log, "p", SystemClock()).change(lambda state: [("run", run), ("sink/s", SinkState()), ("sink/a", SinkState())])
-        operator = Operator(log, "p")
+        operator = PipelineOperations(log, "p")
         for sink, expected in (("s", 2), ("a", 4)):  # a file keeps all of them
             assert Hands(operator, pipeline, sink, Settings(spark=Spark(start="never"))).step(5) == 5
             found = verify(operator, pipeline, sink)

@@ -18,7 +18,7 @@ from headwater.pipeline.adaptor import About, CanCopy, CopyPlan, Piece, Slice
 from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.offsets.control import Control, offsets_topic
-from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.running.events import Event
 from headwater.pipeline.running.progress import append
 from headwater.pipeline.running.reader import _Patience
@@ -163,6 +163,6 @@ def test_a_document_that_is_longer_than_a_record_becomes_one_that_could_not_be_r
 def test_operators_see_how_far_reading_is(log: Log, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"_id":1}\n')
     gone(log, tmp_path, piped(tmp_path, {"out": file(str(tmp_path / "o.jsonl"))}, source=file(str(tmp_path / "in.jsonl"))))
-    reader = Operator(log, "p").state().reader
+    reader = PipelineOperations(log, "p").state().reader
     assert reader is not None
     assert reader.copied

@@ -22,7 +22,7 @@ from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.state import SinkState
-from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.operating.verification import verify
 from headwater.pipeline.running.events import Event
 from headwater.pipeline.running.run import Run
@@ -43,7 +43,7 @@ def test_a_few_large_documents_are_all_delivered(log: Log, tmp_path: Path) -> No
     result = gone(log, tmp_path, pipeline)
     assert [one.position for one in result.sinks] == [3, 3]
     for name in ("db", "out"):
-        found = verify(Operator(log, "p"), pipeline, name)
+        found = verify(PipelineOperations(log, "p"), pipeline, name)
         assert (found.equal, found.expected, found.found) == (True, 4, 4)
     assert rows(tmp_path / "o.db", "select _id from t order by 1") == [(0,), (1,), (2,), (3,)]
     assert (tmp_path / "o.jsonl").read_bytes().count(b"\n") == 4
@@ -72,7 +72,7 @@ def when_at(number: int, then: Callable[[], None]) -> Callable[[Message], Messag
 def test_a_position_moved_back_while_messages_go_one_at_a_time_leaves_nothing_stale(log: Log, tmp_path: Path) -> None:
     changes = [b'{"_id":"X","v":%d}' % n for n in range(40)]
     prepared(log, changes, {"db": SinkState(position=9, single_until=39)}, mode=Mode.SYNC, op=1)
-    call = when_at(20, lambda: Operator(log, "p").mark("db", 4, why="again") and None)
+    call = when_at(20, lambda: PipelineOperations(log, "p").mark("db", 4, why="again") and None)
     result = gone(log, tmp_path, piped(tmp_path, {"db": sqlite(str(tmp_path / "o.db"))}, transforms=[python(call)], flush="1ms"))
     assert result.sinks[0].position == 39
     assert rows(tmp_path / "o.db", "select v from t") == [(39,)]
@@ -83,7 +83,7 @@ def test_a_failure_of_a_message_that_an_operator_has_passed_meanwhile_does_not_c
 
     def fails(message: Message) -> Message:
         if message.data["_id"] == 20:
-            Operator(log, "p").mark("db", 25, why="skip")
+            PipelineOperations(log, "p").mark("db", 25, why="skip")
             raise ValueError("no")
         return message
 
@@ -100,7 +100,7 @@ def test_a_sink_that_cannot_begin_does_not_keep_others_from_taking_all(log: Log,
     with pytest.raises(AlreadyExists):
         gone(log, tmp_path, piped(tmp_path, sinks))
     assert rows(tmp_path / "o.db", "select count(*) from t") == [(10,)]
-    state = Operator(log, "p").state()
+    state = PipelineOperations(log, "p").state()
     assert state.sink("db").position == 9
     failure = state.sink("taken").failure
     assert failure is not None
@@ -126,7 +126,7 @@ def test_a_new_sink_of_a_compacted_log_is_refused_and_not_given_a_part(log: Log,
     source = file(str(tmp_path / "in.jsonl"))
     for again in (False, True):
         gone(log, tmp_path, piped(tmp_path, one, source=source, segment="64KiB"), again=again)
-    freed = Operator(log, "p").compact()
+    freed = PipelineOperations(log, "p").compact()
     assert freed.records_after < freed.records_before
     with pytest.raises(Conflict, match="new"):
         gone(log, tmp_path, piped(tmp_path, two, source=source, segment="64KiB"))

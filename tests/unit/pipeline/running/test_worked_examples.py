@@ -17,7 +17,7 @@ from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.state import Change, ReaderState, SinkState
-from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.running.run import Result, Run
 from headwater.pipeline.systems.sqlite.sink import SqliteWriter
 
@@ -121,7 +121,7 @@ def test_an_operator_counts_the_message_as_taken_and_the_run_goes_on(log: Log, t
     prepared(log, "A" * 16, {"c0": 8})
     refuse(tmp_path, "c0", 14)
     run(log, tmp_path, ["c0"])
-    operator = Operator(log, "p", who="ann")
+    operator = PipelineOperations(log, "p", who="ann")
     assert [one.data for one in operator.show(14, 15)] == [{"_id": 14}, {"_id": 15}]
     assert operator.ack("c0", 14, why="it never existed").position == 14
     result = run(log, tmp_path, ["c0"])
@@ -135,7 +135,7 @@ def test_compaction_keeps_the_last_message_of_each_namespace_below_the_least_pos
     keys = "AABBAABBCACBAACBA"
     first = sum(len(b'{"_id":%d}' % number) + 1 + 29 + 16 for number in range(len(keys)))  # the size of seventeen batches of one
     prepared(log, keys + "AABBAABBCAC", {"c0": 27}, segment=first)
-    assert Operator(log, "p").compact().before == 28
+    assert PipelineOperations(log, "p").compact().before == 28
     left = [(one.offset, one.key) for one in log.read(log_topic("p"), 0, 0)]
     assert left[:3] == [(14, b"C"), (15, b"B"), (16, b"A")]
     assert [offset for offset, _ in left[3:]] == list(range(17, 28))
@@ -143,7 +143,7 @@ def test_compaction_keeps_the_last_message_of_each_namespace_below_the_least_pos
 
 def test_a_sink_that_never_took_anything_keeps_everything(log: Log, tmp_path: Path) -> None:
     prepared(log, KEYS, {"c0": 15, "c1": -1}, segment=1)
-    assert Operator(log, "p").compact().before == 0
+    assert PipelineOperations(log, "p").compact().before == 0
     assert len(log.read(log_topic("p"), 0, 0)) == 16
 
 

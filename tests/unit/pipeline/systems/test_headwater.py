@@ -18,7 +18,7 @@ from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.message import Mode, Op
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.systems.headwater.adaptor import Headwater, headwater
 
 # -- json -----------------------------------------------------------------------------------------------------
@@ -210,8 +210,8 @@ def test_a_pipeline_reads_the_log_of_another(log: EmbeddedLog, tmp_path: Path) -
     below = Pipeline("below")
     below.source("log", chained).save("table", sqlite(str(tmp_path / "t.db"), table="t"))
     assert run(below, log).state == "stopped"  # at the poison record, which is seen here as well
-    assert "Offset 1 of pipeline-shop" in str(Operator(log, "below").sink("table").failure)
-    Operator(log, "below", who="ann").edit(1, {"no": 9, "n": 9}, why="it was no document")
+    assert "Offset 1 of pipeline-shop" in str(PipelineOperations(log, "below").sink("table").failure)
+    PipelineOperations(log, "below", who="ann").edit(1, {"no": 9, "n": 9}, why="it was no document")
     assert run(below, log).state == "done"
     with sqlite3.connect(tmp_path / "t.db") as db:
         assert db.execute("select no, n from t order by no").fetchall() == [(1, 1), (2, 2), (9, 9)]

@@ -21,7 +21,7 @@ from headwater.pipeline.adaptors import file
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.operating.operator import Operator
+from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.operating.trying import try_out
 from headwater.pipeline.operating.verification import verify
 from headwater.pipeline.systems.headwater.adaptor import Headwater, headwater
@@ -173,7 +173,7 @@ def test_a_sink_can_be_verified_although_messages_came_twice(log: EmbeddedLog, t
     pipeline = Pipeline("p")
     pipeline.source("in", file(str(tmp_path / "in.jsonl"))).save("topic", headwater(str(tmp_path / "data"), topic="orders", partitions=2))
     assert run(pipeline, log).state == "done"
-    operator = Operator(log, "p", who="ann")
+    operator = PipelineOperations(log, "p", who="ann")
     operator.mark("topic", 9, why="once more")
     assert run(pipeline, log).state == "done"
     assert sum(log.bounds("orders", number).end for number in range(2)) == 50
@@ -208,7 +208,7 @@ def test_a_pipeline_does_not_write_to_what_it_reads(
             run(pipeline, log)
     else:
         assert run(pipeline, log).state == "stopped"
-        assert "would never end" in str(Operator(log, "round").sink("out").failure)
+        assert "would never end" in str(PipelineOperations(log, "round").sink("out").failure)
     assert log.bounds("orders", 0).end == 1
 
 

@@ -12,8 +12,8 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Mode, Record
 from headwater.pipeline.message import Op
 from headwater.pipeline.offsets.state import RunInfo, SinkState
-from headwater.pipeline.operating import answers, desk
-from headwater.pipeline.operating.desk import Desk, everything
+from headwater.pipeline.operating import answers, view
+from headwater.pipeline.operating.operations import PipelineOperations, everything
 from headwater.testing.clock import ManualClock
 
 
@@ -23,7 +23,7 @@ def log(stopped_shop: Path) -> Iterator[EmbeddedLog]:
         yield log
 
 
-def pages(shop: Desk, **asked: object) -> list[list[int]]:
+def pages(shop: PipelineOperations, **asked: object) -> list[list[int]]:
     found, first = [], None
     while True:
         page = shop.messages(first, **asked)  # type: ignore[arg-type]
@@ -34,29 +34,29 @@ def pages(shop: Desk, **asked: object) -> list[list[int]]:
 
 
 def test_a_page_ends_at_its_limit_of_messages(log: EmbeddedLog) -> None:
-    assert pages(Desk(log, "shop"), limit=7) == [list(range(7)), list(range(7, 14)), [14, 15]]
-    assert pages(Desk(log, "shop"), limit=16) == [list(range(16))]
+    assert pages(PipelineOperations(log, "shop"), limit=7) == [list(range(7)), list(range(7, 14)), [14, 15]]
+    assert pages(PipelineOperations(log, "shop"), limit=16) == [list(range(16))]
 
 
 def test_a_page_ends_where_enough_bytes_are_together(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk, "_PAGE", 60)
-    found = pages(Desk(log, "shop"), limit=100)
+    monkeypatch.setattr(view, "_PAGE", 60)
+    found = pages(PipelineOperations(log, "shop"), limit=100)
     assert [offset for page in found for offset in page] == list(range(16))
     assert max(map(len, found)) == 3
 
 
 def test_a_page_is_given_after_so_many_messages_were_looked_at(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk, "_WINDOW", 2)
-    monkeypatch.setattr(desk, "_WINDOWS", 3)
-    assert pages(Desk(log, "shop"), namespace="nothing") == [[], [], []]
-    assert pages(Desk(log, "shop"), namespace="returns") == [[0, 2, 4], [6, 8, 10], [12]]
+    monkeypatch.setattr(view, "_WINDOW", 2)
+    monkeypatch.setattr(view, "_WINDOWS", 3)
+    assert pages(PipelineOperations(log, "shop"), namespace="nothing") == [[], [], []]
+    assert pages(PipelineOperations(log, "shop"), namespace="returns") == [[0, 2, 4], [6, 8, 10], [12]]
 
 
 def test_a_log_without_messages_has_an_empty_page(log: EmbeddedLog) -> None:
     log.create_topic("pipeline-new-offsets")
     log.create_topic("pipeline-new")
-    assert Desk(log, "new").messages() == answers.Messages(items=[], next=None, oldest=0, current=-1)
-    assert [(one.pipeline, one.state) for one in everything(log, lambda name: Desk(log, name).status())] == [
+    assert PipelineOperations(log, "new").messages() == answers.Messages(items=[], next=None, oldest=0, current=-1)
+    assert [(one.pipeline, one.state) for one in everything(log, lambda name: PipelineOperations(log, name).status())] == [
         ("new", "new"),
         ("shop", "stopped at report"),
     ]
@@ -66,18 +66,18 @@ def test_a_pipeline_that_cannot_be_read_does_not_hide_the_others(log: EmbeddedLo
     for topic in ("pipeline-bad", "pipeline-bad-offsets"):
         log.create_topic(topic)
     log.claim("pipeline-bad-offsets", 0).append([Record(b"run", b"{")])
-    found = everything(log, lambda name: Desk(log, name).status())
+    found = everything(log, lambda name: PipelineOperations(log, name).status())
     assert [(one.pipeline, one.state) for one in found] == [("bad", "damaged"), ("shop", "stopped at report")]
 
 
 def test_a_message_that_is_unreadable_is_shown_as_text(log: EmbeddedLog) -> None:
     log.claim("pipeline-shop", 0).append([Record(b"orders", b'{"_id": ', headers=(("headwater.unreadable", b"line 17 is cut"),))])
-    (seen,) = Desk(log, "shop").messages(16).items
+    (seen,) = PipelineOperations(log, "shop").messages(16).items
     assert seen.data == '{"_id": '
 
 
 def test_the_folder_of_a_run_that_is_gone_is_told(log: EmbeddedLog, tmp_path: Path) -> None:
-    shop = Desk(log, "shop")
+    shop = PipelineOperations(log, "shop")
     assert shop.folder() is None
     run = RunInfo(epoch=1, id="r", began=1, state="done", folder=str(tmp_path / "gone"))
     shop.operator.control.change(lambda state: [("run", run)])
@@ -98,7 +98,7 @@ def test_moments_are_texts(ms: int, text: str | None) -> None:
 
 
 def test_a_correction_says_who_stands_there_who_has_put_it_aside_and_who_has_taken_it(log: EmbeddedLog) -> None:
-    shop = Desk(log, "shop")
+    shop = PipelineOperations(log, "shop")
     made = shop.edit(14, set={"price": 1}, why="typo", dry_run=True)
     assert (made.standing, made.dead, made.taken) == (["report"], [], ["archive"])
     assert shop.edit(14, set={"price": 1}, sink="report", why="typo", dry_run=True).taken == []
@@ -107,7 +107,7 @@ def test_a_correction_says_who_stands_there_who_has_put_it_aside_and_who_has_tak
 
 
 def test_a_corrected_message_is_shown_with_what_is_delivered(log: EmbeddedLog) -> None:
-    shop = Desk(log, "shop")
+    shop = PipelineOperations(log, "shop")
     shop.edit(14, {"_id": 14}, why="typo")
     shop.edit(14, {"_id": 15}, sink="report", why="typo")
     (seen,) = shop.messages(14, 14).items
@@ -119,13 +119,13 @@ def test_a_corrected_message_is_shown_with_what_is_delivered(log: EmbeddedLog) -
 def test_the_mark_behind_a_copy_cannot_be_corrected(log: EmbeddedLog) -> None:
     log.claim("pipeline-shop", 0).append([Record(b"orders", b"{}", mode=Mode.COMPLETE, op=Op.NOOP)])
     with pytest.raises(BadInput, match="never delivered"):
-        Desk(log, "shop").edit(16, {"_id": 1}, why="x")
-    assert Desk(log, "shop").status().edits == 0
+        PipelineOperations(log, "shop").edit(16, {"_id": 1}, why="x")
+    assert PipelineOperations(log, "shop").status().edits == 0
 
 
 def test_a_place_that_holds_no_fields_is_told_with_where_to_look(log: EmbeddedLog) -> None:
     with pytest.raises(BadInput, match=r"Nothing can be put at price\.x") as caught:
-        Desk(log, "shop").edit(14, set={"price.x": 1}, why="x")
+        PipelineOperations(log, "shop").edit(14, set={"price.x": 1}, why="x")
     assert "headwater pipeline xlog shop show 14" in caught.value.hint
 
 
@@ -134,7 +134,7 @@ def test_a_place_that_holds_no_fields_is_told_with_where_to_look(log: EmbeddedLo
 
 def test_a_run_that_gives_no_sign_of_life_is_told_and_can_be_asked_to_stop(log: EmbeddedLog) -> None:
     clock = ManualClock()
-    shop = Desk(log, "shop", clock=clock)
+    shop = PipelineOperations(log, "shop", clock=clock)
     run = RunInfo(epoch=1, id="r", began=clock.now_ms(), process="elsewhere:1")
     shop.operator.control.change(lambda state: [("run", run), ("sink/report", SinkState(position=13))])
     assert (shop.status().state, shop.status().seen) == ("running", "2023-11-14T22:13:20.000Z")
@@ -152,7 +152,7 @@ def test_a_run_that_gives_no_sign_of_life_is_told_and_can_be_asked_to_stop(log: 
 
 
 def test_compacting_is_in_the_audit(log: EmbeddedLog) -> None:
-    shop = Desk(log, "shop", who="ann")
+    shop = PipelineOperations(log, "shop", who="ann")
     shop.compact(dry_run=True)
     assert shop.audit() == []
     shop.compact()
@@ -160,7 +160,7 @@ def test_compacting_is_in_the_audit(log: EmbeddedLog) -> None:
 
 
 def test_the_audit_keeps_what_a_correction_replaced_and_what_it_wrote(log: EmbeddedLog) -> None:
-    shop = Desk(log, "shop")
+    shop = PipelineOperations(log, "shop")
     shop.edit(14, set={"price": 1.10}, why="typo")
     shop.edit(14, {"_id": 14, "note": "x" * 5000}, sink="report", why="longer")
     shop.undo(14, sink="report", why="wrong")

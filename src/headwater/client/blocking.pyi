@@ -1,0 +1,174 @@
+"""Types of the blocking door. Written by `python -m tools.blocking_stub`; a test compares the two."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from headwater.core.clock import Clock
+from headwater.core.config import Config
+from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
+from headwater.pipeline.operating import answers
+
+class BlockingLog:
+    """Records in partitions of topics.
+
+    Guarantees and errors are those of `headwater.log.Log`: an offset that was returned is durable, readers see nothing that is not.
+    Over HTTP two errors join: `Unreachable` (nothing was sent) and `OutcomeUnknown` (the answer to a write was lost, so it may or
+    may not be there; read before writing again). Calls may be made from many tasks at once.
+    """
+
+    def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
+        """Make a topic, or return the one that is there with the same partitions and settings. Errors: `AlreadyExists`, `BadInput`."""
+
+    def topics(self) -> list[Topic]:
+        """Every topic, sorted by name."""
+
+    def topic(self, name: str) -> Topic:
+        """One topic, or `UnknownTopic`."""
+
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic and all of its records, or `UnknownTopic`."""
+
+    def append(self, topic: str, partition: int, records: Sequence[Record]) -> Sequence[int]:
+        """Append the records in order; return their offsets once they are durable. Callers at the same time share one sync."""
+
+    def bounds(self, topic: str, partition: int) -> Bounds:
+        """The first offset still kept and the offset after the last durable record."""
+
+    def read(self, topic: str, partition: int, start: int, *, limit: int = 1000) -> list[Record]:
+        """Up to `limit` durable records from `start` on, at least one when there is one; an empty list at the end.
+
+        Errors: `OffsetGone` below the start, `BadBounds` beyond the end.
+        """
+
+    def tail(self, topic: str, partition: int, start: int | None = None) -> Generator[Record]:
+        """Records from `start` on (None: from the end) as they become durable, for ever. Errors as `read`."""
+
+    def offset_at(self, topic: str, partition: int, timestamp: int) -> int:
+        """The first offset whose record's timestamp (ms) is at or after `timestamp`; the end when there is none."""
+
+    def delete_before(self, topic: str, partition: int, offset: int) -> int:
+        """Let go of every record below `offset`; return the new start. Errors: `BadBounds` beyond the end."""
+
+    def compact(self, topic: str, partition: int, before: int | None = None) -> Compacted:
+        """Keep, among the closed segments and below `before`, the last record of each key. Kafka: `Unsupported`."""
+
+    def close(self) -> None:
+        """End the appends under way, then let go. Everything after is `Closed`; closing twice is no error."""
+
+class BlockingPipelines:
+    """All pipelines of a log: `await hw.pipelines.list()`, `await hw.pipelines["shop"].status()`."""
+
+    def list(self) -> Sequence[answers.Status]:
+        """The status of every pipeline that has run here, sorted by name."""
+
+    def __getitem__(self, name: str) -> BlockingOnePipeline:
+        """A pipeline by its name. Nothing is asked yet."""
+
+class BlockingOnePipeline:
+    """One pipeline. Looking changes nothing; every change is audited, with its reason `why`, and with `dry_run` only tried.
+
+    Errors: `UnknownPipeline`, `UnknownSink`, `BadBounds` for an offset that the log does not hold, `BadInput` for a change without a
+    reason, `Stopped` when a sink refuses a message that is sent to it. Over HTTP also those of the log: `Unreachable`, `OutcomeUnknown`.
+    """
+
+    name: str
+
+    def status(self) -> answers.Status:
+        """Its newest run, and where every sink is."""
+
+    def bounds(self) -> Bounds:
+        """The first offset that its log keeps, and the one after the last."""
+
+    def messages(
+        self, first: int | None = None, last: int | None = None, *, namespace: str = ".*", limit: int = 1000
+    ) -> list[answers.Seen]:
+        """The messages `first` (None: the oldest) to `last` (None: the newest), both included, at most `limit` of them."""
+
+    def offsets(self) -> list[answers.Place]:
+        """Where every sink is, and what has stopped it."""
+
+    def offset(self, sink: str) -> answers.Taken:
+        """Where a sink is, and by namespace the last message that it took."""
+
+    def dead(self, sink: str | None = None) -> list[answers.Buried]:
+        """The messages that were put aside."""
+
+    def dead_one(self, offset: int, sink: str | None = None) -> answers.BuriedMessage:
+        """One of them, with the message itself."""
+
+    def audit(self) -> list[answers.Audited]:
+        """What operators have done: when, who, what, and why."""
+
+    def verify(self, sink: str) -> answers.Verified:
+        """Compare what a sink holds with what the log says that it should hold."""
+
+    def mark(self, sink: str, position: int, *, why: str, dry_run: bool = False) -> answers.Marked:
+        """Make `position` the last message that a sink has taken, forward or back; -1: none."""
+
+    def delete(self, sink: str, *, why: str, dry_run: bool = False) -> answers.Forgotten:
+        """Forget a sink that the pipeline no longer has."""
+
+    def ack(self, sink: str, offset: int, *, why: str, dry_run: bool = False) -> answers.Acked:
+        """Count a message as taken without sending it."""
+
+    def edit(
+        self,
+        offset: int,
+        data: dict[str, Any] | None = None,
+        *,
+        set: Mapping[str, Any] | None = None,
+        unset: Sequence[str] = (),
+        sink: str | None = None,
+        why: str,
+        dry_run: bool = False,
+    ) -> answers.Edited:
+        """Deliver a corrected copy: the whole document as `data`, or the message with fields `set` and others `unset`."""
+
+    def undo(self, offset: int, *, sink: str | None = None, why: str, dry_run: bool = False) -> answers.Undone:
+        """Deliver the original again."""
+
+    def drop(self, offset: int, *, sink: str | None = None, why: str, dry_run: bool = False) -> answers.Resolved:
+        """Let a message that was put aside go for good."""
+
+    def step(self, sink: str, count: int = 1, *, why: str = "", dry_run: bool = False) -> answers.Stepped:
+        """Deliver the next messages to a sink, each acknowledged before the one after."""
+
+    def replay(self, sink: str, first: int, last: int, *, why: str = "", dry_run: bool = False) -> answers.Replayed:
+        """Send messages again, both ends included; positions do not move."""
+
+    def retry(self, offset: int, *, sink: str | None = None, why: str = "", force: bool = False, dry_run: bool = False) -> answers.Resolved:
+        """Send a message that was put aside. `Conflict` where the sink has a newer one of the same document, unless `force` is given."""
+
+    def stop(self, *, why: str = "", dry_run: bool = False) -> answers.Stopping:
+        """Ask a live run to finish what it has begun, and stop."""
+
+    def compact(self, *, dry_run: bool = False) -> answers.Compaction:
+        """Keep, below what every sink has taken, the last message of each namespace."""
+
+def open_blocking(
+    where: str | Path | None = None,
+    *,
+    config: Config | Path | None = None,
+    token: str | None = None,
+    ca: str | Path | None = None,
+    clock: Clock | None = None,
+) -> Blocking:
+    """`headwater.open` for code without asyncio, and for notebooks: `with headwater.open_blocking("./data") as hw: hw.log.topics()`.
+
+    Errors: `RuntimeError` inside a running loop, where waiting would stop everything else: use `headwater.open` there. A notebook has
+    such a loop, too, and waits for a cell anyway: there it works."""
+
+class Blocking:
+    """A Headwater whose calls wait. It and what it gives may be used from several threads."""
+
+    address: str | None
+    log: BlockingLog
+    pipelines: BlockingPipelines
+    def __enter__(self) -> Self: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def close(self) -> None:
+        """Let go of everything and end the thread. Closing twice is no error."""

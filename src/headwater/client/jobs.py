@@ -1,0 +1,106 @@
+"""Work that takes longer than a question: started, looked at, waited for, cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+import msgspec
+
+from headwater.core.clock import Clock
+from headwater.core.errors import Cancelled, HeadwaterError, NotFound
+from headwater.core.ids import Ids
+from headwater.wire.operation import Operation, Reply
+from headwater.wire.problems import Problem, problem_of
+from headwater.wire.progress import heard_by
+from headwater.wire.times import show_time
+
+JobState = Literal["running", "done", "failed", "cancelled"]
+_KEPT = 1000  # ended jobs whose outcome can still be asked for
+
+
+class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A job: what it does, how far it is, and how it ended. `done` and `total` count in the operation's own unit; 0: not known."""
+
+    id: str
+    operation: str
+    state: JobState
+    began: str
+    done: int = 0
+    total: int = 0
+    answer: Any = None
+    error: Problem | None = None
+
+
+class Jobs:
+    """The jobs of this process. They end with it."""
+
+    def __init__(self, *, clock: Clock, ids: Ids) -> None:
+        self._clock, self._ids = clock, ids
+        self._statuses: dict[str, JobStatus] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def start(self, operation: Operation[Any, Any], work: Callable[[], Awaitable[Any]]) -> JobStatus:
+        """Begin. The answer of `work` becomes the job's, its error as well."""
+        began = str(show_time(self._clock.now_ms()))
+        status = JobStatus(id=self._ids(), operation=operation.id, state="running", began=began)
+        self._statuses[status.id] = status
+        self._tasks[status.id] = asyncio.create_task(self._run(status.id, work))
+        ended = [identity for identity in self._statuses if identity not in self._tasks]
+        for identity in ended[: max(0, len(ended) - _KEPT)]:
+            del self._statuses[identity]
+        return status
+
+    def status(self, identity: str) -> JobStatus:
+        """Errors: `NotFound`."""
+        if identity not in self._statuses:
+            raise NotFound(f"There is no job {identity}.", hint="Jobs are known until the process ends, ended ones for a while.")
+        return self._statuses[identity]
+
+    async def wait(self, identity: str, seconds: float | None) -> JobStatus:
+        """The status when the job has ended, or after so many seconds. Errors: `NotFound`."""
+        status = self.status(identity)
+        task = self._tasks.get(identity)
+        if task is None or seconds == 0:
+            return status
+        await asyncio.wait({task}, timeout=seconds)
+        return self.status(identity)
+
+    async def cancel(self, identity: str) -> JobStatus:
+        """End a job that runs; one that has ended stays as it is. Errors: `NotFound`."""
+        self.status(identity)
+        task = self._tasks.get(identity)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+        return self.status(identity)
+
+    async def aclose(self) -> None:
+        """End all of them."""
+        running = list(self._tasks.values())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    async def _run(self, identity: str, work: Callable[[], Awaitable[Any]]) -> None:
+        def heard(done: int, total: int) -> None:
+            self._now(identity, done=done, total=total)
+
+        try:
+            with heard_by(heard):
+                answer = await work()
+        except HeadwaterError as error:
+            self._now(identity, state="failed", error=problem_of(error, identity))
+        except asyncio.CancelledError:
+            self._now(identity, state="cancelled", error=problem_of(Cancelled("The job was cancelled.", hint="Start it again."), identity))
+        except BaseException:
+            self._now(identity, state="failed", error=problem_of(HeadwaterError("The job failed.", hint="See the log."), identity))
+            raise
+        else:
+            self._now(identity, state="done", answer=answer.value if isinstance(answer, Reply) else answer)
+        finally:
+            self._tasks.pop(identity, None)
+
+    def _now(self, identity: str, **how: Any) -> None:
+        self._statuses[identity] = msgspec.structs.replace(self._statuses[identity], **how)

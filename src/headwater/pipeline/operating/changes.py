@@ -1,0 +1,308 @@
+"""What operators change: every word of it is a change of the offset log, made beside a live run, and audited."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from headwater.core.clock import Clock
+from headwater.core.errors import BadBounds, BadInput, Conflict, NotFound
+from headwater.core.ids import random_id
+from headwater.log import Log
+from headwater.log.record import Mode, Record
+from headwater.pipeline import values
+from headwater.pipeline.message import Op
+from headwater.pipeline.offsets.compaction import compact
+from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.offsets.liveness import last_sign, life
+from headwater.pipeline.offsets.ranges import missing, prefix
+from headwater.pipeline.offsets.state import Change, Dead, Edit, Entry, Failure, SinkState, State
+from headwater.pipeline.operating import answers
+from headwater.pipeline.operating.seeing import text_of
+from headwater.pipeline.operating.view import PipelineView
+from headwater.wire.request import check_reason
+
+_KEPT = 2048  # characters of a document that the audit keeps: it stays for ever, and everybody who looks reads all of it
+Decide = Callable[[State], Sequence[Change]]
+
+
+def who_am_i() -> str:
+    """Who an operator is, for the audit."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
+class PipelineChanges(PipelineView):
+    """One pipeline, looked at and changed. Every change is audited with who and why, and takes `dry_run`.
+
+    Errors: those of `PipelineView`, and `BadInput` for a change that lacks its reason.
+    """
+
+    def __init__(self, log: Log, pipeline: str, *, clock: Clock | None = None, control: Control | None = None, who: str = "") -> None:
+        """`who` stands in the audit; empty: the user of this process."""
+        super().__init__(log, pipeline, clock=clock, control=control)
+        self._who = who or who_am_i()
+
+    def mark(self, sink: str, position: int, *, why: str, dry_run: bool = False) -> answers.Marked:
+        """Make `position` the last message that a sink has taken; -1: none. What a live run has under way does not count."""
+        before, bounds, reason = self.sink(sink).position, self.bounds(), check_reason(why)
+        if not -1 <= position < bounds.end:
+            raise self.outside(position, bounds)
+        if position + 1 < bounds.start:
+            raise BadBounds(f"The log begins at {bounds.start}; what lies before is gone.", hint=f"Give {bounds.start - 1} or more.")
+        if self.holes(position + 1, min(before, bounds.end - 1)):
+            raise BadBounds(
+                f"Compaction has taken messages behind {position}, so they cannot be sent again.",
+                hint="Read the source anew with `headwater pipeline run --again`.",
+            )
+
+        def decide(state: State) -> list[Change]:
+            now = state.sink(sink)
+            moved = SinkState(position=position, generation=now.generation + 1, told=now.told)
+            changes: list[Change] = [(f"sink/{sink}", moved)]
+            changes += [
+                (f"taken/{sink}/{namespace}", min(at, position) if position >= 0 else None)
+                for namespace, at in state.taken.get(sink, {}).items()
+                if at > position
+            ]
+            return [*changes, self._entry("mark", reason, sink=sink, offset=position, before=now.position)]
+
+        after = self._made(decide, dry_run).sink(sink)
+        return answers.Marked(sink=sink, before=before, position=after.position, dry_run=dry_run)
+
+    def delete(self, sink: str, *, why: str, dry_run: bool = False) -> answers.Forgotten:
+        """Forget a sink that the pipeline no longer has: it then no longer keeps the log from being compacted.
+
+        Errors: `Conflict` while a run has the sink: it would send everything again to a sink that was not told.
+        """
+        self.sink(sink)
+        reason = check_reason(why)
+
+        def decide(state: State) -> list[Change]:
+            run = state.run  # the newest one: it may have begun a moment ago
+            if run is not None and sink in run.sinks and life(run, self.clock.now_ms()) != "gone":
+                raise Conflict(
+                    f"A run delivers to {sink} now.", hint=f"Stop it first: `headwater pipeline stop {self.pipeline} --why ...`."
+                )
+            gone: list[Change] = [(f"sink/{sink}", None)]
+            gone += [(f"dead/{sink}/{offset}", None) for whose, offset in state.dead if whose == sink]
+            return [*gone, self._entry("delete", reason, sink=sink, before=state.sink(sink).position)]
+
+        self._made(decide, dry_run)
+        return answers.Forgotten(sink=sink, deleted=not dry_run, dry_run=dry_run)
+
+    def ack(self, sink: str, offset: int, *, why: str, dry_run: bool = False) -> answers.Acked:
+        """Count a message as taken without sending it."""
+        now, reason = self.sink(sink), check_reason(why)
+        self.within(offset, self.bounds())
+        if offset <= now.position:
+            raise Conflict(
+                f"Sink {sink} has taken message {offset} already: it is at {now.position}.",
+                hint=f"To send it again, use `headwater pipeline replay {self.pipeline} {sink} {offset} --why ...`.",
+            )
+
+        def decide(state: State) -> list[Change]:
+            known = state.sink(sink)
+            position, taken = prefix(known.position, [*known.taken, (offset, offset + 1)])
+            failure = known.failure if known.failure is not None and known.failure.offset != offset else None
+            changed = msgspec.structs.replace(known, position=position, taken=tuple(taken), failure=failure)
+            return [(f"sink/{sink}", changed), self._entry("ack", reason, sink=sink, offset=offset)]
+
+        after = self._made(decide, dry_run).sink(sink)
+        return answers.Acked(sink=sink, offset=offset, position=after.position, dry_run=dry_run)
+
+    # -- correcting -----------------------------------------------------------------------------------------
+
+    def edit(
+        self,
+        offset: int,
+        data: dict[str, Any] | None = None,
+        *,
+        set: Mapping[str, Any] | None = None,
+        unset: Sequence[str] = (),
+        sink: str | None = None,
+        why: str,
+        dry_run: bool = False,
+    ) -> answers.Edited:
+        """Deliver a corrected copy from now on: the whole document, or the message with some fields set and others taken away.
+
+        The original stays in the log. A sink that stands there tries again.
+        """
+        if (data is not None) == bool(set or unset):
+            raise BadInput(
+                "What is to be corrected?", hint="Give the whole document as `data`, or fields to `set` and `unset`, and not both."
+            )
+        reason, only = check_reason(why), sink or ""
+        if data is None:
+            data = self._changed(offset, self._original(offset, only), set or {}, unset)
+        if only:
+            self.sink(only)
+        record = self.record(offset)
+        if record.mode == Mode.COMPLETE or record.op >= Op.NOOP:
+            raise BadInput(
+                f"Message {offset} is a mark of the log and is never delivered, so that there is nothing to correct.",
+                hint=f"See it with `headwater pipeline xlog {self.pipeline} show {offset}`.",
+            )
+        meant = {name: one for name, one in self.state().sinks.items() if only in ("", name)}
+        aside = [one.sink for one in self.dead_letters() if one.offset == offset and one.sink in meant]
+        made = Edit(data=values.extended(data), at=self.clock.now_ms(), who=self._who, why=reason)
+        self._made(lambda state: self._corrected(state, record, made, only), dry_run)
+        return answers.Edited(
+            offset=offset,
+            data=made.data,
+            sink=sink or None,
+            standing=[name for name, one in sorted(meant.items()) if one.failure is not None and one.failure.offset == offset],
+            dead=aside,
+            taken=[name for name, one in sorted(meant.items()) if name not in aside and _has(one, offset)],
+            dry_run=dry_run,
+        )
+
+    def _corrected(self, state: State, record: Record, made: Edit, sink: str) -> list[Change]:
+        offset = record.offset or 0
+        changes: list[Change] = [(_edit_key(offset, sink), made)]
+        for name, one in state.sinks.items():
+            if one.failure is not None and one.failure.offset == offset and sink in ("", name):
+                changes.append((f"sink/{name}", _revived(one)))
+        old = _text(state, offset, sink) or (record.value or b"").decode("utf-8", "replace")
+        namespace, new = (record.key or b"").decode(), _short(text_of(made.data))
+        return [*changes, self._entry("edit", made.why, offset=offset, sink=sink, namespace=namespace, old=_short(old), new=new)]
+
+    def _changed(self, offset: int, document: dict[str, Any], given: Mapping[str, Any], gone: Sequence[str]) -> dict[str, Any]:
+        from headwater.pipeline.transforms.paths import parsed, placed, without
+
+        try:
+            changed = placed(document, [(parsed(path, "set"), value) for path, value in given.items()])
+            return without(changed, tuple(parsed(path, "unset") for path in gone))
+        except BadInput as error:
+            raise BadInput(
+                error.message, hint=error.hint or f"See its fields with `headwater pipeline xlog {self.pipeline} show {offset}`."
+            ) from error
+
+    def undo(self, offset: int, *, sink: str | None = None, why: str, dry_run: bool = False) -> answers.Undone:
+        """Deliver the original again."""
+        reason, only = check_reason(why), sink or ""
+        if (offset, only) not in self.state().edits:
+            own = f" for {only}" if only else ""
+            raise NotFound(
+                f"Message {offset} has no corrected copy{own}.",
+                hint=f"Which it has, tells `headwater pipeline xlog {self.pipeline} show {offset}`.",
+            )
+
+        def decide(state: State) -> list[Change]:
+            old = _short(_text(state, offset, only))
+            return [(_edit_key(offset, only), None), self._entry("undo", reason, offset=offset, sink=only, old=old)]
+
+        self._made(decide, dry_run)
+        return answers.Undone(offset=offset, undone=not dry_run, sink=sink or None, dry_run=dry_run)
+
+    def _original(self, offset: int, sink: str = "") -> dict[str, Any]:
+        """What `edit --set` begins with: the corrected copy where there is one, else the message. Unreadable text is an empty document."""
+        found = self.state().edit_for(offset, sink)
+        if found is not None:
+            return dict(found.data)
+        try:
+            return values.decode(self.record(offset).value or b"")
+        except BadInput:
+            return {}
+
+    # -- what was put aside -----------------------------------------------------------------------------------
+
+    def drop(self, offset: int, *, sink: str | None = None, why: str, dry_run: bool = False) -> answers.Resolved:
+        """Let a message that was put aside go for good."""
+        reason, one = check_reason(why), self.dead_letter(offset, sink)
+        self._made(lambda state: [(f"dead/{one.sink}/{offset}", None), self._entry("drop", reason, sink=one.sink, offset=offset)], dry_run)
+        return answers.Resolved(sink=one.sink, offset=offset, done="let go", dry_run=dry_run)
+
+    def retried(self, one: Dead, failure: Failure | None, *, why: str = "") -> None:
+        """A message that was put aside has been sent once more: it was taken, or it stays, with what the sink says now."""
+        left = (
+            None
+            if failure is None
+            else Dead(
+                sink=one.sink,
+                offset=one.offset,
+                error=failure.error,
+                message=failure.message,
+                trace=failure.trace,
+                at=self.clock.now_ms(),
+                tries=one.tries + 1,
+            )
+        )
+        entry = self._entry("dead retry", why, sink=one.sink, offset=one.offset, refused="" if failure is None else True)
+        self._made(lambda state: [(f"dead/{one.sink}/{one.offset}", left), entry], False)
+
+    # -- the run --------------------------------------------------------------------------------------------
+
+    def stop(self, *, why: str = "", dry_run: bool = False) -> answers.Stopping:
+        """Ask the live run to stop: it finishes what it has begun. One that gives no sign of life is asked, too: it may come back.
+
+        Errors: `Conflict` where none runs.
+        """
+        run = self.state().run
+        if run is None or life(run, self.clock.now_ms()) == "gone":
+            raise Conflict(f"Pipeline {self.pipeline} does not run.", hint=f"See `headwater pipeline status {self.pipeline}`.")
+
+        def decide(state: State) -> list[Change]:
+            assert state.run is not None
+            return [("run", msgspec.structs.replace(state.run, stopping=True)), self._entry("stop", why)]
+
+        self._made(decide, dry_run)
+        silent = answers.moment(last_sign(run)) if life(run, self.clock.now_ms()) == "silent" else None
+        return answers.Stopping(pipeline=self.pipeline, stopping=True, silent_since=silent, dry_run=dry_run)
+
+    def compact(self, *, dry_run: bool = False) -> answers.Compaction:
+        """Let go of what every sink has taken, but for the last message of each namespace."""
+        freed = compact(self.log, self.control, self.topic, list(self.state().sinks), dry_run=dry_run)
+        if not dry_run:
+            self.note("compact", "", before=freed.before, records=freed.records_before - freed.records_after)
+        return answers.Compaction(**msgspec.structs.asdict(freed), dry_run=dry_run)
+
+    def note(self, what: str, why: str, **details: Any) -> None:
+        """Put something in the audit that changes no state: a replay, a step."""
+        self._made(lambda state: [self._entry(what, why, **details)], False)
+
+    def _entry(self, what: str, why: str, **details: Any) -> Change:
+        entry = Entry(at=self.clock.now_ms(), who=self._who, what=what, why=why, details={k: v for k, v in details.items() if v != ""})
+        return f"audit/{entry.at:013d}-{random_id()}", entry
+
+    def _made(self, decide: Decide, dry_run: bool) -> State:
+        if not dry_run:
+            self.control.change(decide)
+            return self.control.state
+        trial = State()
+        for field in ("sinks", "taken", "edits", "dead", "audit", "troubles"):
+            setattr(trial, field, {key: dict(one) if isinstance(one, dict) else one for key, one in getattr(self.state(), field).items()})
+        trial.run, trial.reader = self.state().run, self.state().reader
+        for key, value in decide(trial):
+            trial.apply(key, value)
+        return trial
+
+
+def _edit_key(offset: int, sink: str) -> str:
+    return f"edit/{offset}/{sink}" if sink else f"edit/{offset}"
+
+
+def _text(state: State, offset: int, sink: str) -> str:
+    """The corrected copy of a message that is delivered so far; empty where there is none."""
+    found = state.edit_for(offset, sink)
+    return "" if found is None else text_of(found.data)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _KEPT else f"{text[:_KEPT]}... ({len(text):,} characters)"
+
+
+def _revived(sink: SinkState) -> SinkState:
+    assert sink.failure is not None
+    return msgspec.structs.replace(sink, failure=None, single_until=max(sink.single_until, sink.failure.offset))
+
+
+def _has(sink: SinkState, offset: int) -> bool:
+    """Whether a sink has taken a message."""
+    return not missing(offset, offset + 1, [(0, sink.position + 1), *sink.taken])

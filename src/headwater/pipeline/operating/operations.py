@@ -1,0 +1,157 @@
+"""Everything that operators can ask of one pipeline. The command line, the server and the Python door work through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headwater.core.clock import Clock
+from headwater.core.errors import BadInput, Damaged, HeadwaterError, NotFound
+from headwater.core.settings import Settings, Spark
+from headwater.log import Log
+from headwater.log.opening import open_log
+from headwater.pipeline.definition import Pipeline
+from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.operating import answers
+from headwater.pipeline.operating.changes import PipelineChanges
+from headwater.pipeline.operating.elsewhere import address, elsewhere
+from headwater.pipeline.operating.view import PipelineView
+
+if TYPE_CHECKING:
+    from headwater.pipeline.operating.hands import Hands
+
+_SUFFIX = "-offsets"
+_NO_SPARK = Settings(spark=Spark(start="never"))  # sending by hand needs none, and inside a server must never start one
+
+
+class PipelineOperations(PipelineChanges):
+    """One pipeline: each operation of the table is a method of the same name, called with the fields of its request.
+
+    Errors: those of `PipelineChanges` and `Hands`.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        pipeline: str,
+        *,
+        who: str = "",
+        clock: Clock | None = None,
+        control: Control | None = None,
+        file: Path | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        """`file`: where it is defined, when that is not the file of its last run.
+
+        `settings`: given where Spark may be started, for transforms that need it.
+        """
+        super().__init__(log, pipeline, clock=clock, control=control, who=who)
+        self._file, self._settings = file, settings or _NO_SPARK
+
+    # -- sending, which runs the pipeline's file ------------------------------------------------------------
+
+    def definition(self) -> Pipeline:
+        """The definition that messages are sent by: the file of the last run, or another one.
+
+        This runs the file. Relative paths in it mean what they meant to the run only in the folder of the run.
+        """
+        from headwater.pipeline.loading import load_pipeline
+
+        run = self.state().run
+        where = str(self._file) if self._file is not None else run.file if run is not None else ""
+        if not where:
+            raise BadInput(
+                f"Where {self.pipeline} is defined is not known.",
+                hint="Run it from a file once, or name its file with --file on the command line.",
+            )
+        found = load_pipeline(where)
+        if found.name != self.pipeline:
+            raise BadInput(
+                f"{where} defines {found.name}, not {self.pipeline}.", hint="Run it once more, or name the right file with --file."
+            )
+        return found
+
+    def folder(self) -> Path | None:
+        """Where the last run was started, which is where its file must run: None where that is not known. Errors: `NotFound`."""
+        run = self.state().run
+        if run is None or not run.folder:
+            return None
+        if not Path(run.folder).is_dir():
+            raise NotFound(f"{run.folder}, where {self.pipeline} was run, is not there.", hint="Run it once more, from where it is now.")
+        return Path(run.folder)
+
+    def step(
+        self, sink: str, count: int = 1, *, why: str = "", dry_run: bool = False, told: Callable[[int], None] | None = None
+    ) -> answers.Stepped:
+        """Deliver the next messages, each acknowledged before the one after; `told` hears of each."""
+        hands = self._hands(sink)
+        if dry_run:
+            hands.alone()
+        taken = 0 if dry_run else hands.step(count, why=why, told=told)
+        position = self.sink(sink).position
+        return answers.Stepped(sink=sink, taken=taken, position=position, next=hands.following(), dry_run=dry_run)
+
+    def replay(self, sink: str, first: int, last: int, *, why: str = "", dry_run: bool = False) -> answers.Replayed:
+        hands = self._hands(sink)
+        outcome = hands.replay(first, last, why=why, dry_run=dry_run)
+        written = outcome.written if outcome is not None else 0
+        newer = hands.covered(first, last)
+        return answers.Replayed(sink=sink, first=first, last=last, written=written, newer=newer, dry_run=dry_run)
+
+    def retry(self, offset: int, *, sink: str | None = None, why: str = "", force: bool = False, dry_run: bool = False) -> answers.Resolved:
+        """Send a message that was put aside; with `force` also where the sink has a newer one of the same document."""
+        one = self.dead_letter(offset, sink)
+        hands = self._hands(one.sink)
+        if not force:
+            hands.refuse_older(one)
+        if not dry_run:
+            hands.retry(one, why=why)
+        return answers.Resolved(sink=one.sink, offset=offset, done="taken", dry_run=dry_run)
+
+    def verify(self, sink: str) -> answers.Verified:
+        from headwater.pipeline.operating.verification import verify
+
+        return verify(self, self.definition(), sink)
+
+    def _hands(self, sink: str) -> Hands:
+        from headwater.pipeline.operating.hands import Hands
+
+        return Hands(self, self.definition(), sink, self._settings, clock=self.clock)
+
+
+def names(log: Log) -> list[str]:
+    """The names of all pipelines that have run on this log."""
+    return [
+        topic.name.removeprefix("pipeline-").removesuffix(_SUFFIX)
+        for topic in log.topics()
+        if topic.name.startswith("pipeline-") and topic.name.endswith(_SUFFIX)
+    ]
+
+
+def everything(log: Log, asked: Callable[[str], answers.Status]) -> list[answers.Status]:
+    """The status of every pipeline that has run on this log, as `asked` gives it, and of those that are noted beside it because their log
+    is in a directory of its own. One that cannot be read is `damaged` or `lost`, and does not hide the others."""
+    apart = elsewhere(log.address.path)
+    found = [_apart(name, folder) for name, folder in apart.items()]
+    for name in names(log):
+        if name in apart:
+            continue
+        try:
+            found.append(asked(name))
+        except NotFound:
+            continue  # a run that has only just begun has not made its log yet; or it was deleted since
+        except Damaged:
+            found.append(answers.Status(pipeline=name, state="damaged", end=0, lag=0, sinks=[]))
+    return sorted(found, key=lambda one: one.pipeline)
+
+
+def _apart(pipeline: str, log_dir: Path) -> answers.Status:
+    try:
+        with open_log(address(pipeline, log_dir), read_only=True) as log:
+            return msgspec.structs.replace(PipelineView(log, pipeline).status(), log_dir=str(log_dir))
+    except HeadwaterError as error:
+        state = "damaged" if isinstance(error, Damaged) else "lost"
+        return answers.Status(pipeline=pipeline, state=state, end=0, lag=0, sinks=[], log_dir=str(log_dir))

@@ -1,0 +1,242 @@
+"""What can be seen of one pipeline: its state, its messages, its sinks, what was put aside, what operators have done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from headwater.core.clock import Clock, SystemClock
+from headwater.core.errors import BadBounds, BadInput, NotFound, UnknownPipeline, UnknownSink
+from headwater.log import Log
+from headwater.log.record import Bounds, Record
+from headwater.pipeline.definition import Sink
+from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.offsets.compaction import has_holes
+from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.liveness import last_sign, life
+from headwater.pipeline.offsets.state import SOURCE, Dead, Entry, SinkState, State
+from headwater.pipeline.operating import answers
+from headwater.pipeline.operating.seeing import Eyes, text_of
+from headwater.pipeline.running.work import Delivery
+
+_WINDOW = 10_000  # offsets looked at in one go
+_WINDOWS = 20  # and how often, before a page is given with what was found: an expression that finds nothing must not hold a thread for long
+_PAGE = 8 << 20  # bytes of messages, about, in a page
+
+
+class PipelineView:
+    """One pipeline, looked at. Looking creates nothing.
+
+    Errors: `UnknownPipeline`, `UnknownSink`, `BadBounds` for an offset that is not in the log.
+    """
+
+    def __init__(self, log: Log, pipeline: str, *, clock: Clock | None = None, control: Control | None = None) -> None:
+        """`control`: its state, when somebody keeps it."""
+        self.log, self.pipeline = log, pipeline
+        self.topic = log_topic(pipeline)
+        self.clock = clock or SystemClock()
+        self.control = control or Control(log, pipeline, self.clock)
+
+    # -- operations -----------------------------------------------------------------------------------------
+
+    def status(self) -> answers.Status:
+        state, places = self.state(), self.offsets()
+        run = state.run
+        return answers.Status(
+            pipeline=self.pipeline,
+            state=self._state(state, places),
+            end=self.bounds().end,
+            lag=max((one.lag for one in places), default=0),
+            sinks=places,
+            began=answers.moment(run.began) if run is not None else None,
+            seen=answers.moment(last_sign(run)) if run is not None and run.state == "running" else None,
+            process=run.process if run is not None else "",
+            file=run.file if run is not None else "",
+            phase=self._phase(state),
+            dead=len(state.dead),
+            edits=len(state.edits),
+        )
+
+    def _phase(self, state: State) -> str | None:
+        away, reader = state.troubles.get(SOURCE), state.reader
+        if (
+            away is not None
+            and state.run is not None
+            and away.epoch == state.run.epoch
+            and life(state.run, self.clock.now_ms()) == "running"
+        ):
+            return f"unreachable: {away.message}"
+        return None if reader is None else "copy" if not reader.copied else "complete" if reader.cursor is None else "sync"
+
+    def _state(self, state: State, places: Sequence[answers.Place]) -> str:
+        if state.run is None:
+            return "new"
+        stopped = ", ".join(one.sink for one in places if one.state == "stopped")
+        match life(state.run, self.clock.now_ms()):
+            case "running":
+                away = ", ".join(one.sink for one in places if one.state == "unreachable")
+                return ", ".join(["running", *([f"{stopped} stopped"] if stopped else []), *([f"{away} unreachable"] if away else [])])
+            case "silent":
+                return "silent"
+        ended = "died" if state.run.state == "running" else state.run.state
+        return f"stopped at {stopped}" if stopped else ended
+
+    def messages(self, first: int | None = None, last: int | None = None, *, namespace: str = ".*", limit: int = 100) -> answers.Messages:
+        """A page of the messages `first` (None: the oldest) to `last` (None: the newest), both included."""
+        bounds = self.bounds()
+        oldest, current = bounds.start, bounds.end - 1
+        if first is not None and last is not None and last < first:
+            raise BadBounds(f"{first}..{last} is the wrong way round.", hint="Give the lower one first.")
+        if first is None and current < oldest:
+            return answers.Messages(items=[], next=None, oldest=oldest, current=current)
+        start, stop = oldest if first is None else first, current if last is None else min(last, current)
+        items, upto = self._page(start, max(start, stop), namespace, limit)
+        return answers.Messages(items=items, next=str(upto) if upto <= stop else None, oldest=oldest, current=current)
+
+    def _page(self, start: int, stop: int, namespace: str, limit: int) -> tuple[list[answers.Seen], int]:
+        """The messages that fit into a page, and the first offset that was not looked at."""
+        items: list[answers.Seen] = []
+        size, at = 0, start
+        for _ in range(_WINDOWS):
+            upto = min(stop, at + _WINDOW - 1)
+            for one in self.show(at, upto, namespace=namespace, limit=limit - len(items)):
+                items.append(one)
+                size += len(text_of(one.data))
+                if len(items) == limit or size >= _PAGE:
+                    return items, one.offset + 1
+            at = upto + 1
+            if at > stop:
+                break
+        return items, at
+
+    def offsets(self) -> list[answers.Place]:
+        """Every sink's place."""
+        state, end = self.state(), self.bounds().end
+        return [self._place(state, name, end) for name in sorted(state.sinks)]
+
+    def offset(self, sink: str) -> answers.Taken:
+        known, state = self.sink(sink), self.state()
+        place = self._place(state, sink, self.bounds().end)
+        namespaces = dict(state.taken.get(sink, {}))
+        return answers.Taken(**msgspec.structs.asdict(place), taken=list(known.taken), namespaces=namespaces)
+
+    def dead(self, sink: str | None = None) -> list[answers.Buried]:
+        return [answers.buried(one) for one in self.dead_letters(sink)]
+
+    def dead_one(self, offset: int, sink: str | None = None) -> answers.BuriedMessage:
+        one = answers.buried(self.dead_letter(offset, sink))
+        bounds = self.bounds()
+        found = list(self.show(offset)) if bounds.start <= offset < bounds.end else []
+        return answers.BuriedMessage(**msgspec.structs.asdict(one), record=found[0] if found else None)
+
+    def audit(self) -> list[answers.Audited]:
+        return [answers.audited(one) for one in self.entries()]
+
+    # -- what they are made of --------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        return self.control.refresh()
+
+    def bounds(self) -> Bounds:
+        try:
+            return self.log.bounds(self.topic, 0)
+        except NotFound:
+            raise UnknownPipeline(f"Pipeline {self.pipeline} has no log.", hint="List pipelines with `headwater pipeline list`.") from None
+
+    def show(self, first: int, last: int | None = None, *, namespace: str = ".*", limit: int = 1000) -> Iterator[answers.Seen]:
+        """The messages `first` to `last`, both included, as they are in the log."""
+        chosen, bounds = Namespaces(namespace), self.bounds()
+        last = first if last is None else min(last, bounds.end - 1)
+        self.within(first, bounds)
+        eyes = Eyes(self.state())
+        at, given = first, 0
+        while at <= last and given < limit:
+            records = self.log.read(self.topic, 0, at, limit=min(1000, last - at + 1))
+            if not records:
+                return
+            for record in records:
+                offset = record.offset or 0
+                at = offset + 1
+                if offset > last or given >= limit:
+                    return
+                if record.key is not None and record.key.decode() in chosen:
+                    given += 1
+                    yield eyes.see(record)
+
+    def _place(self, state: State, name: str, end: int) -> answers.Place:
+        sink = state.sink(name)
+        lag = max(0, end - 1 - sink.position)
+        running = life(state.run, self.clock.now_ms()) == "running"
+        word = "stopped" if sink.stopped else "one at a time" if sink.failure is not None else "running" if running and lag else "idle"
+        error = None if sink.failure is None else answers.refusal(sink.failure)
+        trouble = state.troubles.get(name)
+        if running and word in ("running", "idle") and trouble is not None and state.run is not None and trouble.epoch == state.run.epoch:
+            word = "unreachable"
+            error = answers.Refusal(
+                offset=sink.position + 1, error="Unreachable", message=trouble.message, of_message=False, at=answers.moment(trouble.since)
+            )
+        return answers.Place(sink=name, position=sink.position, end=end, lag=lag, state=word, error=error)
+
+    def sink(self, name: str) -> SinkState:
+        state = self.state()
+        if name not in state.sinks:
+            raise UnknownSink(
+                f"Pipeline {self.pipeline} has no sink {name}.", hint=f"It has {', '.join(sorted(state.sinks)) or 'none yet'}."
+            )
+        return state.sinks[name]
+
+    def dead_letters(self, sink: str | None = None) -> list[Dead]:
+        """What is put aside, of all sinks or of one."""
+        found = [one for (whose, _), one in sorted(self.state().dead.items()) if sink is None or whose == sink]
+        if sink is not None and not found:
+            self.sink(sink)  # a sink that is no more may still have messages here; one that never was is a mistake
+        return found
+
+    def dead_letter(self, offset: int, sink: str | None = None) -> Dead:
+        found = [one for one in self.dead_letters(sink) if one.offset == offset]
+        if not found:
+            raise NotFound(f"Message {offset} is not put aside.", hint=f"List what is with `headwater pipeline dead {self.pipeline} list`.")
+        if len(found) > 1:
+            names = ", ".join(one.sink for one in found)
+            raise BadInput(f"Several sinks have put message {offset} aside: {names}.", hint="Name one of them as `sink` (--sink).")
+        return found[0]
+
+    def entries(self) -> list[Entry]:
+        """What operators have done, in order."""
+        return sorted(self.state().audit.values(), key=lambda one: one.at)
+
+    def delivery(self, sink: Sink) -> Delivery:
+        """What delivering to a sink needs to know of the pipeline now."""
+        state = self.state()
+        return Delivery(
+            pipeline=self.pipeline,
+            topic=self.topic,
+            sink=sink,
+            epoch=state.run.epoch if state.run is not None else 0,
+            claims=state.run.claims if state.run is not None else (),
+            edits=state.edits_of(sink.name),
+            ids=state.ids,
+        )
+
+    def record(self, offset: int) -> Record:
+        self.within(offset, self.bounds())
+        found = self.log.read(self.topic, 0, offset, limit=1)
+        if not found or found[0].offset != offset:
+            raise NotFound(f"Message {offset} is no longer in the log.", hint="Compaction keeps the last one of each namespace.")
+        return found[0]
+
+    def holes(self, first: int, last: int) -> bool:
+        """Whether compaction has taken messages of `first` to `last`."""
+        return has_holes(self.log, self.topic, first, last)
+
+    def within(self, offset: int, bounds: Bounds) -> None:
+        if not bounds.start <= offset < bounds.end:
+            raise self.outside(offset, bounds)
+
+    def outside(self, offset: int, bounds: Bounds) -> BadBounds:
+        held = f"holds {bounds.start} to {bounds.end - 1}" if bounds.end > bounds.start else "is empty"
+        return BadBounds(
+            f"Offset {offset} is not in the log, which {held}.",
+            hint=f"Where the sinks are, tells `headwater pipeline offset {self.pipeline} list`.",
+        )

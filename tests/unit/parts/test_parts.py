@@ -1,0 +1,181 @@
+"""A new part is its folder and one line of `PARTS`: everything else is there by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from tests.unit.parts.toy import TOY, Numbers, Toy, ToyPerformer
+from tools.reference import http_page
+from typer.testing import CliRunner
+
+import headwater
+from headwater import parts
+from headwater.cli.app import app
+from headwater.client.backend import Backend
+from headwater.client.job import Job
+from headwater.client.local import local_log
+from headwater.client.local_backend import LocalBackend
+from headwater.client.remote import remote_log
+from headwater.core.clock import SystemClock
+from headwater.core.errors import BadInput, Cancelled, NotFound
+from headwater.core.settings import Settings
+from headwater.server.openapi import document
+from headwater.testing.app import app_over
+from headwater.wire.operation import Operation
+from headwater.wire.part import load
+
+pytestmark = pytest.mark.anyio
+SRC = Path(headwater.__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def toy_is_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "PARTS", (*parts.PARTS, TOY))
+
+
+@pytest.fixture(params=["directory", "http"])
+async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Backend]:
+    log = local_log(Settings(), tmp_path / "data", SystemClock())
+    await log.open()
+    local = LocalBackend(log)
+    if request.param == "directory":
+        yield local
+    else:
+        transport = httpx2.ASGITransport(app=app_over(log))
+        remote = remote_log("http://server", token=None, clock=SystemClock(), transport=transport)
+        yield remote.backend
+        await remote.aclose()
+    await local.aclose()
+    await log.aclose()
+
+
+async def test_a_question_a_stream_and_a_job(backend: Backend) -> None:
+    toy = Toy(backend)
+    assert await toy.numbers(3) == Numbers([3, 2, 1])
+    assert [number async for number in toy.follow(3)] == [3, 2, 1]
+    job = await toy.slowly(3)
+    assert await job.result() == Numbers([3, 2, 1])
+    status = await job.status()
+    assert (status.operation, status.state, status.done, status.total) == ("toy_slowly", "done", 3, 3)
+
+
+async def test_a_job_that_hangs_is_cancelled_and_one_that_fails_says_why(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = asyncio.Event()
+
+    async def hangs(self: ToyPerformer, operation: object, request: object, who: str) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(ToyPerformer, "perform", hangs)
+    job: Job[Any] = await Toy(backend).slowly(1)
+    await started.wait()
+    assert (await job.status()).state == "running"
+    assert (await job.cancel()).state == "cancelled"
+    with pytest.raises(Cancelled):
+        await job.result()
+
+    async def fails(self: ToyPerformer, operation: object, request: object, who: str) -> None:
+        raise BadInput("No.", hint="Ask otherwise.")
+
+    monkeypatch.setattr(ToyPerformer, "perform", fails)
+    failing: Job[Any] = await Toy(backend).slowly(1)
+    with pytest.raises(BadInput, match="Ask otherwise"):
+        await failing.result()
+    job.id = "none"
+    with pytest.raises(NotFound, match="no job none"):
+        await job.status()
+
+
+async def test_its_addresses_check_and_describe(tmp_path: Path) -> None:
+    log = local_log(Settings(), tmp_path / "data", SystemClock())
+    async with httpx2.AsyncClient(base_url="http://server", transport=httpx2.ASGITransport(app=app_over(log))) as http:
+        assert (await http.get("/toy/2")).json() == {"numbers": [2, 1]}
+        assert (await http.get("/toy/2/follow")).text == "retry: 1000\n\ndata: 2\n\ndata: 1\n\n"
+        assert (await http.get("/toy/x")).json()["code"] == "bad-input"
+        assert (await http.get("/toy/1001")).status_code == 400
+        begun = await http.post("/toy/2/slowly")
+        assert (begun.status_code, begun.headers["location"]) == (202, f"/jobs/{begun.json()['id']}")
+        described = (await http.get("/openapi.json")).json()
+    await log.aclose()
+    assert described["paths"]["/toy/{start}"]["get"]["operationId"] == "toy_numbers"
+    assert described["paths"]["/toy/{start}/slowly"]["post"]["x-role"] == "writer"
+    assert "Numbers" in described["components"]["schemas"]
+
+
+def test_its_door_blocks_with_signatures_and_words(tmp_path: Path) -> None:
+    with headwater.open_blocking(tmp_path) as hw:
+        toy: Any = hw.toy  # type: ignore[attr-defined]  # the stub knows the parts of headwater
+        assert toy.numbers(2) == Numbers([2, 1])
+        assert list(toy.follow(2)) == [2, 1]
+        assert toy.slowly(2).result() == Numbers([2, 1])
+        assert str(inspect.signature(toy.numbers)) == "(start: 'int') -> 'Numbers'"
+        assert toy.numbers.__doc__ == "Count down."
+        assert {"log", "pipelines", "toy", "close"} <= set(dir(hw))
+        assert {"numbers", "follow", "slowly"} <= set(dir(toy))
+
+
+def test_its_command_and_its_row_are_there() -> None:
+    assert CliRunner().invoke(app(), ["toy", "numbers"]).output == "3\n"
+    page = "<!-- addresses: written by `python -m tools.reference` -->\n<!-- end of addresses -->"
+    assert "| `GET /toy/{start}` | reader | Count down. |" in http_page(page.replace("-->\n<!--", "-->\nx\n<!--"))
+
+
+# -- every part -------------------------------------------------------------------------------------------------
+
+
+def every() -> list[Operation[Any, Any]]:
+    return list(parts.operations())
+
+
+def test_two_structs_or_operations_of_one_name_are_an_error() -> None:
+    other = type("Numbers", (Numbers,), {}, frozen=True)
+    with pytest.raises(TypeError, match="Two structs are named Numbers"):
+        document([*TOY.operations[:1], Operation(**{**fields(TOY.operations[1]), "answer": other, "kind": "ask"})], "1")
+    with pytest.raises(TypeError, match="Two operations are named toy_numbers"):
+        document([TOY.operations[0], TOY.operations[0]], "1")
+
+
+def fields(operation: Operation[Any, Any]) -> dict[str, Any]:
+    return {name: getattr(operation, name) for name in operation.__struct_fields__}
+
+
+@pytest.mark.parametrize("operation", every(), ids=lambda operation: operation.id)
+def test_every_operation_has_a_method_of_the_door(operation: Operation[Any, Any]) -> None:
+    offered = load(parts.part_named(operation.part).offers)
+    classes = [kind for _, kind in inspect.getmembers(inspect.getmodule(offered), inspect.isclass) if kind.__module__ == offered.__module__]
+    if operation.id == "log_scan":
+        return  # lines for programs without the door, which reads pages
+    assert any(callable(getattr(kind, operation.name, None)) for kind in classes)
+
+
+def places(operation: Operation[Any, Any]) -> list[str]:
+    """Where an operation of pipelines is written: as a constant of the table, a function, or a word in quotes."""
+    written = rf"^{operation.name.upper()}\b|def {operation.name}\(|['\"]{operation.name}['\"]"
+    folders = (
+        "cli/pipeline*.py",
+        "client/*.py",
+        "pipeline/operations.py",
+        "pipeline/operating/*.py",
+        "server/**/*.py",
+        "wire/*.py",
+        "*.py",
+    )
+    files = {path for folder in folders for path in SRC.glob(folder)}
+    found = [(path, line) for path in files for line in path.read_text().splitlines() if re.search(written, line)]
+    kept = [(path, line) for path, line in found if not re.match(r"\s*(?:#|\"\"\"|from |import |self\._entry)", line)]
+    return sorted(f"{path.relative_to(SRC)}: {line.strip()}" for path, line in kept)
+
+
+@pytest.mark.parametrize("name", ["ack", "mark", "edit", "undo", "replay", "retry", "drop", "verify", "dead_one"])
+def test_an_operation_of_pipelines_stands_in_four_files_at_most(name: str) -> None:
+    """The table, the method that does it, the door's method, the command: a fifth place would be one to forget."""
+    (operation,) = (one for one in parts.part_named("pipeline").operations if one.name == name)
+    found = places(operation)
+    assert len({line.partition(":")[0] for line in found}) <= 4, "\n".join(found)

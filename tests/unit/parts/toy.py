@@ -1,0 +1,84 @@
+"""A part in sixty lines: counting down as a question, as a stream and as a job."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from headwater.client.backend import Backend
+from headwater.client.job import Job
+from headwater.wire.operation import Operation, Request, Role, described
+from headwater.wire.part import Part
+from headwater.wire.progress import report
+
+
+class Countdown(Request, frozen=True, kw_only=True):
+    """From where."""
+
+    start: Annotated[int, described("Where to begin; it counts from 0.", most=1000)]
+
+
+class Numbers(msgspec.Struct, frozen=True):
+    """The numbers, down to 1."""
+
+    numbers: list[int]
+
+
+ASK = Operation(
+    part="toy", name="numbers", method="GET", path="/toy/{start}", request=Countdown, answer=Numbers, role=Role.READER, says="Count down."
+)
+STREAM = msgspec.structs.replace(ASK, name="follow", path="/toy/{start}/follow", answer=int, kind="stream", media="text/event-stream")
+JOB = msgspec.structs.replace(ASK, name="slowly", method="POST", path="/toy/{start}/slowly", kind="job", role=Role.WRITER)
+
+
+class ToyPerformer:
+    def __init__(self, **ground: Any) -> None:
+        """Needs nothing."""
+
+    def perform(self, log: object, operation: Operation[Any, Any], request: Countdown, who: str) -> Numbers:
+        report(request.start, request.start)
+        return Numbers(list(range(request.start, 0, -1)))
+
+    async def stream(self, operation: Operation[Any, Any], request: Countdown) -> AsyncIterator[int]:
+        for number in range(request.start, 0, -1):
+            yield number
+
+
+class Toy:
+    """Counts down."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def numbers(self, start: int) -> Numbers:
+        """Count down."""
+        return await self._backend.ask(ASK, Countdown(start=start))
+
+    async def follow(self, start: int) -> AsyncIterator[int]:
+        """Count down, number by number."""
+        async for number in self._backend.stream(STREAM, Countdown(start=start)):
+            yield number
+
+    async def slowly(self, start: int) -> Job[Numbers]:
+        """Count down as a job."""
+        return await self._backend.start(JOB, Countdown(start=start))
+
+
+def group() -> typer.Typer:
+    tree = typer.Typer()
+    tree.command("numbers")(lambda start=3: typer.echo(str(start)))
+    tree.callback()(lambda: None)
+    return tree
+
+
+TOY = Part(
+    name="toy",
+    door="toy",
+    operations=(ASK, STREAM, JOB),
+    performs=f"{__name__}:ToyPerformer",
+    offers=f"{__name__}:Toy",
+    commands=f"{__name__}:group",
+)

@@ -1,0 +1,141 @@
+"""Writes src/headwater/client/blocking.pyi, the types of the blocking door, from the door's classes: `python -m tools.blocking_stub`."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from headwater import parts
+from headwater.client import blocking
+from headwater.client.log import AsyncLog
+from headwater.wire.part import load
+
+STUB = Path(blocking.__file__).with_suffix(".pyi")
+_ITERATORS = ("AsyncIterator", "AsyncGenerator")
+_HEAD = '"""Types of the blocking door. Written by `python -m tools.blocking_stub`; a test compares the two."""\n\n'
+
+
+def text() -> str:
+    """The stub as it should be."""
+    doors: dict[str, type] = {part.door: AsyncLog if part.door == "log" else load(part.offers) for part in parts.PARTS}
+    modules = {inspect.getmodule(kind): None for kind in doors.values()}
+    trees = {module: ast.parse(inspect.getsource(module)) for module in modules if module is not None}
+    names = {node.name for tree in trees.values() for node in tree.body if isinstance(node, ast.ClassDef) and _awaits(node)}
+    lines = [_HEAD, "from __future__ import annotations\n", *_imports(trees.values()), ""]
+    for tree in trees.values():
+        lines += [ast.unparse(_Blocking(names).visit(node)) for node in tree.body if isinstance(node, ast.ClassDef) and node.name in names]
+    lines.append(_door({door: f"Blocking{kind.__name__.removeprefix('Async')}" for door, kind in doors.items()}))
+    return _formatted("\n".join(lines))
+
+
+def _imports(trees: Any) -> list[str]:
+    found = {
+        "from collections.abc import Generator",
+        "from pathlib import Path",
+        "from types import TracebackType",
+        "from typing import Self",
+        "from headwater.core.clock import Clock",
+        "from headwater.core.config import Config",
+    }
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom | ast.Import) and getattr(node, "module", "") != "__future__":
+                found.add(ast.unparse(node))
+    return sorted(found)
+
+
+def _awaits(node: ast.ClassDef) -> bool:
+    return any(isinstance(one, ast.AsyncFunctionDef) for one in node.body)
+
+
+class _Blocking(ast.NodeTransformer):
+    """A class of the door as it is for plain code."""
+
+    def __init__(self, names: set[str]) -> None:
+        self._names = names
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        body: list[ast.stmt] = [one for one in node.body[:1] if isinstance(one, ast.Expr)]
+        for one in node.body:
+            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+                if one.name == "__init__":
+                    body += _attributes(one)
+                elif not one.name.startswith("_") or one.name in ("__getitem__", "__call__"):
+                    body.append(self._method(one))
+        return ast.ClassDef(name=self._named(node.name), bases=[], keywords=[], body=body, decorator_list=[])
+
+    def _method(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.FunctionDef:
+        said: list[ast.stmt] = [one for one in node.body[:1] if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)]
+        decorators = [one for one in node.decorator_list if isinstance(one, ast.Name) and one.id != "abstractmethod"]
+        body: list[ast.stmt] = said or [ast.Expr(ast.Constant(...))]
+        return ast.FunctionDef(
+            name="close" if node.name == "aclose" else node.name,
+            args=node.args,
+            body=body,
+            decorator_list=list(decorators),
+            returns=None if node.returns is None else self.visit(node.returns),
+            lineno=0,
+        )
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Name(self._named(node.id))
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        if isinstance(node.value, ast.Name) and node.value.id in _ITERATORS:
+            nothing = ast.Constant(None)
+            return ast.Subscript(ast.Name("Generator"), ast.Tuple([self.visit(node.slice), nothing, nothing]))
+        return self.generic_visit(node)
+
+    def _named(self, name: str) -> str:
+        return f"Blocking{name.removeprefix('Async')}" if name in self._names else name
+
+
+def _attributes(init: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
+    """Public attributes that are set to an argument."""
+    kinds = {one.arg: one.annotation for one in init.args.args}
+    found: list[ast.stmt] = []
+    for node in ast.walk(init):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and not node.attr.startswith("_"):
+            kind = kinds.get(node.attr)
+            if kind is not None:
+                found.append(ast.AnnAssign(target=ast.Name(node.attr), annotation=kind, simple=1))
+    return found
+
+
+def _door(doors: dict[str, str]) -> str:
+    attributes = "\n".join(f"    {name}: {kind}" for name, kind in doors.items())
+    signature = str(inspect.signature(blocking.open_blocking)).replace("'", "")
+    return f'''
+def open_blocking{signature}:
+    """{inspect.getdoc(blocking.open_blocking)}"""
+
+class Blocking:
+    """{inspect.getdoc(blocking.Blocking)}"""
+    address: str | None
+{attributes}
+    def __enter__(self) -> Self: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def close(self) -> None:
+        """{inspect.getdoc(blocking.Blocking.close)}"""
+'''
+
+
+def _formatted(source: str) -> str:
+    for command in (["check", "--fix", "--quiet", "--select", "I,F401", "--unsafe-fixes"], ["format", "--quiet"]):
+        ran = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(STUB), "-"],
+            input=source,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        source = ran.stdout
+    return source
+
+
+if __name__ == "__main__":
+    STUB.write_text(text(), "utf-8")
