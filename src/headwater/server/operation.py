@@ -53,7 +53,6 @@ class Param(msgspec.Struct, frozen=True):
     choices: tuple[str, ...] = ()
     required: bool = False
     pattern: str = ""  # what is found in a text
-    format: str = ""
 
     def read(self, written: str) -> int | str:
         """Errors: `BadInput` naming the parameter."""
@@ -86,8 +85,6 @@ class Param(msgspec.Struct, frozen=True):
             kind = {"anyOf": [whole, {"type": "string", "format": "date-time"}]}
         if self.pattern:
             kind["pattern"] = self.pattern
-        if self.format:
-            kind["format"] = self.format
         if self.choices:
             kind["enum"] = list(self.choices)
         if self.default is not None:

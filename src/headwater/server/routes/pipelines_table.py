@@ -159,7 +159,7 @@ TABLE = (
         query=(
             Param("from", "The first offset. Left out: the oldest."),
             Param("to", "The last offset, included. Left out: the newest."),
-            Param("namespace", "Only namespaces in which this regular expression is found.", kind="text", default=".*", format="regex"),
+            Param("namespace", "Only namespaces in which this regular expression of Python's is found.", kind="text", default=".*"),
             Param("limit", "The most messages.", default=100, least=1, most=10_000),
         ),
         problems=(504,),
