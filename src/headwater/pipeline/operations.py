@@ -63,7 +63,7 @@ class ReadMessages(PipelineRequest, frozen=True, kw_only=True):
 
     first: Annotated[int | None, described("The first offset. Left out: the oldest.")] = msgspec.field(default=None, name="from")
     last: Annotated[int | None, described("The last offset, included. Left out: the newest.")] = msgspec.field(default=None, name="to")
-    namespace: Annotated[str, described("Only namespaces in which this regular expression is found.", format="regex")] = ".*"
+    namespace: Annotated[str, described("Only namespaces in which this regular expression of Python's is found.")] = ".*"
     limit: Annotated[int, described("The most messages.", least=1, most=10_000)] = 100
 
 

@@ -47,7 +47,7 @@ def placed(where: Place, text: str, **more: Any) -> msgspec.Meta:
 
 
 def described(text: str, *, least: int | None = None, most: int | None = None, pattern: str | None = None, **extra: Any) -> msgspec.Meta:
-    """What a field means. `extra`: `time=True` for milliseconds that may be written as ISO 8601, `format` as in JSON Schema."""
+    """What a field means. `extra`: `time=True` for milliseconds that may be written as ISO 8601."""
     if pattern is not None:
         return msgspec.Meta(description=text, pattern=pattern, extra=extra or None)
     return msgspec.Meta(description=text, ge=least, le=most, extra=extra or None)

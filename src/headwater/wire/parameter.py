@@ -32,7 +32,6 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     most: int = LARGEST
     choices: tuple[str, ...] = ()
     pattern: str = ""
-    format: str = ""
 
     def read(self, written: str) -> Any:
         """The value that a text means. Errors: `BadInput` naming the parameter."""
@@ -76,8 +75,6 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
             kind = {"anyOf": [whole, {"type": "string", "format": "date-time"}]}
         if self.pattern:
             kind["pattern"] = self.pattern
-        if self.format:
-            kind["format"] = self.format
         if self.choices or self.kind == "flag":
             kind["enum"] = list(self.choices) or ["true", "false"]
         if self.default is not None:
@@ -165,5 +162,4 @@ def _parameter(field: msgspec.structs.FieldInfo, kind: Any, meta: msgspec.Meta |
         most=LARGEST if meta.le is None else int(meta.le),
         choices=choices,
         pattern=meta.pattern or "",
-        format=extra.get("format", ""),
     )
