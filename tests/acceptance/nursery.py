@@ -64,7 +64,7 @@ def _serve(door: socket.socket) -> None:
     import headwater.cli.app
     import headwater.pipeline.adaptors
     import headwater.pipeline.loading
-    import headwater.pipeline.operating.hands
+    import headwater.pipeline.operating.manual_delivery
     import headwater.pipeline.running.run
     import headwater.pipeline.systems.file.adaptor
     import headwater.pipeline.systems.sqlite.adaptor

@@ -30,7 +30,7 @@ def stop(name: Name, at: At, why: Why = "") -> None:
         at.note(f"  headwater pipeline run {file or 'FILE'}")
 
 
-@command("dry_run")
+@command("dry_run", example='headwater pipeline offset shop mark report 12 --why "the table was restored"')
 def offset(
     name: Name,
     verb: Annotated[str, typer.Argument(metavar="list|show|mark|delete", help="What to do.", show_default=False)],
@@ -80,7 +80,7 @@ def _delete(desk: PipelineOperations, at: At, sink: str, why: str) -> None:
     at.answered(desk.delete(sink, why=why, dry_run=at.dry_run), f"{sink} {_would_be(at)} forgotten.")
 
 
-@command("dry_run")
+@command("dry_run", example='headwater pipeline ack shop report 14 --why "a test order"')
 def ack(name: Name, sink: SinkName, message: Offset, at: At, why: Reason = "") -> None:
     """Count a message as taken by a sink without sending it."""
     with at.desk(name, changes=True) as desk:
@@ -88,7 +88,7 @@ def ack(name: Name, sink: SinkName, message: Offset, at: At, why: Reason = "") -
     at.answered(said, f"Message {message} {'would count' if at.dry_run else 'counts'} as taken by {sink}, which is at {said.position}.")
 
 
-@command("dry_run")
+@command("dry_run", example='headwater pipeline edit shop 14 --set price=0.85 --set \'name="Ann"\' --why "left out"')
 def edit(
     name: Name,
     message: Offset,
@@ -113,7 +113,7 @@ def edit(
         whole = _document(document) if document is not None else None
         made = desk.edit(message, whole, set=_given(set_ or []), unset=unset or [], sink=sink, why=why, dry_run=at.dry_run)
         live = desk.status().state.startswith("running")
-    from headwater.pipeline.operating.seeing import text_of
+    from headwater.pipeline.operating.message_view import text_of
 
     at.answered(made, f"Message {message} {_would_be(at)} delivered as {visible(text_of(made.data))}")
     if not at.dry_run:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _DETAIL = 80  # characters of one detail of the audit
 
 
-@command()
+@command(name="list")
 def list_pipelines(at: At) -> None:
     """List the pipelines that have run here."""
     from headwater.pipeline.operating.operations import PipelineOperations, everything
@@ -95,7 +95,7 @@ def place_row(one: Place) -> tuple[str, ...]:
     return (one.sink, str(one.position), str(one.end), count(one.lag), one.state, error)
 
 
-@command()
+@command(example="headwater pipeline xlog shop show 10..18")
 def xlog(
     name: Name,
     verb: Annotated[str, typer.Argument(metavar="oldest|current|show", help="What to look at.", show_default=False)],
@@ -131,7 +131,7 @@ def xlog(
 
 
 def _print_message(name: str, one: Seen, at: At, *, whole: bool) -> None:
-    from headwater.pipeline.operating.seeing import text_of
+    from headwater.pipeline.operating.message_view import text_of
 
     marks = " edited" if one.edited else ""
     text = visible(text_of(one.data))

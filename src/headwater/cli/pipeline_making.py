@@ -9,6 +9,7 @@ import typer
 
 from headwater.cli.options import Json
 from headwater.cli.output import Column, print_json, print_table, visible
+from headwater.cli.pipeline_options import plain_command
 from headwater.core.errors import AlreadyExists, BadInput
 
 _TEMPLATE = '''"""From {source} to {sink}. Try it: `headwater pipeline test {file}`. Run it: `headwater pipeline run {file}`."""
@@ -24,6 +25,7 @@ rows.transform(omit("secret")).save("sink", {sink_sample})
 PipelineFile = Annotated[str, typer.Argument(metavar="FILE[:name]", help="The pipeline's file.", show_default=False)]
 
 
+@plain_command()
 def init(
     source: Annotated[str, typer.Argument(metavar="SRC", help="The adaptor to read with.", show_default=False)],
     sink: Annotated[str, typer.Argument(metavar="SINK", help="The adaptor to write with.", show_default=False)],
@@ -61,6 +63,7 @@ def init(
         typer.echo(f"Wrote {file}. Fill it in, then try it: headwater pipeline test {file}")
 
 
+@plain_command()
 def about(
     adaptor: Annotated[str | None, typer.Argument(metavar="[ADAPTOR]", help="One adaptor in full.", show_default=False)] = None,
     json: Json = False,
@@ -103,13 +106,14 @@ def _print_one(found: dict[str, Any]) -> None:
     typer.echo(f"  for example: {found['sample']}")
 
 
+@plain_command("test")
 def try_it(file: PipelineFile, json: Json = False) -> None:
     """Connect to everything, check permissions, read one message, and print the tree. Writes nothing."""
     from headwater.pipeline.loading import load_pipeline
-    from headwater.pipeline.operating.trying import try_out
+    from headwater.pipeline.operating.preflight import preflight
 
     pipeline = load_pipeline(file)
-    found = try_out(pipeline)
+    found = preflight(pipeline)
     if json:
         print_json({"pipeline": pipeline.name, "tree": pipeline.tree(), **found})
     else:

@@ -10,7 +10,8 @@ import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -40,6 +41,13 @@ Reason = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, 
 DefinedIn = Annotated[
     Path | None, typer.Option("--file", metavar="FILE", help="The pipeline's file, where it is not the one that ran last.")
 ]
+
+
+class Listed(NamedTuple):
+    """How a command is listed."""
+
+    name: str
+    example: str
 
 
 class At:
@@ -100,10 +108,10 @@ class At:
     @contextmanager
     def _log(self, name: str, *, changes: bool) -> Iterator[tuple[Log, Settings]]:
         from headwater.log.opening import open_log
-        from headwater.pipeline.operating.elsewhere import address, elsewhere
+        from headwater.pipeline.operating.log_dirs import address, log_dirs
 
         settings = self.settings()
-        own = elsewhere(settings.data).get(name)
+        own = log_dirs(settings.data).get(name)
         if own is None:
             with opened(self.data, self.config, read_only=not changes) as found:
                 yield found
@@ -122,8 +130,11 @@ _SHARED: dict[str, tuple[Any, Any]] = {
 }
 
 
-def command(*more: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options `--data`, `--config` and `--json`, and those of `more`; it gets them as one value, `at`."""
+def command(*more: str, name: str = "", example: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command of the group, with `--data`, `--config`, `--json` and the options of `more`; it gets them as one value, `at`.
+
+    `name`: how it is called, where that is not the function's name. `example`: stands below its help.
+    """
     names = [name for name in _SHARED if name in more or name in ("data", "config", "json")]
 
     def wrap(made: Callable[..., None]) -> Callable[..., None]:
@@ -138,9 +149,26 @@ def command(*more: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         signature = inspect.Signature([*own.values(), *shared])
         called.__signature__ = signature  # type: ignore[attr-defined]
         called.__annotations__ = {name: one.annotation for name, one in signature.parameters.items()}
-        return called
+        return plain_command(name, example)(called)
 
     return wrap
+
+
+def plain_command(name: str = "", example: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command of the group that has only the options of its own."""
+
+    def wrap(made: Callable[..., None]) -> Callable[..., None]:
+        made.listed = Listed(name or made.__name__, example)  # type: ignore[attr-defined]
+        return made
+
+    return wrap
+
+
+def commands_of(module: ModuleType) -> Iterator[tuple[Listed, Callable[..., None]]]:
+    """The commands that a module makes, in the order in which they stand there."""
+    for value in vars(module).values():
+        if getattr(value, "__module__", "") == module.__name__ and hasattr(value, "listed"):
+            yield value.listed, value
 
 
 def no_more(verb: str, *given: object) -> None:

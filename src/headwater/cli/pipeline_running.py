@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _SHOWN = 0.5
 
 
-@command()
+@command(example="headwater pipeline run orders.py --follow")
 def run(
     file: PipelineFile,
     at: At,
@@ -46,7 +46,7 @@ def run(
     """Run a pipeline until its source is read and every sink has it all, or, with --follow, until it is stopped."""
     from headwater.log.opening import open_log
     from headwater.pipeline.loading import load_pipeline
-    from headwater.pipeline.operating.troubles import Troubles
+    from headwater.pipeline.operating.outages import Outages
     from headwater.pipeline.running.run import Run
 
     pipeline = load_pipeline(file)
@@ -56,7 +56,7 @@ def run(
         listeners.append(print_json_line)
     address = _address(pipeline, settings)
     with at.told(), Stop() as stop, open_log(address) as log:
-        listeners.append(Troubles(log, pipeline.name))
+        listeners.append(Outages(log, pipeline.name))
         made = Run(pipeline, log, settings, follow=follow, again=again, file=_where(file), listeners=listeners)
         with _measured(made, metrics_port):
             result = _watched(made, stop, None if at.json else _Display(made, follow, at))
@@ -66,7 +66,7 @@ def run(
 def _address(pipeline: Pipeline, settings: Settings) -> LogAddress:
     """Where the pipeline's log is; noted in the data directory where that is a directory of its own."""
     from headwater.log.opening import LogAddress, address_of
-    from headwater.pipeline.operating.elsewhere import remember
+    from headwater.pipeline.operating.log_dirs import remember
 
     own = None if pipeline.options.log_dir is None else Path(pipeline.options.log_dir).absolute()
     try:
@@ -231,13 +231,13 @@ class _Display:
 
 def _told(result: Result, log: Log, at: At) -> None:
     """How it ended, for people. Errors: `Stopped` where a sink stands at a message, with the message and the next commands."""
-    from headwater.pipeline.operating.standing import Stand, stopped
+    from headwater.pipeline.operating.stop_report import StoppedSink, stopped
     from headwater.pipeline.operating.view import PipelineView
 
     for one in result.sinks:
         at.note(f"{one.sink}: {count(one.written)} written, at {one.position} of {one.end - 1}")
     stands = [
-        Stand(sink=one.sink, offset=one.failure.offset, message=one.failure.message, hint=one.failure.hint)
+        StoppedSink(sink=one.sink, offset=one.failure.offset, message=one.failure.message, hint=one.failure.hint)
         for one in result.sinks
         # Of a batch that was refused when somebody asked the run to stop, nobody has found the message yet: the next run does.
         if one.failure is not None and (one.failure.start < 0 or not result.asked)

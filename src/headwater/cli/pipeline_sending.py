@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headwater.pipeline.operating.answers import BuriedMessage
 
 
-@command("file", "dry_run")
+@command("file", "dry_run", example="headwater pipeline step shop report --count 5")
 def step(
     name: Name,
     sink: SinkName,
@@ -38,7 +38,7 @@ def step(
         typer.echo(f"{sink} has everything." if said.next is None else f"Message {said.next} would be delivered to {sink}.")
 
 
-@command("file", "dry_run")
+@command("file", "dry_run", example='headwater pipeline replay shop report 3..14 --why "lost"')
 def replay(
     name: Name,
     sink: SinkName,
@@ -58,7 +58,7 @@ def replay(
         at.note(f"  {at.command(f'replay {name} {sink} {first}..{said.newer}')}")
 
 
-@command("file", "dry_run")
+@command("file", "dry_run", example='headwater pipeline dead shop retry 14 --why "mended"')
 def dead(
     name: Name,
     verb: Annotated[str, typer.Argument(metavar="list|show|retry|drop", help="What to do.", show_default=False)],
@@ -107,7 +107,7 @@ def _list(name: str, sink: str | None, at: At) -> None:
 
 
 def _print_dead(name: str, one: BuriedMessage, at: At) -> None:
-    from headwater.pipeline.operating.seeing import text_of
+    from headwater.pipeline.operating.message_view import text_of
 
     typer.echo(f"message {one.offset} for {one.sink}, put aside {when(one.at)} after {_tries(one.tries)}")
     typer.echo(f"  {one.error}: {visible(one.message)}")

@@ -142,7 +142,7 @@ class Control:
             changes += [(f"taken/{sink}/{name}", offset) for sink, names in state.taken.items() for name, offset in names.items()]
             changes += [(f"edit/{offset}/{sink}" if sink else f"edit/{offset}", edit) for (offset, sink), edit in state.edits.items()]
             changes += [(f"dead/{sink}/{offset}", dead) for (sink, offset), dead in state.dead.items()]
-            changes += [(f"trouble/{sink}", trouble) for sink, trouble in state.troubles.items()]
+            changes += [(f"trouble/{sink}", outage) for sink, outage in state.outages.items()]
             changes += [(f"audit/{key}", entry) for key, entry in state.audit.items()]
             return changes
 

@@ -18,7 +18,7 @@ from headwater.log.record import Record
 from headwater.wire.json import exact
 
 RunState = Literal["running", "done", "stopped", "failed"]
-SOURCE = ""  # the source's name among the troubles of sinks
+SOURCE = ""  # the source's name among the outages of sinks
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +121,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     details: dict[str, Any] = {}
 
 
-class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+class Outage(msgspec.Struct, frozen=True, kw_only=True):
     """A sink that a run waits for, because it cannot be reached, or its source. Of the run of this epoch, while that lives."""
 
     epoch: int
@@ -130,7 +130,7 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     since: int = 0
 
 
-Value = RunInfo | ReaderState | Reading | SinkState | Edit | Dead | Entry | Trouble | int
+Value = RunInfo | ReaderState | Reading | SinkState | Edit | Dead | Entry | Outage | int
 _KINDS: dict[str, Any] = {
     "run": RunInfo,
     "reader": ReaderState,
@@ -140,7 +140,7 @@ _KINDS: dict[str, Any] = {
     "edit": Edit,
     "dead": Dead,
     "audit": Entry,
-    "trouble": Trouble,
+    "trouble": Outage,
 }
 _decoders = {name: msgspec.json.Decoder(kind, float_hook=exact) for name, kind in _KINDS.items()}
 _encoder = msgspec.json.Encoder(decimal_format="number")
@@ -162,7 +162,7 @@ class State:
         self.edits: dict[tuple[int, str], Edit] = {}  # (offset, sink or "")
         self.dead: dict[tuple[str, int], Dead] = {}
         self.audit: dict[str, Entry] = {}
-        self.troubles: dict[str, Trouble] = {}  # by sink
+        self.outages: dict[str, Outage] = {}  # by sink
 
     def apply(self, key: str, value: Value | None) -> None:
         kind, _, rest = key.partition("/")
@@ -191,7 +191,7 @@ class State:
             case "audit", _:
                 _put(self.audit, rest, value)
             case "trouble", _:
-                _put(self.troubles, rest, value)
+                _put(self.outages, rest, value)
 
     @property
     def ids(self) -> dict[str, tuple[str, ...]]:

@@ -22,7 +22,7 @@ from headwater.pipeline.offsets.liveness import last_sign, life
 from headwater.pipeline.offsets.ranges import missing, prefix
 from headwater.pipeline.offsets.state import Change, Dead, Edit, Entry, Failure, SinkState, State
 from headwater.pipeline.operating import answers
-from headwater.pipeline.operating.seeing import text_of
+from headwater.pipeline.operating.message_view import text_of
 from headwater.pipeline.operating.view import PipelineView
 from headwater.wire.request import check_reason
 
@@ -276,7 +276,7 @@ class PipelineChanges(PipelineView):
             self.control.change(decide)
             return self.control.state
         trial = State()
-        for field in ("sinks", "taken", "edits", "dead", "audit", "troubles"):
+        for field in ("sinks", "taken", "edits", "dead", "audit", "outages"):
             setattr(trial, field, {key: dict(one) if isinstance(one, dict) else one for key, one in getattr(self.state(), field).items()})
         trial.run, trial.reader = self.state().run, self.state().reader
         for key, value in decide(trial):

@@ -17,11 +17,11 @@ from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.operating import answers
 from headwater.pipeline.operating.changes import PipelineChanges
-from headwater.pipeline.operating.elsewhere import address, elsewhere
+from headwater.pipeline.operating.log_dirs import address, log_dirs
 from headwater.pipeline.operating.view import PipelineView
 
 if TYPE_CHECKING:
-    from headwater.pipeline.operating.hands import Hands
+    from headwater.pipeline.operating.manual_delivery import ManualDelivery
 
 _SUFFIX = "-offsets"
 _NO_SPARK = Settings(spark=Spark(start="never"))  # sending by hand needs none, and inside a server must never start one
@@ -30,7 +30,7 @@ _NO_SPARK = Settings(spark=Spark(start="never"))  # sending by hand needs none, 
 class PipelineOperations(PipelineChanges):
     """One pipeline: each operation of the table is a method of the same name, called with the fields of its request.
 
-    Errors: those of `PipelineChanges` and `Hands`.
+    Errors: those of `PipelineChanges` and `ManualDelivery`.
     """
 
     def __init__(
@@ -87,39 +87,39 @@ class PipelineOperations(PipelineChanges):
         self, sink: str, count: int = 1, *, why: str = "", dry_run: bool = False, told: Callable[[int], None] | None = None
     ) -> answers.Stepped:
         """Deliver the next messages, each acknowledged before the one after; `told` hears of each."""
-        hands = self._hands(sink)
+        delivery = self._delivery(sink)
         if dry_run:
-            hands.alone()
-        taken = 0 if dry_run else hands.step(count, why=why, told=told)
+            delivery.alone()
+        taken = 0 if dry_run else delivery.deliver_next(count, why=why, told=told)
         position = self.sink(sink).position
-        return answers.Stepped(sink=sink, taken=taken, position=position, next=hands.following(), dry_run=dry_run)
+        return answers.Stepped(sink=sink, taken=taken, position=position, next=delivery.following(), dry_run=dry_run)
 
     def replay(self, sink: str, first: int, last: int, *, why: str = "", dry_run: bool = False) -> answers.Replayed:
-        hands = self._hands(sink)
-        outcome = hands.replay(first, last, why=why, dry_run=dry_run)
+        delivery = self._delivery(sink)
+        outcome = delivery.send_again(first, last, why=why, dry_run=dry_run)
         written = outcome.written if outcome is not None else 0
-        newer = hands.covered(first, last)
+        newer = delivery.covered(first, last)
         return answers.Replayed(sink=sink, first=first, last=last, written=written, newer=newer, dry_run=dry_run)
 
     def retry(self, offset: int, *, sink: str | None = None, why: str = "", force: bool = False, dry_run: bool = False) -> answers.Resolved:
         """Send a message that was put aside; with `force` also where the sink has a newer one of the same document."""
         one = self.dead_letter(offset, sink)
-        hands = self._hands(one.sink)
+        delivery = self._delivery(one.sink)
         if not force:
-            hands.refuse_older(one)
+            delivery.refuse_older(one)
         if not dry_run:
-            hands.retry(one, why=why)
+            delivery.send_dead(one, why=why)
         return answers.Resolved(sink=one.sink, offset=offset, done="taken", dry_run=dry_run)
 
     def verify(self, sink: str) -> answers.Verified:
-        from headwater.pipeline.operating.verification import verify
+        from headwater.pipeline.operating.verification import compare
 
-        return verify(self, self.definition(), sink)
+        return compare(self, self.definition(), sink)
 
-    def _hands(self, sink: str) -> Hands:
-        from headwater.pipeline.operating.hands import Hands
+    def _delivery(self, sink: str) -> ManualDelivery:
+        from headwater.pipeline.operating.manual_delivery import ManualDelivery
 
-        return Hands(self, self.definition(), sink, self._settings, clock=self.clock)
+        return ManualDelivery(self, self.definition(), sink, self._settings, clock=self.clock)
 
 
 def names(log: Log) -> list[str]:
@@ -134,7 +134,7 @@ def names(log: Log) -> list[str]:
 def everything(log: Log, asked: Callable[[str], answers.Status]) -> list[answers.Status]:
     """The status of every pipeline that has run on this log, as `asked` gives it, and of those that are noted beside it because their log
     is in a directory of its own. One that cannot be read is `damaged` or `lost`, and does not hide the others."""
-    apart = elsewhere(log.address.path)
+    apart = log_dirs(log.address.path)
     found = [_apart(name, folder) for name, folder in apart.items()]
     for name in names(log):
         if name in apart:

@@ -17,7 +17,7 @@ from headwater.log import Log
 from headwater.log.opening import LogAddress, open_log
 from headwater.pipeline.offsets.control import Control, offsets_topic
 from headwater.pipeline.operating import answers
-from headwater.pipeline.operating.elsewhere import address, elsewhere
+from headwater.pipeline.operating.log_dirs import address, log_dirs
 from headwater.pipeline.operating.operations import PipelineOperations, everything
 from headwater.pipeline.operations import PipelineRequest, where_to_search
 from headwater.wire.operation import Operation
@@ -58,7 +58,7 @@ class PipelinePerformer:
             return self.every(log)
         fields = msgspec.structs.asdict(request)
         pipeline = fields.pop("pipeline")
-        own = elsewhere(log.address.path).get(pipeline)
+        own = log_dirs(log.address.path).get(pipeline)
         if own is not None:
             changes = operation.changes and not fields["dry_run"]
             with open_log(address(pipeline, own), read_only=not changes, clock=self._clock) as other:
@@ -71,7 +71,7 @@ class PipelinePerformer:
 
     def locate(self, log: Log, operation: Operation[Any, Any], request: PipelineRequest) -> tuple[LogAddress, Path | None]:
         """The log that holds the pipeline, and the folder where its file must run."""
-        own = elsewhere(log.address.path).get(request.pipeline)
+        own = log_dirs(log.address.path).get(request.pipeline)
         if own is None:
             with self._desk(log, request.pipeline, "") as desk:
                 return log.address, None if operation.runs is where_to_search else desk.folder()

@@ -24,7 +24,7 @@ from headwater.pipeline.transform import chain
 _CHUNK = 8192
 
 
-def verify(operator: PipelineView, pipeline: Pipeline, name: str) -> Verified:
+def compare(operator: PipelineView, pipeline: Pipeline, name: str) -> Verified:
     """Fold the log as the sink's transforms see it, and compare documents. Messages put aside or skipped by an operator are not expected.
 
     Errors: `Unsupported` where the sink cannot be read back, or where compaction has taken the messages that would be needed.

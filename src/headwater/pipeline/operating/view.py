@@ -17,7 +17,7 @@ from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.liveness import last_sign, life
 from headwater.pipeline.offsets.state import SOURCE, Dead, Entry, SinkState, State
 from headwater.pipeline.operating import answers
-from headwater.pipeline.operating.seeing import Eyes, text_of
+from headwater.pipeline.operating.message_view import MessageView, text_of
 from headwater.pipeline.running.work import Delivery
 
 _WINDOW = 10_000  # offsets looked at in one go
@@ -59,7 +59,7 @@ class PipelineView:
         )
 
     def _phase(self, state: State) -> str | None:
-        away, reader = state.troubles.get(SOURCE), state.reader
+        away, reader = state.outages.get(SOURCE), state.reader
         if (
             away is not None
             and state.run is not None
@@ -149,7 +149,7 @@ class PipelineView:
         chosen, bounds = Namespaces(namespace), self.bounds()
         last = first if last is None else min(last, bounds.end - 1)
         self.within(first, bounds)
-        eyes = Eyes(self.state())
+        view = MessageView(self.state())
         at, given = first, 0
         while at <= last and given < limit:
             records = self.log.read(self.topic, 0, at, limit=min(1000, last - at + 1))
@@ -162,7 +162,7 @@ class PipelineView:
                     return
                 if record.key is not None and record.key.decode() in chosen:
                     given += 1
-                    yield eyes.see(record)
+                    yield view.see(record)
 
     def _place(self, state: State, name: str, end: int) -> answers.Place:
         sink = state.sink(name)
@@ -170,11 +170,11 @@ class PipelineView:
         running = life(state.run, self.clock.now_ms()) == "running"
         word = "stopped" if sink.stopped else "one at a time" if sink.failure is not None else "running" if running and lag else "idle"
         error = None if sink.failure is None else answers.refusal(sink.failure)
-        trouble = state.troubles.get(name)
-        if running and word in ("running", "idle") and trouble is not None and state.run is not None and trouble.epoch == state.run.epoch:
+        outage = state.outages.get(name)
+        if running and word in ("running", "idle") and outage is not None and state.run is not None and outage.epoch == state.run.epoch:
             word = "unreachable"
             error = answers.Refusal(
-                offset=sink.position + 1, error="Unreachable", message=trouble.message, of_message=False, at=answers.moment(trouble.since)
+                offset=sink.position + 1, error="Unreachable", message=outage.message, of_message=False, at=answers.moment(outage.since)
             )
         return answers.Place(sink=name, position=sink.position, end=end, lag=lag, state=word, error=error)
 

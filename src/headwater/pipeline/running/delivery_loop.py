@@ -341,7 +341,7 @@ class SinkLoop:
     # -- failures -------------------------------------------------------------------------------------------
 
     def give_up(self, error: HeadwaterError) -> None:
-        """Stand still because of something that is no message's fault, and keep it with the position, for people to see."""
+        """StoppedSink still because of something that is no message's fault, and keep it with the position, for people to see."""
         self.state = f"failed: {error.message}"
         failure = Failure(
             offset=self.acks.position + 1,

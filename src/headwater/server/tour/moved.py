@@ -31,7 +31,7 @@ def moved(log: Log, settings: Settings, told: Told) -> None:
     """Run, look, correct, run again; every step is checked against the files themselves."""
     from headwater.pipeline.offsets.control import log_topic, offsets_topic
     from headwater.pipeline.operating.operations import PipelineOperations
-    from headwater.pipeline.operating.verification import verify
+    from headwater.pipeline.operating.verification import compare
     from headwater.pipeline.running.run import Run
 
     told.part("pipeline")
@@ -54,7 +54,7 @@ def moved(log: Log, settings: Settings, told: Told) -> None:
     operator.edit(_BAD, {**message.data, "qty": 3}, why="a word instead of a number")
     second = Run(_defined(folder, write=False), log, settings).go()
     told.claim(f"corrected and sent, SQLite has all {_ORDERS:,}", second.state == "done" and _in_sqlite(folder) == _ORDERS)
-    told.claim("verify: equal", verify(operator, pipeline, "report").equal)
+    told.claim("verify: equal", compare(operator, pipeline, "report").equal)
 
 
 def _defined(folder: Path, *, write: bool = True) -> Pipeline:

@@ -1,4 +1,4 @@
-"""The operator's desk: pages of messages, and what is asked of a pipeline whose run is not known."""
+"""Everything that is asked of a pipeline: pages of messages, and what is asked of a pipeline whose run is not known."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_folder_of_a_run_that_is_gone_is_told(log: EmbeddedLog, tmp_path: Pa
     shop = PipelineOperations(log, "shop")
     assert shop.folder() is None
     run = RunInfo(epoch=1, id="r", began=1, state="done", folder=str(tmp_path / "gone"))
-    shop.operator.control.change(lambda state: [("run", run)])
+    shop.control.change(lambda state: [("run", run)])
     with pytest.raises(NotFound, match="gone"):
         shop.folder()
     (tmp_path / "gone").mkdir()
@@ -136,7 +136,7 @@ def test_a_run_that_gives_no_sign_of_life_is_told_and_can_be_asked_to_stop(log: 
     clock = ManualClock()
     shop = PipelineOperations(log, "shop", clock=clock)
     run = RunInfo(epoch=1, id="r", began=clock.now_ms(), process="elsewhere:1")
-    shop.operator.control.change(lambda state: [("run", run), ("sink/report", SinkState(position=13))])
+    shop.control.change(lambda state: [("run", run), ("sink/report", SinkState(position=13))])
     assert (shop.status().state, shop.status().seen) == ("running", "2023-11-14T22:13:20.000Z")
     assert [one.state for one in shop.offsets()] == ["idle", "running"]
     assert shop.stop(dry_run=True).silent_since is None
@@ -144,10 +144,10 @@ def test_a_run_that_gives_no_sign_of_life_is_told_and_can_be_asked_to_stop(log: 
     assert (shop.status().state, shop.status().seen) == ("silent", "2023-11-14T22:13:20.000Z")
     assert [one.state for one in shop.offsets()] == ["idle", "idle"]
     assert shop.stop(why="lost").silent_since == "2023-11-14T22:13:20.000Z"
-    kept = shop.operator.state().run
+    kept = shop.state().run
     assert kept is not None
     assert kept.stopping  # should it come back
-    shop.operator.control.change(lambda state: [("run", RunInfo(epoch=2, id="s", began=1, state="done"))])
+    shop.control.change(lambda state: [("run", RunInfo(epoch=2, id="s", began=1, state="done"))])
     assert shop.status().seen is None
 
 

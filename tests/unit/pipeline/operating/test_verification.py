@@ -16,9 +16,9 @@ from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.state import Dead, Entry, RunInfo, SinkState
-from headwater.pipeline.operating.hands import Hands
+from headwater.pipeline.operating.manual_delivery import ManualDelivery
 from headwater.pipeline.operating.operations import PipelineOperations
-from headwater.pipeline.operating.verification import left_out, verify
+from headwater.pipeline.operating.verification import compare, left_out
 
 
 def did(what: str, **details: Any) -> Entry:
@@ -54,21 +54,21 @@ def test_a_sink_without_what_was_skipped_passed_over_and_dropped_is_as_it_should
         run = RunInfo(epoch=writer.epoch, id="r", began=0, state="stopped")
         Control.create(log, "p", SystemClock()).change(lambda state: [("run", run), ("sink/s", SinkState())])
         operator = PipelineOperations(log, "p")
-        hands = Hands(operator, pipeline, "s", Settings(spark=Spark(start="never")))
-        assert hands.step(2) == 2
+        hands = ManualDelivery(operator, pipeline, "s", Settings(spark=Spark(start="never")))
+        assert hands.deliver_next(2) == 2
         operator.ack("s", 2, why="skip")
         operator.mark("s", 5, why="past")
-        assert hands.step(2) == 2
+        assert hands.deliver_next(2) == 2
         # The next one was put aside, and is let go.
         dead = Dead(sink="s", offset=8, error="E", message="m")
         operator.control.change(lambda state: [("sink/s", SinkState(position=8, generation=1, told=1)), ("dead/s/8", dead)])
-        assert verify(operator, pipeline, "s").equal
+        assert compare(operator, pipeline, "s").equal
         operator.drop(8, why="a test")
-        assert hands.step(5) == 1
-        found = verify(operator, pipeline, "s")
+        assert hands.deliver_next(5) == 1
+        found = compare(operator, pipeline, "s")
         assert (found.equal, found.expected, found.found) == (True, 5, 5)
-        hands.replay(3, 4)
-        found = verify(operator, pipeline, "s")
+        hands.send_again(3, 4)
+        found = compare(operator, pipeline, "s")
         assert (found.equal, found.expected, found.found) == (True, 7, 7)
 
 
@@ -87,10 +87,10 @@ def test_what_a_table_held_before_it_was_emptied_is_not_expected_there(tmp_path:
         Control.create(log, "p", SystemClock()).change(lambda state: [("run", run), ("sink/s", SinkState()), ("sink/a", SinkState())])
         operator = PipelineOperations(log, "p")
         for sink, expected in (("s", 2), ("a", 4)):  # a file keeps all of them
-            assert Hands(operator, pipeline, sink, Settings(spark=Spark(start="never"))).step(5) == 5
-            found = verify(operator, pipeline, sink)
+            assert ManualDelivery(operator, pipeline, sink, Settings(spark=Spark(start="never"))).deliver_next(5) == 5
+            found = compare(operator, pipeline, sink)
             assert (found.equal, found.expected, found.found, found.first) == (True, expected, expected, "")
         with sqlite3.connect(tmp_path / "s.db") as db:
             db.execute("insert into t (_id) values (1)")
-        found = verify(operator, pipeline, "s")
+        found = compare(operator, pipeline, "s")
         assert (found.missing, found.extra, found.first) == (0, 1, '{"_id":1}')

@@ -22,7 +22,7 @@ from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.operating.operations import PipelineOperations
-from headwater.pipeline.operating.trying import try_out
+from headwater.pipeline.operating.preflight import preflight
 from headwater.pipeline.operating.verification import verify
 from headwater.pipeline.systems.headwater.adaptor import Headwater, headwater
 from headwater.pipeline.systems.headwater.place import Place, place_of
@@ -328,7 +328,7 @@ def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 def test_trying_it_out_reads_one_message_and_writes_nothing(topic: Callable[..., Headwater], tmp_path: Path) -> None:
     pipeline = Pipeline("p")
     pipeline.source("in", topic(Record(b"1", b'{"n":1}'))).save("out", headwater(str(tmp_path / "new"), topic="t"))
-    found = try_out(pipeline)
+    found = preflight(pipeline)
     assert [one["ok"] for one in found["checks"]] == [True, True]
     assert found["message"] == {"namespace": "orders", "data": {"n": 1, "_id": 1}}
     assert not (tmp_path / "new").exists()

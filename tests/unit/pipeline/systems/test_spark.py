@@ -19,7 +19,7 @@ from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.env import Env
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.operating.trying import try_out
+from headwater.pipeline.operating.preflight import preflight
 from headwater.pipeline.systems.spark.adaptor import Spark, spark
 from headwater.pipeline.systems.spark.link import staging
 from headwater.spark import session
@@ -119,7 +119,7 @@ def test_a_pipeline_is_tried_without_a_trace_and_without_harm_to_a_run(running: 
     plan = adaptor.plan(Namespaces(), 2)
     pipeline = Pipeline("p")
     pipeline.source("in", adaptor).save("out", spark("orc", path=f"{tmp_path}/out", staging=str(tmp_path / "staging")))
-    tried = try_out(pipeline)
+    tried = preflight(pipeline)
     assert [one["ok"] for one in tried["checks"]] == [True, True]
     assert tried["message"] == {"namespace": "orders", "data": {"id": 0}}
     assert adaptor.same(plan, Namespaces())  # what a run reads is still there

@@ -37,7 +37,7 @@ def remember(data: Path, pipeline: str, log_dir: Path | None) -> None:
         raise explained(error, path) from error
 
 
-def elsewhere(data: str | Path) -> dict[str, Path]:
+def log_dirs(data: str | Path) -> dict[str, Path]:
     """The directories of all pipelines that are noted, by name. A note that cannot be read is none."""
     if not str(data):
         return {}

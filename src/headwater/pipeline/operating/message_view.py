@@ -13,7 +13,7 @@ from headwater.pipeline.operating.answers import Copy, Refused, Seen, moment
 from headwater.pipeline.running.work import UNREADABLE
 
 
-class Eyes:
+class MessageView:
     """Sees records by what is known of the pipeline: its corrected copies, and where its sinks stand."""
 
     def __init__(self, state: State) -> None:

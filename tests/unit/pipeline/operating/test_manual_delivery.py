@@ -18,7 +18,7 @@ from headwater.pipeline.adaptors import file, http, sqlite
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.state import Change, Dead, RunInfo, SinkState, State
-from headwater.pipeline.operating.hands import Hands
+from headwater.pipeline.operating.manual_delivery import ManualDelivery
 from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.policy import DeadLetter, OnError, Retry, Stop
 from headwater.testing.clock import ManualClock
@@ -36,12 +36,12 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 
 @pytest.fixture
-def hands(log: Log, tmp_path: Path) -> Hands:
+def hands(log: Log, tmp_path: Path) -> ManualDelivery:
     return made(log, tmp_path)
 
 
-def made(log: Log, folder: Path, on_error: OnError | None = None, clock: Clock | None = None) -> Hands:
-    return Hands(
+def made(log: Log, folder: Path, on_error: OnError | None = None, clock: Clock | None = None) -> ManualDelivery:
+    return ManualDelivery(
         PipelineOperations(log, "p", clock=clock), _pipeline(folder, on_error), "s", Settings(spark=Spark(start="never")), clock=clock
     )
 
@@ -62,24 +62,24 @@ def rows(folder: Path, statement: str = "select _id from t order by 1") -> list[
         return [row[0] for row in db.execute(statement)]
 
 
-def test_what_an_operator_takes_back_is_written_again(log: Log, hands: Hands, tmp_path: Path) -> None:
-    assert hands.step(5) == 5
+def test_what_an_operator_takes_back_is_written_again(log: Log, hands: ManualDelivery, tmp_path: Path) -> None:
+    assert hands.deliver_next(5) == 5
     assert rows(tmp_path) == [0, 1, 2, 3, 4]
     rows(tmp_path, "delete from t where _id >= 3")
     PipelineOperations(log, "p").mark("s", 2, why="lost")
-    assert hands.step(10) == 2
+    assert hands.deliver_next(10) == 2
     assert rows(tmp_path) == [0, 1, 2, 3, 4]
-    assert hands.step() == 0
+    assert hands.deliver_next() == 0
 
 
-def test_every_step_that_delivers_is_audited(log: Log, hands: Hands, tmp_path: Path) -> None:
+def test_every_step_that_delivers_is_audited(log: Log, hands: ManualDelivery, tmp_path: Path) -> None:
     refuse(tmp_path, 1)
-    assert hands.step(why="first") == 1
+    assert hands.deliver_next(why="first") == 1
     with pytest.raises(Stopped, match="refuses message 1"):
-        hands.step(why="second")
+        hands.deliver_next(why="second")
     PipelineOperations(log, "p").ack("s", 1, why="skip")
-    assert hands.step(9, why="rest") == 3
-    assert hands.step(why="nothing is left") == 0
+    assert hands.deliver_next(9, why="rest") == 3
+    assert hands.deliver_next(why="nothing is left") == 0
     assert [(entry.what, entry.why, entry.details.get("offset")) for entry in PipelineOperations(log, "p").audit()] == [
         ("step", "first", 0),
         ("step", "second", 1),
@@ -95,10 +95,10 @@ def test_a_sink_below_another_is_given_only_what_that_one_has_taken(log: Log, tm
     operator = PipelineOperations(log, "p")
     operator.control.change(lambda state: [("sink/below", SinkState())])
     settings = Settings(spark=Spark(start="never"))
-    above, below = Hands(operator, pipeline, "s", settings), Hands(operator, pipeline, "below", settings)
-    assert below.step(9) == 0
-    assert above.step(2) == 2
-    assert below.step(9) == 2
+    above, below = ManualDelivery(operator, pipeline, "s", settings), ManualDelivery(operator, pipeline, "below", settings)
+    assert below.deliver_next(9) == 0
+    assert above.deliver_next(2) == 2
+    assert below.deliver_next(9) == 2
     assert operator.sink("below").position == 1
 
 
@@ -106,16 +106,16 @@ def test_a_sink_below_another_is_given_only_what_that_one_has_taken(log: Log, tm
 def test_whatever_its_policy_a_sink_stands_at_a_message_that_was_sent_by_hand(log: Log, tmp_path: Path, policy: OnError) -> None:
     refuse(tmp_path, 1)
     with pytest.raises(Stopped) as caught:
-        made(log, tmp_path, policy).step(5)
+        made(log, tmp_path, policy).deliver_next(5)
     assert "refuses message 1: SQLite refuses it: CHECK constraint failed" in caught.value.message
     state = PipelineOperations(log, "p").state()
     assert (state.sink("s").position, state.sink("s").stopped, state.dead) == (0, True, {})
 
 
-def test_a_refusal_shows_the_message_and_what_to_type_next(log: Log, hands: Hands, tmp_path: Path) -> None:
+def test_a_refusal_shows_the_message_and_what_to_type_next(log: Log, hands: ManualDelivery, tmp_path: Path) -> None:
     refuse(tmp_path, 1)
     with pytest.raises(Stopped) as caught:
-        hands.step(5)
+        hands.deliver_next(5)
     assert caught.value.hint.splitlines() == [
         'Message 1, insert of t: {"_id":1}',
         "  See it, correct it, or skip it:",
@@ -125,12 +125,12 @@ def test_a_refusal_shows_the_message_and_what_to_type_next(log: Log, hands: Hand
     ]
     PipelineOperations(log, "p").mark("s", 4, why="past it")
     with pytest.raises(Stopped) as caught:
-        hands.replay(0, 4)
+        hands.send_again(0, 4)
     assert "See it, correct it, then send it again:" in caught.value.hint
     assert "ack" not in caught.value.hint  # it counts as taken
 
 
-def test_the_next_message_is_told_before_it_is_sent_and_nothing_is_touched(log: Log, hands: Hands, tmp_path: Path) -> None:
+def test_the_next_message_is_told_before_it_is_sent_and_nothing_is_touched(log: Log, hands: ManualDelivery, tmp_path: Path) -> None:
     assert hands.following() == 0
     PipelineOperations(log, "p").control.change(lambda state: [("sink/s", SinkState(position=1, taken=((2, 4),)))])
     assert hands.following() == 4
@@ -144,29 +144,29 @@ def test_nobody_sends_while_a_run_does_or_may(log: Log, tmp_path: Path) -> None:
     hands = made(log, tmp_path, clock=clock)
     run = RunInfo(epoch=9, id="r", began=clock.now_ms(), process="elsewhere:1", file="/srv/p.py")
     PipelineOperations(log, "p").control.change(lambda state: [("run", run)])
-    for call in (hands.step, hands.alone):
+    for call in (hands.deliver_next, hands.alone):
         with pytest.raises(Conflict, match="A run delivers to s now") as caught:
             call()
         assert "headwater pipeline stop p" in caught.value.hint
     clock.advance(61)
-    for call in (hands.step, hands.alone):
+    for call in (hands.deliver_next, hands.alone):
         with pytest.raises(Conflict, match="A run on elsewhere:1 may still deliver to s, though it has given no sign of life") as caught:
             call()
         assert "`headwater pipeline run /srv/p.py`" in caught.value.hint
 
 
-def test_what_is_refused_once_more_stays_put_aside_with_the_newest_error(log: Log, hands: Hands, tmp_path: Path) -> None:
+def test_what_is_refused_once_more_stays_put_aside_with_the_newest_error(log: Log, hands: ManualDelivery, tmp_path: Path) -> None:
     refuse(tmp_path, 1)
     operator = PipelineOperations(log, "p")
     operator.control.change(lambda state: [("dead/s/1", Dead(sink="s", offset=1, error="Old", message="an old one", tries=3))])
     with pytest.raises(Stopped, match="refuses message 1 again") as caught:
-        hands.retry(operator.dead_one(1), why="perhaps")
+        hands.send_dead(operator.dead_one(1), why="perhaps")
     assert "headwater pipeline dead p drop 1 --sink s --why ..." in caught.value.hint
     (one,) = operator.dead()
     assert "CHECK constraint failed" in one.message
     assert one.tries == 4
     operator.edit(1, {"_id": 11}, why="typo")
-    hands.retry(one, why="now")
+    hands.send_dead(one, why="now")
     assert operator.dead() == []
     assert [(entry.what, entry.why, entry.details.get("refused")) for entry in operator.audit()] == [
         ("dead retry", "perhaps", True),
@@ -175,11 +175,11 @@ def test_what_is_refused_once_more_stays_put_aside_with_the_newest_error(log: Lo
     ]
 
 
-def test_a_table_that_was_lost_is_filled_again_by_a_replay(log: Log, hands: Hands, tmp_path: Path) -> None:
-    assert hands.step(5) == 5
+def test_a_table_that_was_lost_is_filled_again_by_a_replay(log: Log, hands: ManualDelivery, tmp_path: Path) -> None:
+    assert hands.deliver_next(5) == 5
     for one in tmp_path.glob("s.db*"):
         one.unlink()
-    outcome = hands.replay(0, 4)
+    outcome = hands.send_again(0, 4)
     assert outcome is not None
     assert outcome.written == 5
     assert rows(tmp_path) == [0, 1, 2, 3, 4]
@@ -190,9 +190,9 @@ def test_beside_a_live_run_a_sink_that_stands_is_stepped_and_the_run_does_not_se
     refuse(tmp_path, 1)
     clock = ManualClock()
     hands, operator = made(log, tmp_path, clock=clock), PipelineOperations(log, "p", clock=clock)
-    assert hands.step() == 1
+    assert hands.deliver_next() == 1
     with pytest.raises(Stopped):
-        hands.step()
+        hands.deliver_next()
     run = RunInfo(epoch=9, id="r", began=clock.now_ms(), process="elsewhere:1")
     operator.control.change(lambda state: [("run", run)])
     standing: list[bool] = []
@@ -204,15 +204,15 @@ def test_beside_a_live_run_a_sink_that_stands_is_stepped_and_the_run_does_not_se
 
     operator.control.change = seen  # type: ignore[method-assign]
     with pytest.raises(Stopped):
-        Hands(operator, _pipeline(tmp_path), "s", Settings(spark=Spark(start="never")), clock=clock).step()
+        ManualDelivery(operator, _pipeline(tmp_path), "s", Settings(spark=Spark(start="never")), clock=clock).deliver_next()
     assert standing
     assert all(standing)  # at no moment could the live run have taken it for seen to
     with sqlite3.connect(tmp_path / "s.db") as db:
         db.execute("drop table t")
-    assert hands.step() == 1
+    assert hands.deliver_next() == 1
     assert hands.following() == 2
     with pytest.raises(Conflict, match="A run delivers to s now"):
-        hands.step()
+        hands.deliver_next()
 
 
 # -- what is older than what the sink has -------------------------------------------------------------------
@@ -227,7 +227,7 @@ def bury(log: Log, *more: Record) -> PipelineOperations:
     return operator
 
 
-def test_what_was_put_aside_is_not_put_over_a_newer_state_of_its_document(log: Log, hands: Hands) -> None:
+def test_what_was_put_aside_is_not_put_over_a_newer_state_of_its_document(log: Log, hands: ManualDelivery) -> None:
     operator = bury(log, Record(b"other", b'{"_id":1}'), Record(b"t", b"no json"), Record(b"t", b'{"_id":1,"n":2}', op=1))
     one = operator.dead_one(1)
     with pytest.raises(Conflict, match="Sink s has taken message 7, a newer one of the same document") as caught:
@@ -240,7 +240,7 @@ def test_what_was_put_aside_is_not_put_over_a_newer_state_of_its_document(log: L
 
 
 @pytest.mark.parametrize("how", ["put aside", "skipped", "not taken yet"])
-def test_a_newer_message_that_the_sink_does_not_have_is_none(log: Log, hands: Hands, how: str) -> None:
+def test_a_newer_message_that_the_sink_does_not_have_is_none(log: Log, hands: ManualDelivery, how: str) -> None:
     operator = bury(log, Record(b"t", b'{"_id":1,"n":2}'))
     if how == "put aside":
         operator.control.change(lambda state: [("dead/s/5", Dead(sink="s", offset=5, error="E", message="no"))])
@@ -251,25 +251,25 @@ def test_a_newer_message_that_the_sink_does_not_have_is_none(log: Log, hands: Ha
     hands.refuse_older(operator.dead_one(1))
 
 
-def test_two_do_not_send_to_a_sink_at_once(log: Log, hands: Hands, tmp_path: Path) -> None:
+def test_two_do_not_send_to_a_sink_at_once(log: Log, hands: ManualDelivery, tmp_path: Path) -> None:
     other = made(log, tmp_path)
 
     def meanwhile(offset: int) -> None:
-        for call in (other.step, lambda: other.replay(0, 0)):
+        for call in (other.deliver_next, lambda: other.send_again(0, 0)):
             with pytest.raises(Conflict, match="Somebody sends to s of p now"):
                 call()
 
-    assert hands.step(2, told=meanwhile) == 2
-    assert other.step() == 1  # it is over
+    assert hands.deliver_next(2, told=meanwhile) == 2
+    assert other.deliver_next() == 1  # it is over
     assert [entry.what for entry in PipelineOperations(log, "p").audit()] == ["step", "step"]
 
 
-def test_what_somebody_else_has_sent_meanwhile_is_not_sent_again(log: Log, hands: Hands) -> None:
+def test_what_somebody_else_has_sent_meanwhile_is_not_sent_again(log: Log, hands: ManualDelivery) -> None:
     operator = bury(log, Record(b"t", b"{}"))
     one = operator.dead_one(1)
-    hands.retry(one)
+    hands.send_dead(one)
     with pytest.raises(NotFound, match="Message 1 is not put aside"):
-        hands.retry(one)
+        hands.send_dead(one)
 
 
 def test_what_a_sink_that_cannot_be_reached_has_ended_is_audited(log: Log) -> None:
@@ -278,11 +278,11 @@ def test_what_a_sink_that_cannot_be_reached_has_ended_is_audited(log: Log) -> No
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # nobody listens there
         pipeline.source("in", file("in.jsonl")).save("s", http(f"http://127.0.0.1:{taken.getsockname()[1]}/"), timeout="50ms")
-        hands = Hands(operator, pipeline, "s", Settings(spark=Spark(start="never")))
+        hands = ManualDelivery(operator, pipeline, "s", Settings(spark=Spark(start="never")))
         with pytest.raises(Unavailable):
-            hands.replay(0, 2, why="lost")
+            hands.send_again(0, 2, why="lost")
         with pytest.raises(Unavailable):
-            hands.retry(operator.dead_one(1), why="mended")
+            hands.send_dead(operator.dead_one(1), why="mended")
     first, second = operator.audit()
     assert (first.what, first.why, first.details["first"], first.details["last"]) == ("replay failed", "lost", 0, 2)
     assert (second.what, second.why, second.details["offset"]) == ("dead retry failed", "mended", 1)
@@ -308,17 +308,17 @@ def test_a_sink_is_not_forgotten_under_a_run_that_has_just_begun(log: Log, dry_r
     assert "s" in other.state().sinks
 
 
-def test_a_table_that_was_emptied_long_ago_is_not_emptied_again_with_what_came_since(log: Log, hands: Hands) -> None:
+def test_a_table_that_was_emptied_long_ago_is_not_emptied_again_with_what_came_since(log: Log, hands: ManualDelivery) -> None:
     truncate = Record(b"t", b'{"command":"truncate"}', op=3)
     operator = bury(
         log, truncate, Record(b"other", b'{"command":"truncate"}', op=3), Record(b"t", b'{"_id":9}'), Record(b"t", b'{"_id":10}')
     )
     for dry_run in (True, False):
         with pytest.raises(Conflict, match="Message 5 is a command to s, and messages behind 7 would not come again") as caught:
-            hands.replay(4, 7, dry_run=dry_run)
+            hands.send_again(4, 7, dry_run=dry_run)
         assert "replay p s 4..8" in caught.value.hint
     assert operator.audit() == []
-    assert hands.replay(7, 7, dry_run=True) is None
-    assert hands.replay(4, 8, dry_run=True) is None  # all that came since comes again
+    assert hands.send_again(7, 7, dry_run=True) is None
+    assert hands.send_again(4, 8, dry_run=True) is None  # all that came since comes again
     with pytest.raises(Conflict, match="has taken message 7"):
         hands.refuse_older(Dead(sink="s", offset=5, error="E", message="no"))

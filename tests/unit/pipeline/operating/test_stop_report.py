@@ -9,7 +9,7 @@ import pytest
 
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline.operating.operations import PipelineOperations
-from headwater.pipeline.operating.standing import Stand, stopped
+from headwater.pipeline.operating.stop_report import StoppedSink, stopped
 
 
 @pytest.fixture
@@ -19,9 +19,9 @@ def operator(stopped_shop: Path) -> Iterator[PipelineOperations]:
 
 
 def test_every_sink_s_hint_is_told_once(operator: PipelineOperations) -> None:
-    first = Stand(sink="report", offset=14, message="no such table", hint="Create the table.")
-    other = Stand(sink="archive", offset=3, message="no such topic", hint="Create the topic.")
-    same = Stand(sink="third", offset=14, message="no such table", hint="Create the table.")
+    first = StoppedSink(sink="report", offset=14, message="no such table", hint="Create the table.")
+    other = StoppedSink(sink="archive", offset=3, message="no such topic", hint="Create the topic.")
+    same = StoppedSink(sink="third", offset=14, message="no such table", hint="Create the table.")
     lines = stopped(operator, [first, other, same]).hint.split("\n  ")
     assert lines[0] == "Create the table."
     assert lines[lines.index("archive stands at message 3: no such topic") + 1] == "  Create the topic."

@@ -22,9 +22,9 @@ from headwater.pipeline.offsets.ranges import missing
 from headwater.pipeline.offsets.state import Dead, Failure
 from headwater.pipeline.operating.answers import moment
 from headwater.pipeline.operating.changes import PipelineChanges
-from headwater.pipeline.operating.elsewhere import FOLDER
-from headwater.pipeline.operating.newer import command_among, newer
-from headwater.pipeline.operating.standing import Stand, refused
+from headwater.pipeline.operating.log_dirs import FOLDER
+from headwater.pipeline.operating.stop_report import StoppedSink, refused
+from headwater.pipeline.operating.superseded import command_among, superseded
 from headwater.pipeline.policy import Stop
 from headwater.pipeline.running.deliver import deliver
 from headwater.pipeline.running.delivery_loop import SinkLoop, needs_session
@@ -32,7 +32,7 @@ from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.work import Outcome
 
 
-class Hands:
+class ManualDelivery:
     """Delivers for an operator to one sink of a pipeline whose definition is at hand."""
 
     def __init__(self, operator: PipelineChanges, pipeline: Pipeline, sink: str, settings: Settings, *, clock: Clock | None = None) -> None:
@@ -42,21 +42,21 @@ class Hands:
         self._operator, self._sink, self._settings, self._clock = operator, pipeline.sinks[sink], settings, clock or SystemClock()
 
     def following(self) -> int | None:
-        """The message that `step` delivers next; None where the sink has everything."""
+        """The message that `deliver_next` delivers next; None where the sink has everything."""
         now = self._operator.state().sink(self._sink.name)
         gaps = missing(now.position + 1, self._end(), now.taken)
         return gaps[0][0] if gaps else None
 
-    def step(self, count: int = 1, *, why: str = "", told: Callable[[int], None] | None = None) -> int:
+    def deliver_next(self, count: int = 1, *, why: str = "", told: Callable[[int], None] | None = None) -> int:
         """Deliver the next message, and the next, each acknowledged before the one after; return how many were taken.
 
         Whatever the sink's policy: a message that is refused is neither put aside nor tried again, because somebody is looking.
         Errors: `Stopped` at a message that the sink refuses; `Conflict` while a live run delivers to the sink.
         """
         with self._turn():
-            return self._step(count, why, told)
+            return self._deliver_next(count, why, told)
 
-    def _step(self, count: int, why: str, told: Callable[[int], None] | None) -> int:
+    def _deliver_next(self, count: int, why: str, told: Callable[[int], None] | None) -> int:
         operator, name = self._operator, self._sink.name
         self.alone()
         run = operator.state().run
@@ -84,7 +84,7 @@ class Hands:
         return self._operator.bounds().end if above is None else self._operator.state().sink(above).position + 1
 
     def _refused(self, failure: Failure) -> Stopped:
-        stand = Stand(sink=self._sink.name, offset=failure.offset, message=failure.message, hint=failure.hint)
+        stand = StoppedSink(sink=self._sink.name, offset=failure.offset, message=failure.message, hint=failure.hint)
         return refused(self._operator, stand)
 
     def alone(self) -> None:
@@ -102,7 +102,7 @@ class Hands:
                 hint=f"A new run shuts it out: `headwater pipeline run {run.file or 'FILE'}`.",
             )
 
-    def replay(self, first: int, last: int, *, why: str = "", dry_run: bool = False) -> Outcome | None:
+    def send_again(self, first: int, last: int, *, why: str = "", dry_run: bool = False) -> Outcome | None:
         """Send the messages `first` to `last` again; positions do not move. Errors: `Stopped` at one that is refused."""
         bounds, pipeline = self._operator.bounds(), self._operator.pipeline
         if first > last:
@@ -129,7 +129,7 @@ class Hands:
             raise self._refused(failure)
         return outcome
 
-    def retry(self, one: Dead, *, why: str = "") -> None:
+    def send_dead(self, one: Dead, *, why: str = "") -> None:
         """Send a message that was put aside. Errors: `Stopped` when it is refused again; it stays put aside, with the newest error."""
         with self._turn():
             one = self._operator.dead_letter(one.offset, one.sink)  # somebody may have sent it, or let it go, since
@@ -164,12 +164,12 @@ class Hands:
         """A newer message of one of these messages' documents, over which they come in a sink that keeps one state of each document."""
         adaptor = self._sink.adaptor
         appends = adaptor.kind == "file" or not type(adaptor).upserts
-        found = None if appends else newer(self._operator, self._sink, first, last)
+        found = None if appends else superseded(self._operator, self._sink, first, last)
         return None if found is None else found.later
 
     def refuse_older(self, one: Dead) -> None:
         """Errors: `Conflict` where the sink has a newer message of the same document, which this one would be put over."""
-        found = newer(self._operator, self._sink, one.offset, one.offset)
+        found = superseded(self._operator, self._sink, one.offset, one.offset)
         if found is not None:
             raise Conflict(
                 f"Sink {one.sink} has taken message {found.later}, a newer one of the same document: message {one.offset} would be put "

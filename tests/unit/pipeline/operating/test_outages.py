@@ -14,7 +14,7 @@ from headwater.log.record import Record
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.state import RunInfo, SinkState
 from headwater.pipeline.operating.operations import PipelineOperations
-from headwater.pipeline.operating.troubles import Troubles
+from headwater.pipeline.operating.outages import Outages
 from headwater.pipeline.running.events import Event, Kind
 from headwater.testing.clock import ManualClock
 
@@ -38,8 +38,8 @@ def log(tmp_path: Path, clock: ManualClock) -> Iterator[Log]:
 
 
 @pytest.fixture
-def troubles(log: Log, clock: ManualClock) -> Troubles:
-    made = Troubles(log, "p", clock=clock)
+def troubles(log: Log, clock: ManualClock) -> Outages:
+    made = Outages(log, "p", clock=clock)
     made(event("boot"))
     return made
 
@@ -54,7 +54,7 @@ def seen(log: Log, clock: ManualClock) -> tuple[str, str, str]:
     return found.state, search.state, search.error.message if search.error is not None else ""
 
 
-def test_a_sink_that_is_waited_for_is_told_until_it_moves(log: Log, clock: ManualClock, troubles: Troubles) -> None:
+def test_a_sink_that_is_waited_for_is_told_until_it_moves(log: Log, clock: ManualClock, troubles: Outages) -> None:
     troubles(event("metrics", state="delivering", position=1))
     assert seen(log, clock) == ("running", "running", "")
     end = log.bounds("pipeline-p-offsets", 0).end
@@ -69,25 +69,25 @@ def test_a_sink_that_is_waited_for_is_told_until_it_moves(log: Log, clock: Manua
     assert seen(log, clock) == ("running", "running", "")
 
 
-def test_what_a_run_said_does_not_outlive_it(log: Log, clock: ManualClock, troubles: Troubles) -> None:
+def test_what_a_run_said_does_not_outlive_it(log: Log, clock: ManualClock, troubles: Outages) -> None:
     troubles(event("metrics", state=AWAY, position=1))
     control = Control(log, "p", clock)
     newer = RunInfo(epoch=4, id="s", began=clock.now_ms(), process="elsewhere:2")
     control.change(lambda state: [("run", newer)])
     assert seen(log, clock) == ("running", "running", "")
     troubles(event("metrics", state="unreachable: something else", position=1))  # the older one has not noticed yet that it is shut out
-    assert control.refresh().troubles["search"].epoch == 3
+    assert control.refresh().outages["search"].epoch == 3
     assert seen(log, clock) == ("running", "running", "")
 
 
-def test_a_message_that_a_sink_stands_at_comes_first(log: Log, clock: ManualClock, troubles: Troubles) -> None:
+def test_a_message_that_a_sink_stands_at_comes_first(log: Log, clock: ManualClock, troubles: Outages) -> None:
     troubles(event("metrics", state=AWAY, position=1))
     troubles(event("metrics", state="stopped", position=1))
     assert seen(log, clock)[1] == "running"
     troubles(event("metrics", records=5, phase="copy"))  # of the source
 
 
-def test_a_source_that_is_waited_for_is_told_until_it_gives_something(log: Log, clock: ManualClock, troubles: Troubles) -> None:
+def test_a_source_that_is_waited_for_is_told_until_it_gives_something(log: Log, clock: ManualClock, troubles: Outages) -> None:
     def phase() -> str | None:
         return PipelineOperations(log, "p", clock=clock).status().phase
 

@@ -8,13 +8,13 @@ import msgspec
 
 from headwater.core.errors import NotFound, Stopped
 from headwater.pipeline.operating.answers import Seen
-from headwater.pipeline.operating.seeing import text_of
+from headwater.pipeline.operating.message_view import text_of
 from headwater.pipeline.operating.view import PipelineView
 
 _LONG = 600  # characters of a message that are shown: a page of them would hide the rest
 
 
-class Stand(msgspec.Struct, frozen=True, kw_only=True):
+class StoppedSink(msgspec.Struct, frozen=True, kw_only=True):
     """Where a sink stands, and what was said."""
 
     sink: str
@@ -23,7 +23,7 @@ class Stand(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
 
 
-def stopped(operator: PipelineView, stands: Sequence[Stand]) -> Stopped:
+def stopped(operator: PipelineView, stands: Sequence[StoppedSink]) -> Stopped:
     """The error of a run that has ended because sinks stand at messages."""
     first, *others = stands
     name = operator.pipeline
@@ -37,7 +37,7 @@ def stopped(operator: PipelineView, stands: Sequence[Stand]) -> Stopped:
     return Stopped(said, hint="\n  ".join(lines))
 
 
-def refused(operator: PipelineView, stand: Stand) -> Stopped:
+def refused(operator: PipelineView, stand: StoppedSink) -> Stopped:
     """The error of a message that an operator has sent and that the sink refuses. It cannot be skipped where it counts as taken."""
     skipped = stand.offset > operator.sink(stand.sink).position
     commands = _commands(operator, stand)[: 3 if skipped else 2]
@@ -46,7 +46,7 @@ def refused(operator: PipelineView, stand: Stand) -> Stopped:
     return Stopped(said, hint="\n  ".join([*_hinted(stand), *_shown(operator, stand.offset), ask, *commands]))
 
 
-def _hinted(stand: Stand) -> list[str]:
+def _hinted(stand: StoppedSink) -> list[str]:
     """What whoever refused it says to do. The commands for correcting a message are told anyway."""
     return [stand.hint] if stand.hint and "headwater pipeline edit" not in stand.hint else []
 
@@ -61,14 +61,14 @@ def _shown(operator: PipelineView, offset: int) -> list[str]:
     return lines + [f"Delivered to {one.sink or 'every sink'} as: {_printable(text_of(one.data)[:_LONG])}" for one in seen.copies]
 
 
-def _commands(operator: PipelineView, stand: Stand) -> list[str]:
+def _commands(operator: PipelineView, stand: StoppedSink) -> list[str]:
     name, at = operator.pipeline, stand.offset
     seen = _seen(operator, at)
     given = "--doc FILE" if seen is not None and seen.unreadable else "--set FIELD=JSON"
     return [f"  headwater pipeline xlog {name} show {at}", f"  headwater pipeline edit {name} {at} {given} --why ...", _skip(name, stand)]
 
 
-def _skip(name: str, stand: Stand) -> str:
+def _skip(name: str, stand: StoppedSink) -> str:
     return f"  headwater pipeline ack {name} {stand.sink} {stand.offset} --why ..."
 
 

@@ -13,7 +13,7 @@ from headwater.core.clock import SystemClock
 from headwater.core.errors import HeadwaterError, NotFound
 from headwater.core.settings import Settings
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.pipeline.operating.elsewhere import FOLDER, address, elsewhere, remember
+from headwater.pipeline.operating.log_dirs import FOLDER, address, log_dirs, remember
 from headwater.pipeline.operating.operations import PipelineOperations, everything
 from headwater.pipeline.operating.performer import PipelinePerformer
 
@@ -23,16 +23,16 @@ pytestmark = pytest.mark.anyio
 def test_a_note_is_kept_replaced_and_taken_away(tmp_path: Path) -> None:
     data = tmp_path / "data"
     remember(data, "shop", None)
-    assert (elsewhere(data), data.exists()) == ({}, False)  # looking for one makes nothing
+    assert (log_dirs(data), data.exists()) == ({}, False)  # looking for one makes nothing
     remember(data, "shop", tmp_path / "own")
     remember(data, "shop", tmp_path / "other")
     remember(data, "mill", tmp_path / "own")
-    assert elsewhere(data) == {"mill": tmp_path / "own", "shop": tmp_path / "other"}
+    assert log_dirs(data) == {"mill": tmp_path / "own", "shop": tmp_path / "other"}
     remember(data, "shop", None)
-    assert elsewhere(data) == {"mill": tmp_path / "own"}
+    assert log_dirs(data) == {"mill": tmp_path / "own"}
     (data / FOLDER / "mill.json").write_text("{")
-    assert elsewhere(data) == {}
-    assert elsewhere("") == {}
+    assert log_dirs(data) == {}
+    assert log_dirs("") == {}
 
 
 def test_a_data_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:

@@ -8,20 +8,20 @@ from __future__ import annotations
 from headwater.core.clock import Clock, SystemClock
 from headwater.log import Log
 from headwater.pipeline.offsets.control import Control
-from headwater.pipeline.offsets.state import SOURCE, Change, State, Trouble
+from headwater.pipeline.offsets.state import SOURCE, Change, Outage, State
 from headwater.pipeline.running.events import Event
 
 _WAITS = "unreachable: "  # how the state of such a sink begins, and the phase of such a source
 
 
-class Troubles:
+class Outages:
     """Listens to a run. Writes only when one of them comes to be unreachable, for another reason, or is reached again."""
 
     def __init__(self, log: Log, pipeline: str, *, clock: Clock | None = None) -> None:
         self._log, self._pipeline, self._clock = log, pipeline, clock or SystemClock()
         self._control: Control | None = None
         self._epoch = 0
-        self._noted: dict[str, Trouble] = {}
+        self._noted: dict[str, Outage] = {}
 
     def __call__(self, event: Event) -> None:
         if event.kind == "boot":
@@ -38,19 +38,19 @@ class Troubles:
             message = state.removeprefix(_WAITS)
             if known is None or known.message != message:
                 since = at if known is None else known.since
-                self._note(sink, Trouble(epoch=self._epoch, message=message, position=position, since=since))
+                self._note(sink, Outage(epoch=self._epoch, message=message, position=position, since=since))
         elif known is not None and (state != "delivering" or position > known.position):  # between two tries it seems to deliver
             self._note(sink, None)
 
-    def _note(self, sink: str, trouble: Trouble | None) -> None:
+    def _note(self, sink: str, outage: Outage | None) -> None:
         assert self._control is not None
 
         def decide(state: State) -> list[Change]:
             ours = state.run is not None and state.run.epoch == self._epoch
-            return [(f"trouble/{sink}", trouble)] if ours else []
+            return [(f"trouble/{sink}", outage)] if ours else []
 
         self._control.change(decide)
-        if trouble is None:
+        if outage is None:
             self._noted.pop(sink, None)
         else:
-            self._noted[sink] = trouble
+            self._noted[sink] = outage

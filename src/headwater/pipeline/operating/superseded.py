@@ -23,14 +23,14 @@ _SENT = 10_000  # messages whose documents are looked for, at most
 _LOOKED = 1_000_000  # offsets behind them that are looked at: some seconds
 
 
-class Newer(NamedTuple):
+class SupersededBy(NamedTuple):
     """A message, and a later one of the same document that the sink has taken."""
 
     offset: int
     later: int
 
 
-def newer(operator: PipelineView, sink: Sink, first: int, last: int) -> Newer | None:
+def superseded(operator: PipelineView, sink: Sink, first: int, last: int) -> SupersededBy | None:
     """The first newer message of a document of `first` to `last`; None where there is none among the million behind them.
 
     What was put aside or skipped by an operator the sink does not have. Behind a command, every message of its namespace is newer.
@@ -52,7 +52,7 @@ def newer(operator: PipelineView, sink: Sink, first: int, last: int) -> Newer | 
         for one in _messages(operator, work, max(begin, start), min(begin + _LOOKED, end), without):
             older = emptied.get(one.namespace, sent.get(_known(one)))
             if older is not None:
-                return Newer(older, one.offset)
+                return SupersededBy(older, one.offset)
     return None
 
 

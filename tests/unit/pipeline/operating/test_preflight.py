@@ -9,7 +9,7 @@ from typing import Any
 from headwater.core.errors import Unreachable
 from headwater.pipeline.adaptor import Piece, Slice
 from headwater.pipeline.definition import Pipeline
-from headwater.pipeline.operating.trying import try_out
+from headwater.pipeline.operating.preflight import preflight
 from headwater.pipeline.systems.file.adaptor import File
 
 
@@ -25,7 +25,7 @@ def test_a_source_that_breaks_when_it_is_read_is_a_check_that_failed(tmp_path: P
     (tmp_path / "in.jsonl").write_text('{"_id": 1}\n')
     pipeline = Pipeline("p")
     pipeline.source("in", Broken(uri=str(tmp_path / "in.jsonl"))).save("out", File(uri=str(tmp_path / "out.jsonl")))
-    found = try_out(pipeline)
+    found = preflight(pipeline)
     assert found["message"] is None
     assert [(one["name"], one["ok"], one["exit_code"]) for one in found["checks"]] == [
         ("in", True, 0),

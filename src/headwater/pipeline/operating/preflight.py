@@ -15,7 +15,7 @@ from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.transform import chain
 
 
-def try_out(pipeline: Pipeline) -> dict[str, Any]:
+def preflight(pipeline: Pipeline) -> dict[str, Any]:
     """`checks`: one for the source, each sink and each chain of transforms; `message`: the first one, or None."""
     assert pipeline.reader is not None
     checks = [_check(pipeline.source_name, pipeline.reader, "source", pipeline.namespaces)]
