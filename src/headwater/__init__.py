@@ -1,7 +1,7 @@
 """headwater: one log at the source; everything downstream is rebuilt from it.
 
 >>> import headwater
->>> with headwater.open_blocking("./data") as hw:
+>>> with headwater.open_blocking("./data", create=True) as hw:
 ...     hw.log.create_topic("greetings")
 ...     hw.log.append("greetings", 0, [headwater.Record(key=b"en", value=b"hello")])
 """

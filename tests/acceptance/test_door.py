@@ -9,6 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from headwater.core.errors import (
     Denied,
     Forbidden,
     HeadwaterError,
+    NotFound,
     OffsetGone,
     TooLarge,
     UnknownPartition,
@@ -51,6 +53,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpawnedServer]:
 @pytest.fixture(params=WAYS)
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "directory":
+        (tmp_path / "data").mkdir()
         yield str(tmp_path / "data")
         return
     server = request.getfixturevalue("server")
@@ -222,12 +225,55 @@ async def test_waiting_inside_a_loop_is_refused_by_name(tmp_path: Path) -> None:
 def test_without_a_place_the_configured_one_is_opened(tmp_path: Path) -> None:
     file = tmp_path / "headwater.toml"
     file.write_text('data = "here"\n[log]\nsegment = "2MiB"\n')
-    with headwater.open_blocking(config=file) as hw:
+    with headwater.open_blocking(config=file, create=True) as hw:
         assert hw.log.create_topic("t").settings.segment == 2 << 20
     assert (tmp_path / "here" / "log" / "t" / "topic.json").exists()
     file.write_text("[server]\nprot = 1\n")
     with pytest.raises(BadConfig, match=r"server\.port"):
         headwater.open_blocking(config=file).__enter__()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("address", ["kafka://a:9092", "htp://127.0.0.1:8420", "s3://bucket/data"])
+async def test_another_kind_of_address_is_no_directory(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput, match="neither a directory nor"):
+        await headwater.open(address, create=True).__aenter__()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.anyio
+async def test_a_directory_is_made_when_that_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="create=True"):
+        await headwater.open(tmp_path / "data").__aenter__()
+    assert list(tmp_path.iterdir()) == []
+    async with headwater.open(tmp_path / "data", create=True) as hw:
+        await hw.log.create_topic("t")
+    async with headwater.open(tmp_path / "data") as hw:
+        assert [topic.name for topic in await hw.log.topics()] == ["t"]
+
+
+@pytest.mark.anyio
+async def test_what_is_no_record_is_told_with_what_to_write(where: str) -> None:
+    bad: list[tuple[Any, str]] = [
+        ([Record("k", b"v")], "key='k'.encode()"),  # type: ignore[arg-type]
+        ([Record(b"k", b"v"), Record(b"k", {"a": 1})], "value of record 1 is a dict"),  # type: ignore[arg-type]
+        ([Record(b"k", b"v", headers={"h": b"x"})], "no pairs"),  # type: ignore[arg-type]
+        ([{"value": 1}], "Record 0 is a dict"),
+        ("abc", "is a str"),
+        (Record(b"k", b"v"), "list of `Record`"),
+    ]
+    async with headwater.open(where) as hw:
+        await hw.log.create_topic("bad")
+        for records, said in bad:
+            with pytest.raises(BadInput) as caught:
+                await hw.log.append("bad", 0, records)
+            assert said in str(caught.value), caught.value
+        places: list[tuple[Any, Any]] = [("bad", "0"), ("bad", None), (7, 0), (b"bad", 0)]
+        for topic, partition in places:
+            with pytest.raises(BadInput, match=r"is a number, not|is text, not"):
+                await hw.log.append(topic, partition, [Record(b"k", b"v")])
+        assert await hw.log.bounds("bad", 0) == Bounds(0, 0)
 
 
 @pytest.mark.anyio

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 def open_blocking(
     where: str | Path | None = None,
     *,
+    create: bool = False,
     config: Config | Path | None = None,
     token: str | None = None,
     ca: str | Path | None = None,
@@ -39,7 +40,7 @@ def open_blocking(
     Errors: `RuntimeError` inside a running loop, where waiting would stop everything else: use `headwater.open` there. A notebook has
     such a loop, too, and waits for a cell anyway: there it works.
     """
-    return Blocking(open_async(where, config=config, token=token, ca=ca, clock=clock))
+    return Blocking(open_async(where, create=create, config=config, token=token, ca=ca, clock=clock))
 
 
 class Blocking:

@@ -152,6 +152,7 @@ class BlockingOnePipeline:
 def open_blocking(
     where: str | Path | None = None,
     *,
+    create: bool = False,
     config: Config | Path | None = None,
     token: str | None = None,
     ca: str | Path | None = None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from headwater.client.presence import serving
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.config import Config, load
-from headwater.core.errors import Closed
+from headwater.core.errors import BadInput, Closed, NotFound
 
 if TYPE_CHECKING:
     from headwater.client.backend import Backend
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def open(
     where: str | Path | None = None,
     *,
+    create: bool = False,
     config: Config | Path | None = None,
     token: str | None = None,
     ca: str | Path | None = None,
@@ -30,12 +31,14 @@ def open(
 
     `where`: a directory, an address such as http://127.0.0.1:8420, or None for the configured directory. A directory that a server
     serves is used through that server (`<data>/server.json`), otherwise it is opened here; what you hold is the same object with the
-    same errors. `config`: settings that were loaded, or the file to load; `token`: sent to the server, by default HEADWATER_TOKEN;
+    same errors. `create`: make the directory where it is not there; otherwise a typo would look like an empty log. `config`: settings
+    that were loaded, or the file to load; `token`: sent to the server, by default HEADWATER_TOKEN;
     `ca`: a PEM file of the authorities that the certificate of an https address is checked by, by default the setting `client.ca_file`
     and else the system's.
-    Nothing is opened before `async with`. Errors then: `BadConfig`, `Unreachable`, `ReadOnly`, `Damaged`.
+    Nothing is opened before `async with`. Errors then: `BadInput` for another kind of address, `NotFound` for a directory that is not
+    there, `BadConfig`, `Unreachable`, `ReadOnly`, `Damaged`.
     """
-    return Headwater(where, config=config, token=token, ca=ca, clock=clock)
+    return Headwater(where, create=create, config=config, token=token, ca=ca, clock=clock)
 
 
 class Headwater:
@@ -45,12 +48,13 @@ class Headwater:
         self,
         where: str | Path | None = None,
         *,
+        create: bool = False,
         config: Config | Path | None = None,
         token: str | None = None,
         ca: str | Path | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._where, self._config, self._token, self._ca = where, config, token, ca
+        self._where, self._create, self._config, self._token, self._ca = where, create, config, token, ca
         self._clock: Clock = clock or SystemClock()
         self._log: AsyncLog | None = None
         self._backend: Backend | None = None
@@ -104,7 +108,13 @@ class Headwater:
             await log.aclose()
 
     async def _open(self) -> AsyncLog:
-        if isinstance(self._where, str) and self._where.startswith(("http://", "https://")):
+        if isinstance(self._where, str) and "://" in self._where:
+            if not self._where.startswith(("http://", "https://")):
+                raise BadInput(
+                    f"{self._where!r} is neither a directory nor the address of a server.",
+                    hint="Give a directory, or an address such as http://127.0.0.1:8420. Kafka is named in headwater.toml: "
+                    '[log] engine = "kafka".',
+                )
             self.address = self._where
         else:
             config = self._loaded()
@@ -113,6 +123,8 @@ class Headwater:
             if server is None:
                 from headwater.client.local import local_log
 
+                if config.settings.log.engine == "embedded" and not self._create and not data.exists():
+                    raise NotFound(f"There is no data directory {data}.", hint="Give create=True to make a new one.")
                 log = local_log(config.settings, data, self._clock)
                 await log.open()
                 return log

@@ -60,11 +60,12 @@ class HeadwaterError(Exception):
         self.message = message
         self.hint = hint
 
-    @property
-    def code(self) -> str:
-        """The error's stable name in HTTP problems and JSON output: `UnknownTopic` is `unknown-topic`."""
-        name = type(self).__name__
-        return "".join(f"-{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))
+    code: ClassVar[str] = "headwater-error"
+    """The error's stable name in HTTP problems and JSON output: `UnknownTopic` is `unknown-topic`, unless its class says otherwise."""
+
+    def __init_subclass__(cls, *, code: str = "") -> None:
+        name = cls.__name__
+        cls.code = code or "".join(f"-{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}" if self.hint else self.message

@@ -7,7 +7,7 @@ anything can be shown as `{"$binary": base64}`, which is the form that programs 
 from __future__ import annotations
 
 import binascii
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
@@ -15,7 +15,7 @@ import msgspec
 from headwater.core.errors import BadInput
 from headwater.core.spelling import nearest
 from headwater.core.units import Duration, Size
-from headwater.log.record import Header, Mode, Record, Topic, TopicSettings
+from headwater.log.record import Header, Mode, Record, Topic, TopicSettings, unfit
 from headwater.wire.json import unreadable, whole
 from headwater.wire.times import read_time, show_time
 
@@ -71,19 +71,23 @@ def read_shown(line: bytes | str) -> Record:
     return _record(shown, offset=shown.offset)
 
 
-def send_records(records: Iterable[Record]) -> bytes:
-    """Records for an append, one JSON line each, nothing lost."""
-    return msgspec.json.Encoder().encode_lines(
-        {
-            "key": _show(record.key, "binary"),
-            "value": _show(record.value, "binary"),
-            "headers": [[name, _show(value, "binary")] for name, value in record.headers],
-            "timestamp": record.timestamp,
-            "mode": record.mode,
-            "op": record.op,
-        }
-        for record in records
-    )
+def send_records(records: Sequence[Record]) -> bytes:
+    """Records for an append, one JSON line each, nothing lost. Errors: `BadInput`."""
+    try:
+        return msgspec.json.Encoder().encode_lines([_sendable(record) for record in records])
+    except (TypeError, AttributeError, ValueError) as error:
+        raise unfit(records, error) from error
+
+
+def _sendable(record: Record) -> dict[str, Any]:
+    return {
+        "key": _show(record.key, "binary"),
+        "value": _show(record.value, "binary"),
+        "headers": [[name, _show(value, "binary")] for name, value in record.headers],
+        "timestamp": record.timestamp,
+        "mode": record.mode,
+        "op": record.op,
+    }
 
 
 def read_records(body: bytes, *, lines: bool) -> list[Record]:

@@ -22,7 +22,7 @@ import numpy as np
 from google_crc32c import value as crc32c
 
 from headwater.core.errors import BadInput, TooLarge
-from headwater.log.record import Header, Record
+from headwater.log.record import Header, Record, unfit
 
 HEAD = struct.Struct(">QIQBI")  # offset, message length, timestamp, mode, key length
 U16, U32, U64 = struct.Struct(">H"), struct.Struct(">I"), struct.Struct(">Q")
@@ -62,7 +62,7 @@ class _HeaderColumns(NamedTuple):
     numbers: list[tuple[int, _Numbers]]
 
 
-_OTHER_TYPES = (TypeError, AttributeError, struct.error)  # what Python says of fields that are not bytes
+_OTHER_TYPES = (TypeError, AttributeError, ValueError, struct.error)  # what Python says of fields that are not bytes
 _NO_HEADERS = _HeaderColumns(b"", [], 0, [])
 
 
@@ -164,7 +164,7 @@ def encode(records: Sequence[Record], *, now: int, limit: int = 16 << 20) -> Bat
         worth = count >= _MIXED or (count >= _COLUMNS and _alike(records[0], records[-1]))
         return (worth and encode_by_columns(records, now, limit)) or encode_one_by_one(records, now, limit)
     except _OTHER_TYPES as error:
-        raise _no_records(error) from error
+        raise unfit(records, error) from error
 
 
 def _alike(one: Record, other: Record) -> bool:
@@ -181,14 +181,7 @@ def encode_one_by_one(records: Sequence[Record], now: int, limit: int) -> Batch:
     try:
         return _one_by_one(records, now, limit)
     except _OTHER_TYPES as error:
-        raise _no_records(error) from error
-
-
-def _no_records(error: Exception) -> BadInput:
-    return BadInput(
-        f"These records cannot be appended: {error}.",
-        hint="Give a sequence of `Record` with key and value as bytes or None, headers as (text, bytes) pairs, a timestamp in ms or None.",
-    )
+        raise unfit(records, error) from error
 
 
 def _one_by_one(records: Sequence[Record], now: int, limit: int) -> Batch:

@@ -378,6 +378,8 @@ LOG = Part(
 def check_place(topic: str, partition: int) -> None:
     """Errors: `BadInput` for what is no name, `UnknownPartition` below 0: the same wherever the log is."""
     check_topic_name(topic)
+    if type(partition) is not int:
+        raise BadInput(f"A partition is a number, not {partition!r}.", hint="Partitions count from 0: write 0, not '0'.")
     if partition < 0:
         raise UnknownPartition(f"Topic {topic} has no partition {partition}.", hint="Partitions count from 0.")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from enum import IntEnum
+from typing import Any
 
 import msgspec
 
@@ -78,8 +80,29 @@ class Compacted(msgspec.Struct, frozen=True):
     bytes_after: int
 
 
+def unfit(records: object, error: Exception) -> BadInput:
+    """The error of records that cannot be appended: which one it is, what is wrong with it, and what to write instead."""
+    hint = "Give a list of `Record` with key and value as bytes or None, headers as (text, bytes) pairs, a timestamp in ms or None."
+    for index, record in enumerate(records if isinstance(records, Sequence) and not isinstance(records, str | bytes) else [records]):
+        if not isinstance(record, Record):
+            return BadInput(f"Record {index} is a {type(record).__name__}: {record!r:.60}.", hint=hint)
+        parts: tuple[tuple[str, Any], ...] = (("key", record.key), ("value", record.value))
+        for name, value in parts:
+            if isinstance(value, str):
+                return BadInput(f"The {name} of record {index} is text.", hint=f"Give its bytes: {name}={value!r:.40}.encode().")
+            if value is not None and not isinstance(value, bytes | bytearray | memoryview):
+                as_bytes = f"Give bytes, such as {name}=json.dumps(...).encode()."
+                return BadInput(f"The {name} of record {index} is a {type(value).__name__}.", hint=as_bytes)
+        pairs = record.headers if isinstance(record.headers, tuple | list) else [None]
+        if any(not isinstance(pair, tuple | list) or len(pair) != 2 for pair in pairs):
+            return BadInput(f"The headers of record {index} are no pairs.", hint='Give them such as headers=(("name", b"value"),).')
+    return BadInput(f"These records cannot be appended: {error}.", hint=hint)
+
+
 def check_topic_name(name: str) -> None:
     """Errors: `BadInput` for a name that Kafka would not take."""
+    if not isinstance(name, str):
+        raise BadInput(f"A topic's name is text, not {name!r}.", hint='Write it such as "orders".')
     if not TOPIC_NAME.fullmatch(name) or name in (".", ".."):
         raise BadInput(f"{name!r} is no topic name.", hint="Use 1 to 249 letters, digits, '.', '_' and '-'.")
 

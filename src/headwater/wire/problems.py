@@ -59,7 +59,7 @@ def _title(error: HeadwaterError) -> str:
 
 
 def _by_code() -> dict[str, type[HeadwaterError]]:
-    return {kind("").code: kind for kind in _tree(HeadwaterError)}
+    return {kind.code: kind for kind in _tree(HeadwaterError)}
 
 
 def _tree(kind: type[HeadwaterError]) -> Iterator[type[HeadwaterError]]:
