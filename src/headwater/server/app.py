@@ -42,7 +42,9 @@ class App:
         max_body: int,
     ) -> None:
         self._tokens, self._guard, self._metrics, self._ids, self._report = tokens, guard, metrics, ids, report
-        self._router, self._max_body = Router(routes), max_body
+        known = list(routes)
+        self._router, self._max_body = Router(known), max_body
+        self._open = {route.operation.path for route in known if route.operation.role is Role.NOBODY}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
@@ -101,7 +103,7 @@ class App:
     def _role(self, scope: Scope) -> Role:
         if self._tokens is None:
             return Role.OPERATOR
-        if scope["path"] == "/healthz":
+        if scope["path"] in self._open:
             return Role.NOBODY
         authorization = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"), None)
         return self._tokens.role(authorization)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import metadata
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -14,6 +15,7 @@ from headwater.client.jobs import Jobs, JobStatus
 from headwater.core.errors import Damaged, NotFound, Unavailable
 from headwater.core.metrics import CONTENT_TYPE, Metrics
 from headwater.server.call import Call, json_answer
+from headwater.server.pages import front_page, reference_page
 from headwater.server.route import Route
 from headwater.wire.operation import Operation, Request, Role, described
 
@@ -118,17 +120,47 @@ CANCEL_JOB = Operation(
     says="End a job that runs.",
     errors=(NotFound,),
 )
-OWN = (HEALTH, READY, METRICS, OPENAPI, SHOW_JOB, CANCEL_JOB)
+FRONT = Operation(
+    part="server",
+    name="front",
+    method="GET",
+    path="/",
+    request=Nothing,
+    answer=bytes,
+    media="text/html",
+    statuses={200: "A page."},
+    role=Role.NOBODY,
+    says="A small page that says what serves here.",
+)
+DOCS = Operation(
+    part="server",
+    name="docs",
+    method="GET",
+    path="/docs",
+    request=Nothing,
+    answer=bytes,
+    media="text/html",
+    statuses={200: "A page."},
+    role=Role.NOBODY,
+    says="Every address as a page to read.",
+)
+OWN = (FRONT, DOCS, HEALTH, READY, METRICS, OPENAPI, SHOW_JOB, CANCEL_JOB)
 
 
 class OwnHandlers:
     """Handles them, each by the method of its name."""
 
-    def __init__(self, *, log: LocalLog, metrics: Metrics, stop: asyncio.Event, jobs: Jobs, document: Callable[[], object]) -> None:
+    def __init__(self, *, log: LocalLog, metrics: Metrics, stop: asyncio.Event, jobs: Jobs, document: Callable[[], dict[str, Any]]) -> None:
         self._log, self._metrics, self._stop, self._jobs, self._document = log, metrics, stop, jobs, document
 
     def routes(self) -> list[Route]:
         return [Route(operation, getattr(self, operation.name)) for operation in OWN]
+
+    async def front(self, call: Call) -> ASGIApp:
+        return _page(front_page(metadata.version("headwater"), await self._log.engine()))
+
+    async def docs(self, call: Call) -> ASGIApp:
+        return _page(reference_page(self._document()))
 
     async def health(self, call: Call) -> ASGIApp:
         return Response(b'{"status":"ok"}', media_type="application/json")
@@ -151,3 +183,7 @@ class OwnHandlers:
 
     async def cancel_job(self, call: Call) -> ASGIApp:
         return json_answer(await self._jobs.cancel(call.path["job"]))
+
+
+def _page(text: str) -> Response:
+    return Response(text, headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}, media_type="text/html")

@@ -91,3 +91,10 @@ def test_message_and_hint() -> None:
 def test_errors_travel_between_processes_whole(kind: type[HeadwaterError]) -> None:
     back = pickle.loads(pickle.dumps(kind("It is so.", hint="Do this.")))
     assert (type(back), back.message, back.hint) == (kind, "It is so.", "Do this.")
+
+
+def test_a_class_may_set_its_code() -> None:
+    class Limited(HeadwaterError, code="query-limit"):
+        """For this test."""
+
+    assert (Limited("x").code, Limited.code) == ("query-limit", "query-limit")

@@ -1,0 +1,110 @@
+"""Pages for people: what serves here, and every address with its parameters and answers. Nothing on them is fetched from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+_STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}"
+    "code{font:14px/1.4 ui-monospace,monospace;background:#f2f4f5;border-radius:3px;padding:.1em .3em}"
+    "table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:top;padding:.3em .6em;border-bottom:1px solid #ddd}"
+    "summary{cursor:pointer;padding:.3em 0}details{border-bottom:1px solid #ddd}"
+    ".method{display:inline-block;min-width:4.5em;font-weight:600}"
+    "@media(prefers-color-scheme:dark){body{color:#e6e6e6;background:#16181a}code{background:#25292c}td,th,details{border-color:#3a3f43}a{color:#7db8ff}}"
+)
+
+
+def front_page(version: str, engine: str) -> str:
+    """What serves here."""
+    return _page(
+        "headwater",
+        f"<h1>headwater</h1><p>Version {escape(version)}, {escape(engine)} log. One log at the source; everything downstream is "
+        'rebuilt from it.</p><ul><li><a href="docs">Every address</a>, also as <a href="openapi.json">OpenAPI</a></li>'
+        '<li><a href="healthz">healthz</a>, <a href="readyz">readyz</a>, <a href="metrics">metrics</a></li></ul>'
+        "<p>From a terminal: <code>headwater --help</code>. From Python: <code>headwater.open</code> with this address.</p>",
+    )
+
+
+def reference_page(document: Mapping[str, Any]) -> str:
+    """Every address, from the OpenAPI description."""
+    info = document["info"]
+    parts = [f"<h1>{escape(info['title'])} {escape(info['version'])}</h1><p>{escape(info['summary'])}</p>"]
+    tags: dict[str, list[str]] = {}
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            tags.setdefault(operation["tags"][0], []).append(_operation(path, method, operation))
+    for tag, operations in tags.items():
+        parts.append(f"<h2>{escape(tag)}</h2>{''.join(operations)}")
+    parts.append("<h2>Shapes</h2>")
+    parts += [_shape(name, schema) for name, schema in document["components"]["schemas"].items()]
+    return _page(f"{info['title']}: every address", "".join(parts))
+
+
+def _operation(path: str, method: str, operation: Mapping[str, Any]) -> str:
+    rows = "".join(_parameter(one) for one in operation["parameters"])
+    table = f"<table><tr><th>parameter</th><th>in</th><th>what it is</th></tr>{rows}</table>" if rows else ""
+    body = operation.get("requestBody", {}).get("content", {})
+    sent = "".join(f"<p>Body, <code>{escape(kind)}</code>: {_kind(one['schema'])}</p>" for kind, one in body.items())
+    answers = "".join(_answer(status, one) for status, one in operation["responses"].items())
+    return (
+        f'<details id="{escape(operation["operationId"])}"><summary><span class="method">{method.upper()}</span> '
+        f"<code>{escape(path)}</code> {escape(operation['summary'])}</summary><p>Role: {escape(operation['x-role'])}</p>"
+        f"{table}{sent}<table>{answers}</table></details>"
+    )
+
+
+def _parameter(one: Mapping[str, Any]) -> str:
+    needed = " (needed)" if one["required"] else ""
+    said = escape(one.get("description", ""))
+    return f"<tr><td><code>{escape(one['name'])}</code>{needed}</td><td>{escape(one['in'])}</td><td>{said} {_kind(one['schema'])}</td></tr>"
+
+
+def _answer(status: str, answer: Mapping[str, Any]) -> str:
+    kinds = ", ".join(f"<code>{escape(kind)}</code> {_kind(one['schema'])}" for kind, one in answer.get("content", {}).items())
+    return f"<tr><td>{escape(status)}</td><td>{escape(answer['description'])} {kinds}</td></tr>"
+
+
+def _shape(name: str, schema: Mapping[str, Any]) -> str:
+    fields = "".join(_field(field, one, field in schema.get("required", [])) for field, one in schema.get("properties", {}).items())
+    return (
+        f'<details id="shape-{escape(name)}"><summary><code>{escape(name)}</code> {escape(schema.get("description", ""))}</summary>'
+        f"<table>{fields}</table></details>"
+    )
+
+
+def _field(name: str, schema: Mapping[str, Any], needed: bool) -> str:
+    said = escape(schema.get("description", ""))
+    return f"<tr><td><code>{escape(name)}</code>{' (needed)' if needed else ''}</td><td>{_kind(schema)} {said}</td></tr>"
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    """A schema in a few words, with links to the shapes that it names."""
+    return " or ".join(_words(schema)) or "any JSON"
+
+
+def _words(schema: Mapping[str, Any]) -> Iterator[str]:
+    if "$ref" in schema:
+        name = escape(schema["$ref"].rpartition("/")[2])
+        yield f'<a href="#shape-{name}">{name}</a>'
+    elif "enum" in schema:
+        yield ", ".join(f"<code>{escape(str(value))}</code>" for value in schema["enum"])
+    elif "anyOf" in schema:
+        for one in schema["anyOf"]:
+            yield from _words(one)
+    elif "items" in schema.get("properties", {}):
+        yield f"a page, its <code>items</code> {_kind(schema['properties']['items'])}"
+    elif schema.get("type") == "array" and "items" in schema and schema["items"]:
+        yield f"a list of {_kind(schema['items'])}"
+    elif "type" in schema:
+        kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        least, most = schema.get("minimum"), schema.get("maximum")
+        span = f" from {least}" if least is not None else ""
+        span += f" to {most}" if most is not None and most < 1 << 53 else ""
+        yield " or ".join(escape(kind) for kind in kinds) + span
+
+
+def _page(title: str, body: str) -> str:
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title><style>{_STYLE}</style>'
+    return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>'
