@@ -18,7 +18,7 @@ HEAD = (
 
 def text() -> str:
     """The page as it should be."""
-    every = [describe(name) for name in adaptors.names() if name in adaptors.BUILT_IN]
+    every = [describe(name) for name in adaptors.names() if name in adaptors.built_in()]
     lines = ["| adaptor | source | sink | what it is |", "|---|---|---|---|"]
     for one in every:
         source = " + ".join(word for word, can in (("copy", one["copies"]), ("changes", one["follows"])) if can) or "–"

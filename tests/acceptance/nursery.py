@@ -61,13 +61,13 @@ def _serve(door: socket.socket) -> None:
     import pyspark.cloudpickle
     import rich.table
 
+    import headwater.adaptors.file.adaptor
+    import headwater.adaptors.sqlite.adaptor
     import headwater.cli.app
     import headwater.pipeline.adaptors
     import headwater.pipeline.loading
     import headwater.pipeline.operating.manual_delivery
     import headwater.pipeline.running.run
-    import headwater.pipeline.systems.file.adaptor
-    import headwater.pipeline.systems.sqlite.adaptor
 
     while True:
         asked, fds, _, _ = socket.recv_fds(door, 1 << 20, 3)

@@ -20,8 +20,8 @@ import signal
 from pathlib import Path
 
 from headwater.pipeline import Pipeline, python
-from headwater.pipeline.systems.file.adaptor import File
-from headwater.pipeline.systems.sqlite.adaptor import Sqlite
+from headwater.adaptors.file.adaptor import File
+from headwater.adaptors.sqlite.adaptor import Sqlite
 from headwater.pipeline.adaptors import file
 
 WHEN = "{when}"

@@ -218,7 +218,7 @@ def test_an_adaptor_of_another_package_is_found_by_its_entry_point(tmp_path: Pat
     (package / "pond.py").write_text(
         """
 from headwater.pipeline.adaptor import About
-from headwater.pipeline.systems.file.adaptor import File
+from headwater.adaptors.file.adaptor import File
 from headwater.pipeline.strict import strict
 
 

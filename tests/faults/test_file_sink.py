@@ -9,16 +9,16 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from headwater.adaptors.file.adaptor import File
+from headwater.adaptors.file.folder import Folder
+from headwater.adaptors.file.single import Single
+from headwater.adaptors.file.target import Target
 from headwater.core.errors import HeadwaterError
 from headwater.core.ids import random_id
 from headwater.pipeline.adaptor import Batch, Part
 from headwater.pipeline.adaptors import file
 from headwater.pipeline.message import Message
 from headwater.pipeline.offsets.ranges import missing
-from headwater.pipeline.systems.file.adaptor import File
-from headwater.pipeline.systems.file.folder import Folder
-from headwater.pipeline.systems.file.single import Single
-from headwater.pipeline.systems.file.target import Target
 from headwater.testing.faults import FailingFiles
 
 PARTS = [(0, 4), (4, 9), (9, 10)]

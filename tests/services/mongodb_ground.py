@@ -13,11 +13,11 @@ from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pymongo.database import Database
 
+from headwater.adaptors.mongodb.adaptor import MongoDB, mongodb
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, CopyPlan, Part
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.systems.mongodb.adaptor import MongoDB, mongodb
 
 ALL = Namespaces()
 

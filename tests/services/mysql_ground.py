@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import pytest
 from sql_ground import Ground
 
-from headwater.pipeline.systems.mysql.adaptor import MySQL, mysql
-from headwater.pipeline.systems.mysql.link import ask, connect, do, parsed
+from headwater.adaptors.mysql.adaptor import MySQL, mysql
+from headwater.adaptors.mysql.link import ask, connect, do, parsed
 
 
 @dataclass
@@ -126,8 +126,8 @@ class MySQLGround(Ground):
         return [f"ALTER TABLE {table} MODIFY {column} varbinary(20)"]
 
     def small_pieces(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("headwater.pipeline.systems.mysql.copy.PAGE_ROWS", 70)
-        monkeypatch.setattr("headwater.pipeline.systems.mysql.copy.PIECE", 1000)
+        monkeypatch.setattr("headwater.adaptors.mysql.copy.PAGE_ROWS", 70)
+        monkeypatch.setattr("headwater.adaptors.mysql.copy.PIECE", 1000)
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
+from headwater.adaptors.opensearch.adaptor import OpenSearch, opensearch
 from headwater.pipeline.adaptor import Batch, Part
 from headwater.pipeline.message import Message, Op
-from headwater.pipeline.systems.opensearch.adaptor import OpenSearch, opensearch
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from sql_ground import Ground, eventually
 
-from headwater.pipeline.systems.postgres.adaptor import Postgres, postgres
+from headwater.adaptors.postgres.adaptor import Postgres, postgres
 
 
 @dataclass
@@ -127,7 +127,7 @@ class PostgresGround(Ground):
         return [f"ALTER TABLE {table} ALTER {column} TYPE bytea USING {column}::bytea"]
 
     def small_pieces(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("headwater.pipeline.systems.postgres.copy.PIECE", 1000)
+        monkeypatch.setattr("headwater.adaptors.postgres.copy.PIECE", 1000)
 
 
 @contextmanager

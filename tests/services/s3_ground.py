@@ -10,10 +10,10 @@ import msgspec
 from botocore.config import Config
 from tools.services.s3 import PASSWORD, USER
 
+from headwater.adaptors.s3.adaptor import S3, s3
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, CopyPlan, Part
 from headwater.pipeline.message import Message
-from headwater.pipeline.systems.s3.adaptor import S3, s3
 
 
 class Store:

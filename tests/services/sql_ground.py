@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
+from headwater.adaptors.sql.adaptor import SqlAdaptor
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, Piece
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.systems.sql.adaptor import SqlAdaptor
 
 # A server by the name of its fixture. It is asked for by name, so the mark has to be given here.
 SERVERS = [pytest.param(name, marks=pytest.mark.service(name)) for name in ("postgres", "mariadb")]
@@ -30,7 +30,7 @@ class Ground(ABC):
     uri: str
     name: str
 
-    system: ClassVar[str]  # the package below headwater.pipeline.systems
+    system: ClassVar[str]  # the package below headwater.adaptors
     away: ClassVar[str]  # the URI of a server that is not there, with a password
     no_uris: ClassVar[tuple[str, ...]]  # with the same password
     follows: ClassVar[str]  # what `check` says of the changes

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from headwater.adaptors.headwater.adaptor import Headwater, headwater
+from headwater.adaptors.headwater.server import ServerLink
 from headwater.core.errors import Denied, Differs, Forbidden, Rejected, Timeout, UnknownTopic, Unreachable
 from headwater.core.settings import Settings, Spark
 from headwater.log.embedded.log import EmbeddedLog
@@ -27,8 +29,6 @@ from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.operating.verification import verify
 from headwater.pipeline.running.run import Run
-from headwater.pipeline.systems.headwater.adaptor import Headwater, headwater
-from headwater.pipeline.systems.headwater.server import ServerLink
 from headwater.server.spawned import SpawnedServer
 from headwater.testing import CopyContract, SinkContract
 from headwater.testing.log_ground import fresh

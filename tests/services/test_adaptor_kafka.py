@@ -13,13 +13,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_raw import produce_raw
 from tools.services.private import PrivateServers
 
+from headwater.adaptors.kafka import source
+from headwater.adaptors.kafka.adaptor import Kafka, kafka
+from headwater.adaptors.kafka.link import Cluster
 from headwater.core.errors import BadConfig, BadInput, Denied, Differs, NotFound, OffsetGone, Rejected, Timeout, Unreachable
 from headwater.pipeline.adaptor import Batch, CanCopy, CopyPlan, Part
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.systems.kafka import source
-from headwater.pipeline.systems.kafka.adaptor import Kafka, kafka
-from headwater.pipeline.systems.kafka.link import Cluster
 from headwater.testing import CopyContract
 
 pytestmark = pytest.mark.service("kafka")

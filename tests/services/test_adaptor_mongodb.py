@@ -14,13 +14,13 @@ from bson import Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Rege
 from mongodb_ground import ALL, a_database, at, documents, held, message, numbered, part, raw, write
 from pymongo.database import Database
 
+from headwater.adaptors.mongodb.adaptor import MongoDB, mongodb
+from headwater.adaptors.mongodb.sink import MongoWriter
 from headwater.core.errors import BadInput, NotFound, Rejected, Timeout, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.systems.mongodb.adaptor import MongoDB, mongodb
-from headwater.pipeline.systems.mongodb.sink import MongoWriter
 from headwater.testing.adaptor_contract import CopyContract, SinkContract
 
 

@@ -15,13 +15,13 @@ from pymongo import MongoClient
 from pymongo.database import Database
 from tools.services.private import PrivateServers
 
+from headwater.adaptors.mongodb.adaptor import MongoDB, mongodb
+from headwater.adaptors.mongodb.oplog import Change, Oplog
 from headwater.core.errors import OffsetGone, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Piece
 from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.systems.mongodb.adaptor import MongoDB, mongodb
-from headwater.pipeline.systems.mongodb.oplog import Change, Oplog
 
 SECONDS = 30.0
 
@@ -29,7 +29,7 @@ SECONDS = 30.0
 @pytest.fixture(autouse=True)
 def _restless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two questions nothing is to be waited for here."""
-    monkeypatch.setattr("headwater.pipeline.systems.mongodb.oplog.REST", 0.01)
+    monkeypatch.setattr("headwater.adaptors.mongodb.oplog.REST", 0.01)
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_a_change_behind_many_of_others_is_found_before_following_says_that_noth
 def test_large_changes_come_in_several_pieces_each_of_which_can_be_gone_on_from(
     mongodb: str, database: Database[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.pipeline.systems.mongodb.oplog.PIECE", 8 << 10)
+    monkeypatch.setattr("headwater.adaptors.mongodb.oplog.PIECE", 8 << 10)
     adaptor = at(mongodb, database.name, tail=True)
     database.orders.insert_many([{"_id": "first"}, {"_id": "grown", "text": "x" * (5 << 10)}])
     cursor = adaptor.plan(ALL, 1).cursor
@@ -138,8 +138,8 @@ def test_documents_are_looked_up_few_at_once_where_they_are_large(
     mongodb: str, database: Database[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An entry of a few bytes can tell of a document of megabytes: those of a whole batch would not fit into memory."""
-    monkeypatch.setattr("headwater.pipeline.systems.mongodb.oplog.PIECE", 10_000)
-    monkeypatch.setattr("headwater.pipeline.systems.mongodb.oplog.FIRST", 8)
+    monkeypatch.setattr("headwater.adaptors.mongodb.oplog.PIECE", 10_000)
+    monkeypatch.setattr("headwater.adaptors.mongodb.oplog.FIRST", 8)
     groups: list[int] = []
     look_up = Oplog._look_up_all
 

@@ -85,7 +85,7 @@ def test_ids_that_differ_by_case_or_blanks_are_rows_of_their_own_in_a_table_that
 
 
 def test_a_writer_that_hangs_keeps_its_locks_no_longer_than_its_time(ground: MySQLGround, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.pipeline.systems.mysql.sink.LEFT_ALONE", 0)
+    monkeypatch.setattr("headwater.adaptors.mysql.sink.LEFT_ALONE", 0)
     sink = ground.sink()
     sink.begin("p", "s", 1)
     writer = sink.writer(part(epoch=1, timeout=0.2))

@@ -11,14 +11,14 @@ import pytest
 from opensearch_ground import held, message, numbered, opensearch_at, own_prefixes, part, write
 from tools.services.private import PrivateServers
 
+from headwater.adaptors.opensearch.adaptor import OpenSearch
+from headwater.adaptors.opensearch.client import Client
+from headwater.adaptors.opensearch.sink import OpenSearchWriter
 from headwater.core.errors import Rejected, Timeout, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.systems.opensearch.adaptor import OpenSearch
-from headwater.pipeline.systems.opensearch.client import Client
-from headwater.pipeline.systems.opensearch.sink import OpenSearchWriter
 from headwater.testing.adaptor_contract import SinkContract
 
 

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from opensearch_ground import held, message, numbered, opensearch_at, own_prefixes, write
 
+from headwater.adaptors.opensearch.adaptor import OpenSearch
 from headwater.core.errors import Differs, NotFound, Unsupported
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan
 from headwater.pipeline.message import Op
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.systems.opensearch.adaptor import OpenSearch
 from headwater.testing.adaptor_contract import CopyContract
 
 

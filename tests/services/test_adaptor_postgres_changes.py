@@ -39,7 +39,7 @@ def test_the_slot_keeps_what_was_given_until_more_is_asked_for(ground: PostgresG
 
 
 def test_other_peoples_wal_does_not_pin_the_slot(ground: PostgresGround, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.pipeline.systems.postgres.tail.IDLE_WAL", 1000)
+    monkeypatch.setattr("headwater.adaptors.postgres.tail.IDLE_WAL", 1000)
     ground.run("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE other (v text)")
     source = ground.source(tail=True)
     cursor = source.plan(ground.chosen("t"), 1).cursor
@@ -54,8 +54,8 @@ def test_changes_of_published_tables_that_were_not_chosen_do_not_pin_the_slot(
     ground: PostgresGround, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of their transactions moves the place that is read, and none of them is a message that the log would keep it with."""
-    monkeypatch.setattr("headwater.pipeline.systems.postgres.tail.IDLE_WAL", 100_000)
-    monkeypatch.setattr("headwater.pipeline.systems.postgres.tail.WAIT", 0.02)
+    monkeypatch.setattr("headwater.adaptors.postgres.tail.IDLE_WAL", 100_000)
+    monkeypatch.setattr("headwater.adaptors.postgres.tail.WAIT", 0.02)
     ground.run("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE other (id serial PRIMARY KEY, v text)")
     source = ground.source(tail=True)
     source.plan(ground.chosen(), 1)
@@ -76,9 +76,9 @@ def test_what_was_given_of_a_transaction_stays_given(ground: PostgresGround, mon
     source = ground.source(tail=True)
     cursor = source.plan(ground.chosen(), 1).cursor
     ground.run("INSERT INTO t SELECT generate_series(1, 30)")
-    monkeypatch.setattr("headwater.pipeline.systems.postgres.tail.PIECE_MESSAGES", 10)
+    monkeypatch.setattr("headwater.adaptors.postgres.tail.PIECE_MESSAGES", 10)
     found, cursor = followed(source, cursor, ground.chosen(), 10)
-    monkeypatch.setattr("headwater.pipeline.systems.postgres.tail.PIECE_BYTES", 60)
+    monkeypatch.setattr("headwater.adaptors.postgres.tail.PIECE_BYTES", 60)
     pieces = source.follow(cursor, ground.chosen(), lambda: False)
     empty = next(pieces)
     assert [one.op for one in empty.messages] == [Op.NOOP]
@@ -94,15 +94,15 @@ def test_a_stream_that_is_begun_anew_lets_go_of_no_more_than_the_log_has(ground:
     source = ground.source(tail=True)
     source.plan(ground.chosen(), 1)
     cursor = source.plan(ground.chosen("t"), 1).cursor
-    monkeypatch.setattr("headwater.pipeline.systems.postgres.tail.AWAY", -1.0)
-    monkeypatch.setattr("headwater.pipeline.systems.postgres.stream.STATUS_EVERY", 0.0)
+    monkeypatch.setattr("headwater.adaptors.postgres.tail.AWAY", -1.0)
+    monkeypatch.setattr("headwater.adaptors.postgres.stream.STATUS_EVERY", 0.0)
     pieces = source.follow(cursor, ground.chosen("t"), lambda: False)
     ground.run("INSERT INTO other VALUES (1)")
     for _ in range(3):
         assert not next(pieces).messages
     pieces.close()
     ground.run("INSERT INTO t VALUES (1)")
-    monkeypatch.setattr("headwater.pipeline.systems.postgres.tail.AWAY", 20.0)
+    monkeypatch.setattr("headwater.adaptors.postgres.tail.AWAY", 20.0)
     assert summary(followed(source, cursor, ground.chosen("t"), 1)[0]) == [("INSERT", {"id": 1})]
 
 

@@ -72,8 +72,8 @@ def test_a_value_that_the_server_cannot_give_is_no_end_of_the_table(ground: Post
     ground.run("CREATE VIEW w AS SELECT id, 1 / (id - 15000) AS v FROM t")
     import psycopg
 
-    from headwater.pipeline.systems.postgres.link import connect
-    from headwater.pipeline.systems.postgres.outflow import pieces
+    from headwater.adaptors.postgres.link import connect
+    from headwater.adaptors.postgres.outflow import pieces
 
     with connect(ground.uri) as link, pytest.raises(psycopg.errors.DivisionByZero):
         statement = f"COPY (SELECT '{{}}' || v, id::text FROM {ground.name}.w) TO STDOUT (FORMAT binary)"

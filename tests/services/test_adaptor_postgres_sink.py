@@ -101,7 +101,7 @@ def test_what_is_taken_is_on_the_disk_whatever_the_server_is_set_to(ground: Post
 
 
 def test_a_writer_that_hangs_keeps_its_locks_no_longer_than_its_time(ground: PostgresGround, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.pipeline.systems.postgres.sink.LEFT_ALONE", 0.05)
+    monkeypatch.setattr("headwater.adaptors.postgres.sink.LEFT_ALONE", 0.05)
     ground.run("CREATE TABLE t (id int PRIMARY KEY)")
     sink = ground.sink()
     sink.begin("p", "s", 1)

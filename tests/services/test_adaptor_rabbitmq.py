@@ -14,6 +14,8 @@ import pika
 import pytest
 from tools.services.private import PrivateServers
 
+from headwater.adaptors.file.adaptor import file
+from headwater.adaptors.rabbitmq.adaptor import RabbitMQ, rabbitmq
 from headwater.core.errors import BadConfig, Denied, NotFound, Rejected, TooLarge, Unreachable
 from headwater.core.settings import Settings, Spark
 from headwater.log.embedded.log import EmbeddedLog
@@ -22,8 +24,6 @@ from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.running.run import Run
-from headwater.pipeline.systems.file.adaptor import file
-from headwater.pipeline.systems.rabbitmq.adaptor import RabbitMQ, rabbitmq
 
 pytestmark = pytest.mark.service("rabbitmq")
 

@@ -14,11 +14,11 @@ import pytest
 from s3_ground import Store, deliver, documents, part, written
 from tools.services.s3 import PASSWORD, USER
 
+from headwater.adaptors.s3.adaptor import s3
 from headwater.core.errors import BadConfig, Conflict, Damaged, Denied, Differs, Fenced, NotFound, Rejected, Unreachable
 from headwater.pipeline.adaptor import Batch, CanCopy, CanWrite
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.systems.s3.adaptor import s3
 from headwater.testing import CopyContract, SinkContract
 
 pytestmark = pytest.mark.service("s3")
@@ -158,7 +158,7 @@ def test_text_that_no_transform_has_touched_goes_as_it_is(store: Store) -> None:
 
 
 def test_a_large_part_is_uploaded_in_several(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.pipeline.systems.s3.sink.PART", 5 << 20)
+    monkeypatch.setattr("headwater.adaptors.s3.sink.PART", 5 << 20)
     adaptor = store.adaptor("out/")
     adaptor.begin("p#1", "s", 1)
     given = [Message("orders", {"_id": n, "text": "x" * 100_000}, offset=n) for n in range(120)]

@@ -8,10 +8,10 @@ import pytest
 from lossy import Fate, lossy
 from s3_ground import Store, part, written
 
+from headwater.adaptors.s3 import source
+from headwater.adaptors.s3.link import Bucket, Object
 from headwater.core.errors import Fenced, Unreachable
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.systems.s3 import source
-from headwater.pipeline.systems.s3.link import Bucket, Object
 
 pytestmark = pytest.mark.service("s3")
 

@@ -10,8 +10,8 @@ import pytest
 from mysql_ground import a_mysql_ground
 from sql_ground import SERVERS, Ground, a_ground
 
+from headwater.adaptors.postgres.adaptor import postgres as postgres_at
 from headwater.pipeline.adaptor import CanCopy, CanWrite
-from headwater.pipeline.systems.postgres.adaptor import postgres as postgres_at
 from headwater.testing import CopyContract, SinkContract
 
 

@@ -217,7 +217,7 @@ def test_a_missing_table_is_an_error_or_is_made(ground: Ground) -> None:
 
 
 def test_many_committed_batches_are_put_together(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.pipeline.systems.sql.state.MANY", 10)
+    monkeypatch.setattr("headwater.adaptors.sql.state.MANY", 10)
     ground.run("CREATE TABLE t (id int PRIMARY KEY)")
     sink = ground.sink()
     sink.begin("p", "s", 1)

@@ -136,7 +136,7 @@ def test_what_changes_while_the_copy_is_read_comes_with_the_changes(ground: Grou
 
 
 def test_following_again_from_any_position_loses_and_repeats_nothing(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"headwater.pipeline.systems.{ground.system}.tail.PIECE_MESSAGES", 7)
+    monkeypatch.setattr(f"headwater.adaptors.{ground.system}.tail.PIECE_MESSAGES", 7)
     ground.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
     source = ground.source(tail=True)
     cursor = source.plan(ground.chosen(), 1).cursor
@@ -184,9 +184,9 @@ def test_a_change_behind_many_of_others_is_found_before_following_says_that_noth
     for start in range(0, 3000, 500):
         ground.fill("other", (f"({number})" for number in range(start, start + 500)))
     ground.run("INSERT INTO t VALUES (1)")
-    monkeypatch.setattr(f"headwater.pipeline.systems.{ground.system}.tail.PIECE_BYTES", 2000)
+    monkeypatch.setattr(f"headwater.adaptors.{ground.system}.tail.PIECE_BYTES", 2000)
     if ground.system == "postgres":  # a server may take a while to find the first one
-        monkeypatch.setattr("headwater.pipeline.systems.postgres.tail.WAIT", 0.0)
+        monkeypatch.setattr("headwater.adaptors.postgres.tail.WAIT", 0.0)
     found: list[Message] = []
     for piece in source.follow(cursor, ground.chosen("t"), lambda: False):
         if not piece.messages:

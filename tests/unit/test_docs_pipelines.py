@@ -47,7 +47,7 @@ def test_every_adaptor_and_option_is_on_its_page() -> None:
 
 def test_the_page_of_adaptors_names_them_all() -> None:
     headings = re.findall(r"^## `(\w+)`$", adaptors_page.PAGE.read_text("utf-8"), re.MULTILINE)
-    assert headings == sorted(adaptors.BUILT_IN)
+    assert headings == sorted(adaptors.built_in())
 
 
 def test_every_option_of_a_pipeline_is_documented_with_its_default() -> None:

@@ -11,8 +11,8 @@ from headwater.pipeline import adaptors
 from headwater.pipeline.loading import load_pipeline
 from headwater.pipeline.operating.about import about_of
 
-SOURCES = [name for name in sorted(adaptors.BUILT_IN) if about_of(name).source]
-SINKS = [name for name in sorted(adaptors.BUILT_IN) if about_of(name).sink]
+SOURCES = [name for name in sorted(adaptors.built_in()) if about_of(name).source]
+SINKS = [name for name in sorted(adaptors.built_in()) if about_of(name).sink]
 
 
 @pytest.mark.parametrize("name", SOURCES)

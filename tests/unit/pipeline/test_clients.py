@@ -19,7 +19,7 @@ from headwater.pipeline.namespaces import Namespaces
 
 def extra_of(name: str) -> str:
     """A system's extra has the name of its folder."""
-    return adaptors.BUILT_IN[name].split(".")[3]
+    return adaptors.built_in()[name].split(".")[2]
 
 
 def modules_of(extra: str) -> set[str]:
@@ -35,7 +35,7 @@ def _package(requirement: str) -> str:
 
 MODULES = packages_distributions()
 EXTRAS = set(metadata("headwater").get_all("Provides-Extra") or ())
-WITH_EXTRA = sorted(name for name in adaptors.BUILT_IN if extra_of(name) in EXTRAS)
+WITH_EXTRA = sorted(name for name in adaptors.built_in() if extra_of(name) in EXTRAS)
 
 
 def test_the_systems_that_need_an_extra_are_found() -> None:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from headwater.adaptors.file.adaptor import File
 from headwater.core.errors import Unreachable
 from headwater.pipeline.adaptor import Piece, Slice
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.operating.preflight import preflight
-from headwater.pipeline.systems.file.adaptor import File
 
 
 class Broken(File, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.adaptors.sqlite.sink import SqliteWriter
 from headwater.core.clock import SystemClock
 from headwater.core.settings import Settings, Spark
 from headwater.log import Log, Record, TopicSettings
@@ -19,7 +20,6 @@ from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.state import Change, ReaderState, SinkState
 from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.running.run import Result, Run
-from headwater.pipeline.systems.sqlite.sink import SqliteWriter
 
 KEYS = "AABBAABBCACBAACB"
 

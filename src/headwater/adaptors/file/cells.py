@@ -1,0 +1,138 @@
+"""Documents of CSV."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import IO, Any
+
+from headwater.adaptors.file.lines import KEPT, too_long
+from headwater.core.errors import BadInput
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import LONGEST, Piece
+
+_BLOCK = 2 << 20
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?")
+_DIGITS = 4300  # that Python makes a number of; a longer one stays text
+
+
+def csv_pieces(infer: bool, source: IO[bytes], position: Any, *, usual: int = _BLOCK, longest: int = LONGEST) -> Iterator[Piece]:
+    """Rows as objects by the names in the first row. An empty cell is null; numbers become numbers unless `infer` is off.
+
+    Errors: `BadInput` for a header that is none.
+    """
+    done = int(position or 0)
+    read = _Read()
+    csv.field_size_limit(max(csv.field_size_limit(), longest))
+    rows = csv.reader(_lines(source, read, longest), strict=True)
+    try:
+        names = _distinct(next((row for row in rows if row), []))
+    except csv.Error as error:
+        raise BadInput(f"Line {read.lines} is no header of a CSV file: {error}.", hint="Mend the line, then read the file anew.") from error
+    documents: list[bytes] = []
+    bad: dict[int, str] = {}
+    size = 0
+    cell = _cell if infer else _text
+    while True:
+        line, wrong = read.lines + 1, ""
+        read.row.clear()
+        read.cut = False
+        try:
+            row = next(rows)
+            if not row or read.bytes <= done:  # a line with nothing on it, or one that was read before
+                continue
+            document = values.encode(dict(zip(names, map(cell, row), strict=True)))
+        except StopIteration:
+            break
+        except csv.Error as error:
+            document, wrong = read.text(), f"Line {line} is no CSV: {error}."
+        except UnicodeEncodeError:
+            document, wrong = read.text(), f"Line {line} is not in UTF-8."
+        except ValueError:
+            document, wrong = _uneven(names, row, cell), f"Line {line} has {len(row)} cells, its header {len(names)}."
+        if read.bytes <= done:
+            continue
+        if read.cut or len(document) > longest:
+            document, wrong = read.text()[:KEPT], too_long(line, longest)
+        if wrong:
+            bad[len(documents)] = wrong
+        documents.append(document)
+        size += len(document)
+        if size > usual:
+            yield Piece(position=read.bytes, values=documents, bad=bad)
+            documents, bad, size = [], {}, 0
+    if documents:
+        yield Piece(position=read.bytes, values=documents, bad=bad)
+
+
+class _Read:
+    """How far a file is read, and what the row that is being read is made of."""
+
+    def __init__(self) -> None:
+        self.bytes = self.lines = 0
+        self.row: list[bytes] = []
+        self.cut = False  # one of its lines was too long, and only its beginning was kept
+
+    def text(self) -> bytes:
+        return b"".join(self.row).rstrip(b"\r\n")
+
+
+def _lines(source: IO[bytes], read: _Read, longest: int) -> Iterator[str]:
+    while line := source.readline(longest + 1):
+        read.bytes += len(line)
+        read.lines += 1
+        if len(line) > longest and not line.endswith(b"\n"):
+            line, read.cut = _beginning(line, source, read, longest), True
+        read.row.append(line)
+        yield line.decode("utf-8-sig" if read.lines == 1 else "utf-8", "surrogateescape")
+
+
+def _beginning(line: bytes, source: IO[bytes], read: _Read, longest: int) -> bytes:
+    """What is kept of a line that is too long. It begins and ends a quoted cell as the whole one does, so that rows behind it are found."""
+    quotes = line.count(b'"')
+    while rest := source.readline(longest + 1):
+        read.bytes += len(rest)
+        quotes += rest.count(b'"')
+        if rest.endswith(b"\n"):
+            break
+    return line[:KEPT].replace(b'"', b"") + (b',"\n' if quotes % 2 else b"\n")
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """The names of columns; one that came before gets a number behind it, because an object has each name once."""
+    made: dict[str, None] = {}
+    for name in names:
+        new, number = name, 1
+        while new in made or (number > 1 and new in names):
+            number += 1
+            new = f"{name}_{number}"
+        made[new] = None
+    return list(made)
+
+
+def _uneven(names: list[str], row: list[str], cell: Callable[[str], Any]) -> bytes:
+    """A row that has fewer cells than the header, or more; those that have no name are called by their number."""
+    known = [*names, *(f"column {number}" for number in range(len(names) + 1, len(row) + 1))]
+    return values.encode({name: cell(one.encode("utf-8", "backslashreplace").decode()) for name, one in zip(known, row, strict=False)})
+
+
+def typed(cell: str, infer: bool) -> Any:
+    """What a cell is read as."""
+    return _cell(cell) if infer else _text(cell)
+
+
+def _text(cell: str) -> str | None:
+    return cell or None
+
+
+def _cell(cell: str) -> int | float | Decimal | str | None:
+    if not cell:
+        return None
+    if cell[0] in "-0123456789" and (found := _NUMBER.fullmatch(cell)) and len(cell) <= _DIGITS:
+        if found[1] is None:
+            return int(cell)
+        number = float(cell)
+        return number if repr(number) == cell else Decimal(cell)
+    return cell

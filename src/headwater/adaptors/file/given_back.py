@@ -1,0 +1,71 @@
+"""Documents as a file gives them back: what `verify` compares with what the log holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from headwater.adaptors.file.cells import typed
+from headwater.adaptors.file.formats import compression_of, open_plain
+from headwater.adaptors.file.source import read_back
+from headwater.adaptors.file.writers import written
+from headwater.pipeline import values
+
+if TYPE_CHECKING:
+    from headwater.adaptors.file.adaptor import File
+
+
+def rows(adaptor: File) -> Iterator[dict[str, Any]]:
+    """What the target holds, in the order of offsets."""
+    paths = sorted(adaptor.path.glob("part-*")) if adaptor.folder else [adaptor.path]
+    for path in paths:
+        if adaptor.written_format == "parquet":
+            import pyarrow.parquet as pq
+
+            with pq.ParquetFile(path) as opened:
+                for batch in opened.iter_batches():
+                    yield from map(of_table, batch.to_pylist())
+        else:
+            with open_plain(path, compression_of(path, adaptor.compression)) as source:
+                for one in read_back(adaptor, source):
+                    yield read_as(adaptor.written_format, adaptor.envelope, one)
+
+
+def read_as(kind: str, envelope: bool, row: dict[str, Any]) -> dict[str, Any]:
+    """A document that was read from a file of some format, as `stored_as` gives it."""
+    if kind == "parquet":
+        return of_table(row)
+    return _present(row) if kind == "csv" and not envelope else row
+
+
+def stored_as(kind: str, envelope: bool, infer: bool, data: dict[str, Any]) -> dict[str, Any]:
+    """A document as a file of some format gives it back."""
+    if kind == "parquet":
+        return of_table(data)
+    if kind == "csv" and not envelope:
+        return _present({name: typed(written(value), infer) for name, value in data.items()})
+    return data
+
+
+def of_table(row: dict[str, Any]) -> dict[str, Any]:
+    """A row without what tables cannot tell apart."""
+    return _plain(values.extended(values.natives(row))) or {}
+
+
+def _present(row: dict[str, Any]) -> dict[str, Any]:
+    """A row has a cell for every column: one without a value is a field that is missing."""
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    """A value without what a table cannot tell apart: fields that are null or missing, and the types of equal numbers."""
+    if isinstance(value, dict):
+        return {name: one for name, old in value.items() if (one := _plain(old)) is not None} or None
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else Decimal(repr(value)).normalize()
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() and value.adjusted() < 100 else value.normalize()
+    return value

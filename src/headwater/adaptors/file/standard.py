@@ -1,0 +1,54 @@
+"""Standard output as a place that parts are published to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headwater.adaptors.file.target import Target, gone
+from headwater.pipeline.adaptor import Part
+
+if TYPE_CHECKING:
+    from headwater.adaptors.file.adaptor import File
+
+
+class Standard(Target):
+    """Standard output: written by the run itself, at least once."""
+
+    def __init__(self, adaptor: File, pipeline: str, sink: str) -> None:
+        import tempfile
+
+        super().__init__(adaptor, pipeline, sink)
+        self.work = Path(tempfile.gettempdir()) / f"headwater-{os.getuid()}-{pipeline}-{sink}"
+
+    def occupied(self) -> bool:
+        return False
+
+    def clear(self) -> None:
+        """There is nothing to remove: what was printed stays printed."""
+
+    def forget(self, position: int, epoch: int) -> None:
+        """Nothing is held: what was printed may be printed again."""
+
+    def begin(self, epoch: int) -> None:
+        """Nothing is held, so only the offset log can tell what was printed."""
+        super().begin(epoch)
+        (self.work / "headed").unlink(missing_ok=True)
+
+    def recovered(self, new: bool) -> list[tuple[int, int]]:
+        return []
+
+    def put(self, part: Part, receipt: dict[str, Any]) -> None:
+        headed = self.work / "headed"
+        for temporary in map(Path, receipt["files"]):
+            if not temporary.exists():
+                raise gone(temporary)
+            with temporary.open("rb") as source:
+                source.seek(receipt.get("head", 0) if headed.exists() else 0)
+                shutil.copyfileobj(source, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+            temporary.unlink()
+            headed.touch()

@@ -1,0 +1,208 @@
+"""The temporary files that tasks write: lines, or tables."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, ClassVar, cast
+
+from headwater.core.errors import Rejected
+from headwater.core.files import explained
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Batch, SinkWriter
+from headwater.pipeline.message import Message, Op
+
+if TYPE_CHECKING:
+    from headwater.adaptors.file.adaptor import File
+
+_ROWS = 65_536
+_DIGITS = 38  # of a decimal128
+_NO_COLUMN = (ValueError, TypeError, NotImplementedError, OverflowError)  # Arrow's own errors are kinds of the first three
+
+
+def ending(adaptor: File) -> str:
+    """How the names of parts end."""
+    from headwater.adaptors.file.formats import compression_of
+
+    kind, compression = adaptor.written_format, compression_of(adaptor.path, adaptor.compression)
+    if kind == "parquet":
+        return ".parquet"
+    return f".{kind}" + {"none": "", "gzip": ".gz", "zstd": ".zst"}[compression]
+
+
+class Temporary(SinkWriter):
+    """A writer whose file counts once the run publishes it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._end = -1
+        self._finished = False
+
+    def close(self) -> None:
+        if not self._finished:
+            for leftover in self._path.parent.glob(self._path.name + "*"):
+                leftover.unlink(missing_ok=True)
+
+
+class LineWriter(Temporary):
+    """JSON lines or CSV, compressed if asked. `names`: the columns that a CSV file has already.
+
+    The header of CSV is compressed by itself, and its length is in the receipt: a part that is appended to a file goes without it.
+    """
+
+    def __init__(self, path: Path, *, csv: bool, envelope: bool, compression: str, names: Sequence[str] = ()) -> None:
+        super().__init__(path)
+        self._csv, self._envelope, self._compression = csv, envelope, compression
+        self._names = list(names)
+        self._head = 0
+        try:
+            self._raw = path.open("wb")
+        except OSError as error:
+            raise explained(error, path) from error
+        self._opened: IO[bytes] | None = None
+
+    @property
+    def _out(self) -> IO[bytes]:
+        if self._opened is None:
+            self._opened = self._raw
+            if self._compression == "gzip":
+                self._opened = cast("IO[bytes]", gzip.GzipFile(fileobj=self._raw, mode="wb", mtime=0))
+            elif self._compression == "zstd":
+                import pyarrow as pa
+
+                self._opened = cast("IO[bytes]", pa.CompressedOutputStream(pa.PythonFile(self._raw, "w"), "zstd"))
+        return self._opened
+
+    def write(self, batch: Batch) -> None:
+        try:
+            if batch.values:
+                self._out.write(b"\n".join(batch.values) + b"\n")
+            else:
+                self._put(batch.messages)
+        except OSError as error:
+            raise explained(error, self._path) from error
+        self._end = batch.end
+
+    def _put(self, messages: Sequence[Message]) -> None:
+        if self._envelope:
+            lines = [
+                values.encode({"op": m.op.name.lower(), "namespace": m.namespace, "timestamp": m.timestamp, "data": m.data})
+                for m in messages
+                if m.op != Op.COMMAND
+            ]
+            self._out.write(b"".join(line + b"\n" for line in lines))
+            return
+        rows = documents(messages)
+        if not rows:
+            return
+        if not self._csv:
+            self._out.write(values.encode_lines(rows))
+            return
+        cells: list[list[Any]] = []
+        for message, row in zip((m for m in messages if m.op != Op.COMMAND), rows, strict=True):
+            if not self._names:
+                self._names = list(row)
+            if not self._names:
+                raise Rejected(
+                    "A document without fields cannot be the first row of a CSV file, which has its columns by it.",
+                    offset=message.offset,
+                    hint="Leave it out, or give it the fields.",
+                )
+            if extra := [name for name in row if name not in self._names]:
+                raise Rejected(
+                    f"The field {extra[0]} is not among the columns {', '.join(self._names)} of the file.",
+                    offset=message.offset,
+                    hint="Pick the fields to write with pick(...).",
+                )
+            cells.append([_cell(row.get(name)) for name in self._names])
+        if not self._head:
+            self._head = self._raw.write(compressed(_lines([self._names]), self._compression))
+        self._out.write(_lines(cells))
+
+    def finish(self) -> dict[str, Any]:
+        try:
+            if self._opened is not None and self._opened is not self._raw:
+                self._opened.close()
+            if not self._raw.closed:
+                self._raw.flush()
+                os.fsync(self._raw.fileno())
+                self._raw.close()
+            else:
+                fd = os.open(self._path, os.O_RDONLY)
+                os.fsync(fd)
+                os.close(fd)
+        except OSError as error:
+            raise explained(error, self._path) from error
+        self._finished = self._end >= 0
+        empty = not self._finished or self._path.stat().st_size == 0
+        if empty:
+            self._path.unlink(missing_ok=True)
+        if not self._finished:
+            return {}
+        return {"files": [] if empty else [str(self._path)], "end": self._end, "head": self._head, "names": self._names}
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class TextWriter(LineWriter):
+    """JSON lines that are written as they were read."""
+
+    takes_text: ClassVar[bool] = True
+
+
+def compressed(data: bytes, compression: str) -> bytes:
+    """Bytes that can stand in a compressed file before others."""
+    if compression == "gzip":
+        return gzip.compress(data, mtime=0)
+    if compression == "zstd":
+        import pyarrow as pa
+
+        made: bytes = pa.compress(data, codec="zstd", asbytes=True)
+        return made
+    return data
+
+
+def _lines(rows: Sequence[Sequence[Any]]) -> bytes:
+    """Rows of CSV."""
+    text = io.StringIO(newline="")
+    plain = csv.writer(text, lineterminator="\n")
+    plain.writerows(rows)
+    if "\r" in text.getvalue():  # some versions of Python quote it only where it is a line's end, and no reader takes it for anything else
+        text = io.StringIO(newline="")
+        plain, quoting = csv.writer(text, lineterminator="\n"), csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        for row in rows:
+            (quoting if any(isinstance(one, str) and "\r" in one for one in row) else plain).writerow(row)
+    return text.getvalue().encode()
+
+
+def documents(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """The data of inserts and updates. A file cannot take a document away: a delete is refused, with what to do."""
+    ops = {message.op for message in messages}
+    if Op.DELETE in ops:
+        raise Rejected(
+            "A delete cannot be written to a file of documents.",
+            offset=next(message.offset for message in messages if message.op == Op.DELETE),
+            hint='Write changes with envelope=True, or leave deletes out with opfilter(drop=["delete"]).',
+        )
+    return [message.data for message in messages if message.op != Op.COMMAND] if Op.COMMAND in ops else [one.data for one in messages]
+
+
+def _cell(value: Any) -> Any:
+    value = values.native(value)
+    if isinstance(value, dict | list | bool):
+        return values.encode(value).decode()
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def written(value: Any) -> str:
+    """A value as the text of its cell."""
+    cell = _cell(value)
+    return "" if cell is None else repr(cell) if isinstance(cell, float) else str(cell)

@@ -1,0 +1,144 @@
+"""A log as the adaptor uses it, wherever it is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from headwater.adaptors.headwater.place import Place, place_of
+from headwater.core.errors import BadConfig, NotFound, UnknownTopic
+from headwater.log import Log, Watching
+from headwater.log.record import Bounds, Record, Topic
+
+if TYPE_CHECKING:
+    from headwater.adaptors.headwater.adaptor import Headwater
+
+BYTES = 4 << 20  # of records that are asked for or sent at once
+SECONDS = 30.0  # for one request
+
+
+class Link(ABC):
+    """One open log. Used in one thread."""
+
+    where: str  # for messages: never a secret
+    splits: bool  # whether a partition may be read from its middle: no earlier record says which of the later ones count
+    pause: float  # seconds between two looks for something new, where `watch` does not tell of it before
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """The names of all topics."""
+
+    @abstractmethod
+    def find(self, name: str) -> Topic:
+        """Errors: `UnknownTopic`."""
+
+    @abstractmethod
+    def create(self, name: str, partitions: int) -> Topic:
+        """Errors: `AlreadyExists` with other partitions."""
+
+    @abstractmethod
+    def bounds(self, topic: str, partition: int) -> Bounds: ...
+
+    @abstractmethod
+    def read(self, topic: str, partition: int, start: int, limit: int) -> list[Record]:
+        """As `Log.read`, some `BYTES` at most."""
+
+    def watch(self, topic: Topic, changed: Callable[[], None]) -> Sequence[Watching]:
+        """Have `changed` called when one of the topic's partitions has grown; nothing where that cannot be had."""
+        return ()
+
+    @abstractmethod
+    def append(self, topic: str, partition: int, records: Sequence[Record], seconds: float) -> None:
+        """As `Log.append`, within so many seconds where the other side can be late."""
+
+    @abstractmethod
+    def probe(self, topic: Topic | None) -> None:
+        """Whether records may be appended, without appending any. Errors: `Denied`, `BadConfig`, `ReadOnly`."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def topic(self, name: str) -> Topic:
+        """The topic. Errors: `UnknownTopic` with the name that was probably meant."""
+        try:
+            return self.find(name)
+        except UnknownTopic:
+            near = get_close_matches(name, self.names(), 1)
+            hint = f"Did you mean {near[0]}?" if near else f"Create it with `headwater log create {name}`, or name another."
+            raise UnknownTopic(f"{self.where} has no topic {name}.", hint=hint) from None
+
+    def all_bounds(self, topic: Topic) -> list[Bounds]:
+        return [self.bounds(topic.name, number) for number in range(topic.partitions)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+class LogLink(Link):
+    """A log that is opened here: a directory, or Kafka's brokers."""
+
+    def __init__(self, log: Log, where: str) -> None:
+        self._log, self.where = log, where
+        self.splits = log.engine == "embedded"
+        self.pause = 0.2
+
+    def names(self) -> list[str]:
+        return [one.name for one in self._log.topics()]
+
+    def find(self, name: str) -> Topic:
+        return self._log.topic(name)
+
+    def create(self, name: str, partitions: int) -> Topic:
+        return self._log.create_topic(name, partitions=partitions)
+
+    def bounds(self, topic: str, partition: int) -> Bounds:
+        return self._log.bounds(topic, partition)
+
+    def read(self, topic: str, partition: int, start: int, limit: int) -> list[Record]:
+        return self._log.read(topic, partition, start, limit=limit, max_bytes=BYTES)
+
+    def watch(self, topic: Topic, changed: Callable[[], None]) -> Sequence[Watching]:
+        return [self._log.watch(topic.name, number, changed) for number in range(topic.partitions)]
+
+    def append(self, topic: str, partition: int, records: Sequence[Record], seconds: float) -> None:
+        self._log.append(topic, partition, records)
+
+    def probe(self, topic: Topic | None) -> None:
+        for number in range(topic.partitions if topic is not None else 0):
+            if topic is not None and self._log.epoch(topic.name, number):
+                raise BadConfig(
+                    f"Partition {number} of {topic.name} at {self.where} has an only writer, who would refuse these messages.",
+                    hint="Name a topic that everybody may append to.",
+                )
+
+    def close(self) -> None:
+        self._log.close()
+
+
+def opened(adaptor: Headwater, *, read_only: bool, seconds: float = SECONDS) -> Link:
+    """The log that the adaptor names. Errors: `BadConfig`, `NotFound`, `Unreachable`, `WrongEngine`."""
+    place = place_of(adaptor)
+    if place.kind == "server":
+        from headwater.adaptors.headwater.server import ServerLink
+
+        return ServerLink(place.where, None if adaptor.token is None else str(adaptor.resolved().token), seconds)
+    return LogLink(_log(place, read_only, seconds), str(place))
+
+
+def _log(place: Place, read_only: bool, seconds: float) -> Log:
+    if place.kind == "kafka":
+        from headwater.log.kafka.log import KafkaLog
+
+        return KafkaLog(place.where, client=place.client, read_only=read_only, timeout=seconds)
+    from headwater.log.embedded.log import EmbeddedLog
+
+    if read_only and not Path(place.where).is_dir():
+        raise NotFound(f"There is no data directory {place.where}.", hint="Name the one that `headwater serve --data` was given.")
+    return EmbeddedLog(Path(place.where), read_only=read_only)

@@ -1,0 +1,87 @@
+"""Where a headwater log is: what an address means, and whether two mean the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from headwater.core.config import load
+from headwater.core.errors import BadConfig
+from headwater.log.opening import address_of
+from headwater.pipeline.env import Env, resolve
+
+if TYPE_CHECKING:
+    from headwater.adaptors.headwater.adaptor import Headwater
+
+_KAFKA = "kafka://"
+_WEB = ("http://", "https://")
+_HINT = "Give a data directory, kafka://host:9092,host:9092 or http(s)://host:port; without an address it is the configured log."
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """One log. `where` is a directory, Kafka's servers, or a server's URL, and may be shown: secrets are not in it."""
+
+    kind: Literal["directory", "kafka", "server"]
+    where: str
+    client: dict[str, str] = {}
+
+    def __str__(self) -> str:
+        return f"Kafka at {self.where}" if self.kind == "kafka" else self.where
+
+    def same(self, other: Place) -> bool:
+        """Whether both are seen to be one log. Two names of one machine are not seen."""
+        if self.kind != other.kind:
+            return False
+        if self.kind == "kafka":
+            return bool({*self.where.split(",")} & {*other.where.split(",")})
+        if self.kind == "directory":
+            return Path(self.where).resolve() == Path(other.where).resolve()
+        return self.where == other.where
+
+
+def place_of(adaptor: Headwater) -> Place:
+    """Errors: `BadConfig` for what is no address, and for names that the environment lacks. What an address holds is never shown."""
+    if adaptor.address is None:
+        return configured(Path(adaptor.home))
+    text = str(resolve(adaptor.address)).strip()
+    shown = f"{adaptor.address}" if isinstance(adaptor.address, Env) or "${" in adaptor.address else "The address"
+    if text.startswith(_WEB):
+        return Place(kind="server", where=_web(text, shown))
+    client = {name: resolve(value) for name, value in adaptor.client.items()}
+    if text.startswith(_KAFKA):
+        return Place(kind="kafka", where=_brokers(text.removeprefix(_KAFKA), shown), client=client)
+    if not text or "://" in text:
+        raise BadConfig(f"{shown} is none that headwater() knows.", hint=_HINT)
+    return Place(kind="directory", where=str(Path(adaptor.home) / Path(text).expanduser()))
+
+
+def configured(home: Path) -> Place:
+    """The log that `headwater.toml` and the environment name, seen from the folder `home`."""
+    address = address_of(load(cwd=home).settings)
+    if address.engine == "kafka":
+        return Place(kind="kafka", where=address.servers, client=address.client)
+    return Place(kind="directory", where=str(home / address.path))
+
+
+def _web(text: str, shown: str) -> str:
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise BadConfig(f"{shown} is no address of a server.", hint="Give http://host:port.") from None
+    if parts.username is not None or parts.password is not None:
+        raise BadConfig(f"{shown} holds a user or a password.", hint='Leave them out, and give token="${NAME}".')
+    if not parts.hostname or parts.query or parts.fragment:
+        raise BadConfig(f"{shown} is no address of a server.", hint="Give http://host:port.")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
+
+
+def _brokers(text: str, shown: str) -> str:
+    servers = [one.strip() for one in text.strip("/").split(",") if one.strip()]
+    if not servers or any("@" in one or "/" in one or not one.rpartition(":")[2].isdigit() for one in servers):
+        raise BadConfig(f"{shown} names no brokers.", hint="Give kafka://host:9092,host:9092; credentials go into client=.")
+    return ",".join(servers)

@@ -1,0 +1,212 @@
+"""Appending to topics: a batch counts once every record of it is durable in the log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from headwater.adaptors.headwater.circle import refuse_circle
+from headwater.adaptors.headwater.formats import OFFSET, SENT, as_bytes, as_json
+from headwater.adaptors.headwater.link import BYTES, Link, opened
+from headwater.core.errors import (
+    AlreadyExists,
+    BadInput,
+    Fenced,
+    HeadwaterError,
+    NotFound,
+    ReadOnly,
+    Rejected,
+    Timeout,
+    TooLarge,
+    Unavailable,
+    UnknownTopic,
+    Unreachable,
+    Unsupported,
+)
+from headwater.log.epochs import Epochs
+from headwater.log.layout import too_large
+from headwater.log.partitioner import partition_for
+from headwater.log.record import Bounds, Record, Topic
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Batch, Part, SinkWriter
+from headwater.pipeline.message import Message, Op
+
+if TYPE_CHECKING:
+    from headwater.adaptors.headwater.adaptor import Headwater
+
+_ONCE = 10_000
+Sent = tuple[int, Record]  # the message's offset, and what it became
+
+
+class HeadwaterWriter(SinkWriter):
+    def __init__(self, adaptor: Headwater, part: Part) -> None:
+        self._adaptor, self._part = adaptor, part
+        self._link = opened(adaptor, read_only=False, seconds=part.timeout)
+        self._topics: dict[str, Topic] = {}
+        self._deadline = 0.0
+        if "{namespace}" not in adaptor.topic:
+            try:
+                self._found(adaptor.topic)
+            except BaseException:
+                self._link.close()
+                raise
+
+    def write(self, batch: Batch) -> None:
+        """Errors: `Rejected` at the first message that cannot be taken: all before it are there, and those behind it may be."""
+        self._deadline = time.monotonic() + self._part.timeout
+        refused: Rejected | None = None
+        groups: dict[tuple[str, int], list[Sent]] = {}
+        try:
+            for message in batch.messages:
+                try:
+                    topic, record = self._record(message)
+                except BadInput as error:
+                    refused = _rejected(message.offset, error)
+                    break
+                groups.setdefault((topic.name, self._partition(topic, message, record)), []).append((message.offset, record))
+            for (name, number), sent in groups.items():
+                for chunk in _chunks(sent):
+                    problem = self._append(name, number, chunk)
+                    if problem is not None:
+                        refused = problem if refused is None or problem.offset < refused.offset else refused
+                        break
+        except Unavailable as error:
+            raise self._late() if time.monotonic() >= self._deadline else error from error
+        except HeadwaterError as error:  # a wrong token, a log that is damaged: so for every message, and no fault of one
+            self._topics.clear()
+            raise Unreachable(error.message, hint=error.hint) from error
+        if refused is not None:
+            raise refused
+
+    def close(self) -> None:
+        self._link.close()
+
+    # -- one message ----------------------------------------------------------------------------------------
+
+    def _record(self, message: Message) -> tuple[Topic, Record]:
+        """Errors: `BadInput` for a message that can be no record of its topic."""
+        if message.op is Op.COMMAND:
+            raise BadInput("A topic knows no commands.", hint="Skip it with ack.")
+        name = self._adaptor.topic_for(message.namespace)
+        topic = self._topics.get(name) or self._found(name)
+        record = as_bytes(message) if self._adaptor.format == "bytes" else as_json(message, f"{self._part.pipeline}/{self._part.sink}")
+        size = len(record.key or b"") + len(record.value or b"")  # with its headers it may still be too large: the append finds that
+        if size > topic.settings.max_record:
+            raise too_large(size, topic.settings.max_record)
+        return topic, record
+
+    def _found(self, name: str) -> Topic:
+        topic = made(self._link, name, self._adaptor.partitions)
+        if self._part.start == 0:  # the plan of a first run is stored by now, which it was not when the sink began
+            refuse_circle(self._link, self._part.pipeline, topic)
+        self._topics[name] = topic
+        return topic
+
+    def _partition(self, topic: Topic, message: Message, record: Record) -> int:
+        """By the key, so that changes of one document stay in order; a record that is copied as it is stays in its partition."""
+        if self._adaptor.format == "bytes":
+            said: Any = message.data.get("partition")
+            if isinstance(said, int) and 0 <= said < topic.partitions:
+                return said
+        if record.key is not None:
+            return partition_for(record.key, topic.partitions)
+        return max(0, message.offset) % topic.partitions
+
+    # -- one append -----------------------------------------------------------------------------------------
+
+    def _append(self, topic: str, partition: int, sent: Sequence[Sent]) -> Rejected | None:
+        """Append these; where one is refused, those before it, and say which."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise self._late()
+        try:
+            self._link.append(topic, partition, [record for _, record in sent], left)
+        except Fenced:
+            raise ReadOnly(
+                f"Partition {partition} of {topic} at {self._link.where} has an only writer, and that is not this pipeline.",
+                hint="Name a topic that everybody may append to.",
+            ) from None
+        except BadInput as error:
+            if len(sent) == 1:
+                if isinstance(error, TooLarge):
+                    error = TooLarge(error.message, hint="Make it smaller with edit, or raise what the log takes.")
+                return _rejected(sent[0][0], error)
+            half = len(sent) // 2
+            return self._append(topic, partition, sent[:half]) or self._append(topic, partition, sent[half:])
+        return None
+
+    def _late(self) -> Timeout:
+        return Timeout(
+            f"{self._link.where} has not taken a batch within {self._part.timeout:g} s.",
+            hint="Give the sink a longer timeout or a smaller batch.",
+        )
+
+
+def made(link: Link, name: str, partitions: int) -> Topic:
+    """The topic, made where there is none. One that is there keeps the partitions that it has."""
+    try:
+        return link.find(name)
+    except UnknownTopic:
+        pass
+    try:
+        return link.create(name, partitions)
+    except AlreadyExists:  # another task was quicker
+        return link.find(name)
+
+
+def rows(adaptor: Headwater, namespace: str) -> Iterator[dict[str, Any]]:
+    """The last document of each key. Of records without a key each message once, however often it was sent."""
+    if adaptor.format == "bytes":
+        raise Unsupported("Records that were copied as they are cannot be compared as documents.", hint="Compare the topics.")
+    with opened(adaptor, read_only=True) as link:
+        try:
+            topic = link.topic(adaptor.topic_for(namespace))
+        except NotFound:
+            return
+        every = link.all_bounds(topic)
+        # Twice through: which record is the last of each key, then those records. The documents themselves may not fit into memory.
+        last = {_told_apart(number, one): (number, one.offset) for number, one in _admitted(link, topic, every)}
+        for number, one in _admitted(link, topic, every):
+            if one.value is not None and last[_told_apart(number, one)] == (number, one.offset):
+                yield values.decode(one.value)
+
+
+def _admitted(link: Link, topic: Topic, every: Sequence[Bounds]) -> Iterator[tuple[int, Record]]:
+    """The records within these bounds that count, with their partitions."""
+    for number, bounds in enumerate(every):
+        at, epochs = bounds.start, Epochs()
+        while at < bounds.end and (records := link.read(topic.name, number, at, _ONCE)):
+            for one in records:
+                if (one.offset or 0) < bounds.end and epochs.admits(one):
+                    yield number, one
+            at = (records[-1].offset or 0) + 1
+
+
+def _told_apart(partition: int, record: Record) -> bytes:
+    """A digest of what makes two records the same document, or the same message."""
+    if record.key is not None:
+        return blake2b(record.key, digest_size=16, person=b"key").digest()
+    headers = dict(record.headers)
+    if SENT in headers:
+        return blake2b((headers[SENT] or b"") + b" " + (headers.get(OFFSET) or b""), digest_size=16, person=b"message").digest()
+    return blake2b(b"%d/%d" % (partition, record.offset or 0), digest_size=16, person=b"offset").digest()
+
+
+def _chunks(sent: Sequence[Sent]) -> Iterator[list[Sent]]:
+    some: list[Sent] = []
+    size = 0
+    for one in sent:
+        length = len(one[1].key or b"") + len(one[1].value or b"")
+        if some and size + length > BYTES:
+            yield some
+            some, size = [], 0
+        some.append(one)
+        size += length
+    if some:
+        yield some
+
+
+def _rejected(offset: int, error: BadInput) -> Rejected:
+    return Rejected(error.message, offset=offset, before_taken=True, hint=error.hint)

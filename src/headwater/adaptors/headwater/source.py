@@ -1,0 +1,229 @@
+"""Reading a topic: as changes in their order, or as a copy in ranges of offsets side by side."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from headwater.adaptors.headwater.circle import stored_reader
+from headwater.adaptors.headwater.formats import (
+    BytesDecoder,
+    Decoder,
+    JsonDecoder,
+    MessageDecoder,
+    TableDecoder,
+    table_of,
+    topic_of,
+)
+from headwater.adaptors.headwater.link import BYTES, Link, opened
+from headwater.core.errors import BadBounds, Differs, NotFound, OffsetGone, Unavailable, UnknownTopic, Unreachable
+from headwater.log.epochs import Epochs, unmarked
+from headwater.log.record import Record, Topic
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
+from headwater.pipeline.namespaces import Namespaces
+
+if TYPE_CHECKING:
+    from headwater.adaptors.headwater.adaptor import Headwater
+
+_ONCE = 10_000  # records asked for at once
+_LOOK = 5.0  # seconds between two looks whether the topic is still the same one
+_AGAIN = "Read it anew from its beginning with `headwater pipeline run --again`."
+
+
+def checked(adaptor: Headwater, link: Link, chosen: Namespaces) -> Topic:
+    """The topic that is read. Errors: `UnknownTopic`; `NotFound` where the namespaces leave it out."""
+    topic = link.topic(topic_of(adaptor.format, adaptor.topic))
+    if adaptor.format != "message" and adaptor.topic not in chosen:
+        raise NotFound(
+            f"The namespace {chosen} leaves out {adaptor.topic}, which is all that is read.",
+            hint="Leave out the source's namespace: it is the topic's name.",
+        )
+    return topic
+
+
+@contextmanager
+def _waiting() -> Iterator[None]:
+    """Whatever is wrong only for now, as with a server that starts or stops, is `Unreachable`: for that a reader waits."""
+    try:
+        yield
+    except Unreachable:
+        raise
+    except Unavailable as error:
+        raise Unreachable(error.message, hint=error.hint) from error
+
+
+def plan(adaptor: Headwater, chosen: Namespaces, slices: int) -> CopyPlan:
+    with _waiting(), opened(adaptor, read_only=True) as link:
+        topic = checked(adaptor, link, chosen)
+        every = link.all_bounds(topic)
+        ids = ids_of(adaptor, link)
+        identity = {"topic": topic.name, "generation": topic.generation}
+        if adaptor.tail and not adaptor.copy:
+            at = {str(number): [one.start, 0] for number, one in enumerate(every)}
+            return CopyPlan(identity=identity, slices=(), ids=ids, cursor={"generation": topic.generation, "at": at})
+        share = max(1, -(-sum(one.end - one.start for one in every) // max(1, slices)))
+        parts = [
+            Slice(adaptor.topic, {"partition": number, "begin": begin, "end": end, "generation": topic.generation, "chosen": str(chosen)})
+            for number, one in enumerate(every)
+            for begin, end in _cut(one.start, one.end, share if link.splits else one.end - one.start)
+        ]
+        at = {str(number): [one.end, 0] for number, one in enumerate(every)}
+        return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, cursor={"generation": topic.generation, "at": at})
+
+
+def same(adaptor: Headwater, plan: CopyPlan) -> bool:
+    with _waiting(), opened(adaptor, read_only=True) as link:
+        try:
+            topic = link.topic(topic_of(adaptor.format, adaptor.topic))
+        except NotFound:
+            return False
+        return plan.identity == {"topic": topic.name, "generation": topic.generation}
+
+
+def read(adaptor: Headwater, part: Slice, position: Any) -> Iterator[Piece]:
+    """The records of a range of a partition. The position is the next offset, and the claim that holds there."""
+    number, end, chosen = part.spec["partition"], part.spec["end"], Namespaces(part.spec["chosen"])
+    with opened(adaptor, read_only=True) as link:
+        topic = _still(link, topic_of(adaptor.format, adaptor.topic), part.spec["generation"])
+        reading = _Partition(adaptor, link, topic, number, *(position or (part.spec["begin"], 0)))
+        decoder = decoder_of(adaptor, link, chosen, topic.generation)
+        while reading.at < end:
+            try:
+                records = list(reading.next(end))
+            except OffsetGone as error:
+                raise Differs(f"{error.message} That was to be copied.", hint=_AGAIN) from error
+            for some, after in records:
+                messages, bad = decoder.messages(number, some)
+                yield Piece(position=after, messages=messages, bad=bad)
+
+
+def follow(adaptor: Headwater, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+    """Everything from the cursor on. An empty piece is given only when there is nothing more for now."""
+    with opened(adaptor, read_only=True) as link, ExitStack() as stack:
+        generation = cursor["generation"]
+        topic = _still(link, topic_of(adaptor.format, adaptor.topic), generation)
+        at = {str(number): list(where) for number, where in cursor["at"].items()}
+        every = [_Partition(adaptor, link, topic, number, *at.setdefault(str(number), [0, 0])) for number in range(topic.partitions)]
+        decoder = decoder_of(adaptor, link, chosen, generation)
+        looked, arrived = time.monotonic(), threading.Event()
+        for watching in link.watch(topic, arrived.set):
+            stack.enter_context(watching)
+        while not stopped():
+            arrived.clear()  # before the look: what comes after it ends the wait
+            quiet = True
+            for one in every:
+                for some, after in one.next(None):
+                    quiet = False
+                    messages, bad = decoder.messages(one.number, some)
+                    at[str(one.number)] = after
+                    if messages:
+                        yield Piece(position=_position(generation, at), messages=messages, bad=bad)
+            if quiet:
+                yield Piece(position=_position(generation, at))
+                arrived.wait(link.pause)
+                if time.monotonic() - looked > _LOOK:
+                    looked = time.monotonic()
+                    _still(link, topic.name, generation)
+
+
+def decoder_of(adaptor: Headwater, link: Link, chosen: Namespaces, generation: str) -> Decoder:
+    match adaptor.format:
+        case "json":
+            return JsonDecoder(adaptor.topic, adaptor.ids)
+        case "bytes":
+            return BytesDecoder(adaptor.topic, adaptor.ids)
+        case "message":
+            return MessageDecoder(adaptor.topic, ids_of(adaptor, link), chosen, generation)
+        case other:
+            return TableDecoder(table_of(other, adaptor.topic), adaptor.topic, adaptor.ids)
+
+
+def ids_of(adaptor: Headwater, link: Link) -> dict[str, tuple[str, ...]]:
+    """By namespace, the fields that tell documents apart: of another pipeline's log, as its source has said."""
+    if adaptor.format != "message":
+        return {adaptor.topic: adaptor.ids}
+    try:
+        found = stored_reader(link, adaptor.topic.removeprefix("pipeline-"))
+    except UnknownTopic:
+        return {}
+    said = found.plan.get("ids", {}) if found is not None else {}
+    return {name: adaptor.ids if adaptor.id else tuple(fields) for name, fields in said.items()}
+
+
+class _Partition:
+    """One partition that is read on and on."""
+
+    def __init__(self, adaptor: Headwater, link: Link, topic: Topic, number: int, at: int, epoch: int) -> None:
+        self._link, self._topic, self.number, self.at = link, topic.name, number, at
+        self._epochs = Epochs(epoch)
+        # In the log of a pipeline every message counts: one that compaction took before it was read here is lost, and must be told.
+        self._whole = adaptor.format == "message" and not adaptor.compacted
+
+    def next(self, end: int | None) -> Iterator[tuple[list[Record], list[int]]]:
+        """Records in portions of some BYTES, each with the position behind it; nothing at the end. Errors: `OffsetGone`, `Differs`."""
+        try:
+            with _waiting():
+                records = self._link.read(self._topic, self.number, self.at, _ONCE if end is None else min(_ONCE, end - self.at))
+        except OffsetGone as error:
+            raise OffsetGone(f"{error.message} It was deleted before it was read.", hint=_AGAIN) from error
+        except BadBounds as error:
+            raise Differs(f"{error.message} More than that was read of it before: it is another topic by now.", hint=_AGAIN) from error
+        if end is not None:
+            records = [one for one in records if (one.offset or 0) < end]
+        if self._whole:
+            self._check_whole(records, end)
+        if not records and end is not None:
+            self.at = end  # what lies between was compacted away
+            yield [], [self.at, self._epochs.epoch]
+        for some in _portions(records):
+            admitted = [unmarked(one) for one in some if self._epochs.admits(one)]
+            self.at = (some[-1].offset or 0) + 1
+            yield admitted, [self.at, self._epochs.epoch]
+
+    def _check_whole(self, records: Sequence[Record], end: int | None) -> None:
+        expected = self.at
+        for one in records:
+            if one.offset != expected:
+                raise self._gone(expected, (one.offset or 0) - 1)
+            expected += 1
+        if not records and end is not None:
+            raise self._gone(expected, end - 1)
+
+    def _gone(self, first: int, last: int) -> OffsetGone:
+        return OffsetGone(
+            f"Compaction has taken messages {first} to {last} of {self._topic} before they were read.",
+            hint="Say compacted=True to read what is left. To read all the next time, give that pipeline a longer compact_every.",
+        )
+
+
+def _portions(records: Sequence[Record]) -> Iterator[list[Record]]:
+    some: list[Record] = []
+    size = 0
+    for one in records:
+        size += len(one.key or b"") + len(one.value or b"")
+        some.append(one)
+        if size >= BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def _cut(start: int, end: int, share: int) -> Iterator[tuple[int, int]]:
+    for begin in range(start, end, max(1, share)):
+        yield begin, min(end, begin + max(1, share))
+
+
+def _position(generation: str, at: dict[str, list[int]]) -> dict[str, Any]:
+    return {"generation": generation, "at": {number: list(where) for number, where in at.items()}}
+
+
+def _still(link: Link, name: str, generation: str) -> Topic:
+    with _waiting():
+        topic = link.topic(name)
+    if topic.generation != generation:
+        raise Differs(f"The topic {name} at {link.where} was deleted and made anew.", hint=_AGAIN)
+    return topic

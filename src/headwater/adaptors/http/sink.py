@@ -1,0 +1,237 @@
+"""Posting messages: what each answer means, and when a request is sent again."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import httpx2
+
+from headwater.core.errors import BadConfig, Rejected, Timeout, Unreachable
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Batch, Part, SinkWriter
+from headwater.pipeline.clients import Closing, error_text, trusting
+from headwater.pipeline.message import Message, Op
+
+if TYPE_CHECKING:
+    from headwater.adaptors.http.adaptor import Http
+
+AGAIN = (408, 425, 429)  # the address asks for another try; so do all from 500 on
+OURS = (401, 403, 407)  # a token that is wrong is wrong for every message
+PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two tries
+ENOUGH = 4096  # bytes of an answer that are read
+SHOWN = 300  # characters of an answer that an error shows
+REST = 0.5  # seconds: no server ends a connection sooner because nobody uses it
+SECONDS = 10.0  # to look whether the address answers at all
+
+
+class Answer(NamedTuple):
+    status: int
+    text: str
+    later: float | None  # seconds after which the other side wants to be asked again
+
+
+class Poster(Closing):
+    """One client, of one thread. Redirects are not followed: a POST would arrive as a GET, or at somebody we do not know."""
+
+    def __init__(self, adaptor: Http) -> None:
+        self._adaptor = adaptor
+        self._addresses = {"": adaptor.address("")}  # by namespace; what is no address is said before anything is made of it
+        self.place = adaptor.shown
+        self._socket: socket.socket | None = None
+        self._until = inf  # when the request that is under way has to be over
+        self._watch: threading.Thread | None = None
+        self._closed = threading.Event()
+        self._rested = 0.0  # when the connection has been idle for so long that the other side may have ended it
+        ca = adaptor.resolved().ca
+        headers, trusted = adaptor.sent_headers(), trusting(ca) if ca else True
+        try:
+            self._client = httpx2.Client(headers=headers, follow_redirects=False, verify=trusted)
+        except ValueError as error:
+            raise BadConfig("A header holds letters that no header can have.", hint="Look at the values of headers.") from error
+
+    def close(self) -> None:
+        self._closed.set()
+        if self._watch is not None:
+            self._watch.join()
+        self._client.close()
+
+    def look(self) -> int:
+        """The status of a request that changes nothing. Errors: `Unreachable`, `Timeout`."""
+        return self._ask("HEAD", self._addresses[""], b"", {}, SECONDS).status
+
+    def send(self, namespace: str, body: bytes, headers: dict[str, str], seconds: float) -> Answer:
+        """Errors: `Unreachable`, `Timeout`."""
+        if namespace not in self._addresses:
+            self._addresses[namespace] = self._adaptor.address(namespace)
+        return self._ask(self._adaptor.method, self._addresses[namespace], body, headers, seconds)
+
+    def _ask(self, method: str, address: str, body: bytes, headers: dict[str, str], seconds: float) -> Answer:
+        deadline = time.monotonic() + seconds
+        self._watched(deadline, seconds)
+        told = {"trace": self._opened} if self._socket is None or self._socket.fileno() < 0 or self._rested < time.monotonic() else {}
+        sent: dict[str, Any] = {"content": body, "headers": headers, "timeout": max(0.001, seconds), "extensions": told}
+        try:
+            with self._client.stream(method, address, **sent) as answer:
+                text = b""
+                try:
+                    for part in answer.iter_bytes():
+                        text += part
+                        if len(text) >= ENOUGH or time.monotonic() > deadline:  # a body without end must not hold us
+                            break
+                except httpx2.HTTPError:
+                    if time.monotonic() < deadline:  # else it was we who did not wait for its end, and the answer itself is there
+                        raise
+                return Answer(answer.status_code, _shown(text), _later(answer.headers.get("retry-after", "")))
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+            if isinstance(error, httpx2.TimeoutException) or time.monotonic() >= deadline:
+                raise Timeout(f"{self.place} has not answered within {seconds:.3g} s.", hint="See how busy it is.") from error
+            raise Unreachable(
+                f"{self.place} cannot be reached: {error_text(error)}.", hint="See whether it runs, and whether the address is right."
+            ) from None
+        finally:
+            self._until, self._rested = inf, time.monotonic() + REST
+
+    def _watched(self, deadline: float, seconds: float) -> None:
+        """See that the request ends. The client's timeout is for every byte anew: an answer that comes byte by byte would hold us for ever.
+
+        By one thread that looks now and then: one for each request would take as long as the request.
+        """
+        self._until = deadline
+        if self._watch is None:
+            self._watch = threading.Thread(
+                target=self._watching, args=(min(1.0, max(0.01, seconds / 10)),), name="headwater http", daemon=True
+            )
+            self._watch.start()
+
+    def _watching(self, pause: float) -> None:
+        while not self._closed.wait(pause):
+            if time.monotonic() >= self._until:
+                self._cut()
+
+    def _opened(self, event: str, told: dict[str, Any]) -> None:
+        """Keeps the socket of the one connection. The client tells of all that it does, which takes a third of the time of a request: it is
+        only asked where it may open a new one."""
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self._socket = told["return_value"].get_extra_info("socket")
+
+    def _cut(self) -> None:
+        with suppress(OSError):  # it is closed already
+            if self._socket is not None:
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
+class HttpWriter(SinkWriter):
+    """A request for each message, or for each batch."""
+
+    def __init__(
+        self,
+        adaptor: Http,
+        part: Part,
+        poster: Poster,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._adaptor, self._part, self._poster, self._clock, self._wait = adaptor, part, poster, clock, wait
+
+    def write(self, batch: Batch) -> None:
+        if self._adaptor.batched:
+            self._whole(batch.messages)
+            return
+        for message in batch.messages:
+            body = self._body(message, before_taken=True)
+            self._send(message.namespace, body, "application/json", str(message.offset), message.offset)
+
+    def close(self) -> None:
+        self._poster.close()
+
+    def _whole(self, messages: Sequence[Message]) -> None:
+        if not messages:
+            return
+        body = b"".join(self._body(message, before_taken=False) + b"\n" for message in messages)
+        first, last = messages[0].offset, messages[-1].offset
+        # Which line of a batch was refused, nobody says: one at a time it will show.
+        self._send("", body, "application/x-ndjson", f"{first}-{last}", first if len(messages) == 1 else -1)
+
+    def _body(self, message: Message, *, before_taken: bool) -> bytes:
+        if self._adaptor.envelope:
+            return values.encode(
+                {
+                    "op": message.op.name.lower(),
+                    "namespace": message.namespace,
+                    "timestamp": message.timestamp,
+                    "offset": message.offset,
+                    "data": message.data,
+                }
+            )
+        if message.op not in (Op.INSERT, Op.UPDATE):
+            raise Rejected(
+                f"A {message.op.name.lower()} cannot be told from the data alone.",
+                offset=message.offset,
+                before_taken=before_taken,
+                hint='Leave out envelope=False, or the deletes with opfilter(drop=["delete"]).',
+            )
+        return values.encode(message.data)
+
+    def _send(self, namespace: str, body: bytes, kind: str, key: str, offset: int) -> None:
+        """One request until it is taken or refused. Errors: `Rejected`, `Unreachable`, `Timeout`."""
+        part, pause = self._part, PAUSE
+        headers = {"content-type": kind, "idempotency-key": f"{part.pipeline}/{part.sink}/{key}"}
+        if part.again:  # an operator wants it sent again: the other side must not take it for the first one
+            headers["idempotency-key"] += f"/{part.attempt}"
+        problem: Unreachable | None = None
+        # For this request alone: a thousand slow answers would use up the time of a whole batch, and all of it come again for ever.
+        deadline = self._clock() + part.timeout
+        while (left := deadline - self._clock()) > 0:
+            later: float | None = None
+            try:
+                answer = self._poster.send(namespace, body, headers, left)
+            except Timeout:
+                break
+            except Unreachable as error:
+                problem = error
+            else:
+                if 200 <= answer.status < 300:
+                    return
+                problem, later = self._judged(answer, offset), answer.later
+            rest = max(pause, later or 0.0)
+            if self._clock() + rest >= deadline:
+                break
+            self._wait(rest)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        if problem is not None:
+            raise problem
+        raise Timeout(
+            f"{self._poster.place} has not taken a request within {part.timeout:g} s.",
+            hint=f"Give the sink a longer timeout{' or a smaller batch' if self._adaptor.batched else ''}.",
+        )
+
+    def _judged(self, answer: Answer, offset: int) -> Unreachable:
+        """An answer that asks for another try. Errors: `Rejected` for a message that is refused, `Unreachable` where trying is no use."""
+        status, said = answer.status, f": {answer.text}" if answer.text else ""
+        if status in AGAIN or status >= 500:
+            return Unreachable(f"{self._poster.place} cannot take this now ({status}){said}.", hint="See its log.")
+        if status in OURS:
+            raise Unreachable(
+                f"{self._poster.place} does not let us in ({status}).", hint="Look at the headers: a token is missing or old."
+            )
+        if 400 <= status < 500:
+            raise Rejected(
+                f"{self._poster.place} refuses it ({status}){said}.", offset=offset, before_taken=offset >= 0, hint="Correct it with edit."
+            )
+        raise Unreachable(f"{self._poster.place} answers {status}, which takes nothing.", hint="Give the address that it moved to.")
+
+
+def _shown(text: bytes) -> str:
+    return " ".join("".join(c if c.isprintable() else " " for c in text.decode("utf-8", "replace")).split())[:SHOWN].rstrip(".")
+
+
+def _later(text: str) -> float | None:
+    """Seconds of a Retry-After; a date in it is left alone: clocks differ."""
+    return float(text) if text.isascii() and text.isdigit() else None

@@ -1,0 +1,173 @@
+"""Clients of a Kafka cluster, and their errors as headwater's."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from headwater.core.errors import BadConfig, Denied, HeadwaterError, NotFound, Unreachable
+from headwater.pipeline.clients import client_of
+from headwater.pipeline.env import resolve
+from headwater.pipeline.namespaces import Namespaces
+
+if TYPE_CHECKING:
+    from headwater.adaptors.kafka.adaptor import Kafka
+
+SECONDS = 15.0  # for one question
+GONE = frozenset({"UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
+DENIED = frozenset(
+    {
+        "_AUTHENTICATION",
+        "CLUSTER_AUTHORIZATION_FAILED",
+        "SASL_AUTHENTICATION_FAILED",
+        "TOPIC_AUTHORIZATION_FAILED",
+        "GROUP_AUTHORIZATION_FAILED",
+    }
+)
+
+
+def library() -> Any:
+    with client_of("Kafka", "kafka"):
+        import confluent_kafka.admin
+    return confluent_kafka
+
+
+def settings(adaptor: Kafka, **own: Any) -> dict[str, Any]:
+    """What a client is made with. Errors: `BadConfig` for names that the environment lacks."""
+    common: dict[str, Any] = {
+        "client.id": "headwater-pipeline",
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 1000,
+        "log_level": 2,  # problems are told by errors
+        "allow.auto.create.topics": False,  # a typo must not create a topic
+    }
+    client = {name: resolve(value) for name, value in adaptor.client.items()}
+    return {**common, **client, **own, "bootstrap.servers": str(adaptor.resolved().servers)}
+
+
+def made(kind: Any, given: dict[str, Any]) -> Any:
+    """Errors: `BadConfig` for settings that the client does not take."""
+    try:
+        return kind(given)
+    except library().KafkaException as refused:
+        raise BadConfig(f"The Kafka client does not take its settings: {refused.args[0].str()}.", hint="Look at client=.") from None
+
+
+class Heard:
+    """What a client last said of its connections. Its answers say no more than that there is none: neither why, nor whose fault it is."""
+
+    def __init__(self) -> None:
+        self._last: Any = None
+        self.final = False  # no broker takes us: waiting longer would only keep a person waiting
+
+    def __call__(self, error: Any) -> None:
+        self.final |= error.name() == "_ALL_BROKERS_DOWN" or error.name() in DENIED
+        if error.name() != "_ALL_BROKERS_DOWN":  # follows on the reason
+            self._last = error
+
+    @property
+    def said(self) -> str:
+        """It as the end of a sentence."""
+        return "" if self._last is None else f": {str(self._last.str()).rstrip('.')}"
+
+    def reason(self, error: Any) -> Any:
+        """What lies behind an error."""
+        return self._last if self._last is not None and error.name() in ("_TRANSPORT", "_TIMED_OUT", "_MSG_TIMED_OUT") else error
+
+
+def explained(error: Any, where: str, what: str) -> HeadwaterError:
+    """Our error for one of the client's."""
+    name, text = error.name(), str(error.str()).rstrip(".")
+    if name in GONE:
+        return NotFound(f"Kafka at {where} has no such topic or partition: {what} failed.", hint="Create the topic first.")
+    if name in DENIED:
+        return Denied(f"Kafka at {where} refuses {what}: {text}.", hint="Look at the credentials in client=, and at the brokers' rights.")
+    return Unreachable(f"Kafka at {where} did not manage {what}: {text}.", hint="See whether the brokers run, and the address is right.")
+
+
+class Cluster:
+    """A consumer without a group, for questions and for reading what it is told to."""
+
+    def __init__(self, adaptor: Kafka, **own: Any) -> None:
+        self.kafka = library()
+        self.where = str(adaptor.resolved().servers)
+        self._adaptor = adaptor
+        self._heard = Heard()
+        self.consumer = made(
+            self.kafka.Consumer,
+            settings(
+                adaptor,
+                **{
+                    "group.id": "headwater",  # demanded by the client; nothing is ever committed
+                    "enable.auto.commit": False,
+                    "enable.auto.offset.store": False,
+                    "enable.partition.eof": True,  # the last offsets may be marks of transactions, which are never given
+                    "isolation.level": "read_committed",
+                    "auto.offset.reset": "error",  # a reset would jump over deleted messages without a word
+                    "fetch.wait.max.ms": 100,
+                    "fetch.queue.backoff.ms": 1,
+                    "error_cb": self._heard,
+                    **own,
+                },
+            ),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.consumer.close()
+
+    def partitions(self) -> dict[str, list[int]]:
+        """Every topic that is not Kafka's own, with its partitions. Errors: `Unreachable`, `Denied`."""
+        return {name: sorted(one.partitions) for name, one in self._listed().items() if one.error is None}
+
+    def _listed(self) -> dict[str, Any]:
+        deadline = time.monotonic() + SECONDS
+        while True:
+            try:
+                found = self.consumer.list_topics(timeout=1.0).topics
+                break
+            except self.kafka.KafkaException as error:
+                self.consumer.poll(0)  # lets the client say why
+                if self._heard.final or time.monotonic() > deadline:
+                    raise explained(self._heard.reason(error.args[0]), self.where, "listing topics") from None
+        return {name: one for name, one in sorted(found.items()) if not name.startswith("__")}
+
+    def topics(self, chosen: Namespaces) -> dict[str, list[int]]:
+        """The chosen topics. Errors: `NotFound` where there are none; `Unreachable`, `Denied`, also for one that cannot be told of now."""
+        found: dict[str, list[int]] = {}
+        for name, one in self._listed().items():
+            if name not in chosen:
+                continue
+            if one.error is None:
+                found[name] = sorted(one.partitions)
+            elif one.error.name() not in GONE:  # left out, it would be missing from the copy without a word
+                raise explained(one.error, self.where, f"telling of {name}")
+        if not found:
+            raise NotFound(f"Kafka at {self.where} has no topic that matches {chosen}.", hint="Look at the namespace and at the topics.")
+        return found
+
+    def bounds(self, topics: dict[str, list[int]]) -> dict[str, dict[int, tuple[int, int]]]:
+        """Of each partition, where it begins and ends."""
+        ends: dict[str, dict[int, tuple[int, int]]] = {}
+        for name, numbers in topics.items():
+            for number in numbers:
+                try:
+                    begin, end = self.consumer.get_watermark_offsets(self.kafka.TopicPartition(name, number), timeout=SECONDS)
+                except self.kafka.KafkaException as error:
+                    raise explained(error.args[0], self.where, f"asking where {name} ends") from None
+                ends.setdefault(name, {})[number] = (int(begin), int(end))
+        return ends
+
+    def identity(self, topics: list[str]) -> dict[str, str]:
+        """The id of each topic: another one of the same name has another. Errors: `NotFound`."""
+        admin = made(self.kafka.admin.AdminClient, settings(self._adaptor))
+        found = {}
+        for name, answer in admin.describe_topics(self.kafka.TopicCollection(topics), request_timeout=SECONDS).items() if topics else ():
+            try:
+                found[name] = str(answer.result().topic_id)
+            except self.kafka.KafkaException as error:
+                raise explained(error.args[0], self.where, f"asking about {name}") from None
+        return found

@@ -1,0 +1,203 @@
+"""Following changes by the oplog of a replica set, which is asked again and again for what came behind the last entry.
+
+A cursor is the timestamp of an entry. The entry itself is asked for each time, too: when it is no longer there, the oplog has moved on
+without us, and changes were lost.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from bson import Timestamp, encode
+
+from headwater.adaptors.mongodb.link import Link
+from headwater.adaptors.mongodb.source import PIECE
+from headwater.adaptors.mongodb.types import NO_TEXT, to_json
+from headwater.core.errors import BadInput, OffsetGone, Timeout, Unsupported
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Piece
+from headwater.pipeline.message import Message, Mode, Op
+from headwater.pipeline.namespaces import Namespaces
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+REST = 0.5  # seconds between two questions when nothing has changed
+FIRST, MOST = 64, 1000  # changes whose documents are looked up at once
+PATIENCE = 30.0  # seconds for the newest entry to become readable
+
+
+class Oplog:
+    """The oplog of one replica set, of which one database is followed."""
+
+    def __init__(self, link: Link, *, clock: Callable[[], float] = time.monotonic, wait: Callable[[float], None] = time.sleep) -> None:
+        self._link, self._clock, self._wait = link, clock, wait
+        self._database = link.database.name
+        self._at_once, self._weight = FIRST, 0  # changes looked up together, and the bytes of the last ones
+        with link.asking():
+            there = list(link.oplog.database.list_collections(filter={"name": link.oplog.name}))
+        if not there:
+            raise Unsupported(
+                f"MongoDB at {link.where} keeps no oplog to follow.", hint="Make it a replica set (of one), or say tail=False."
+            )
+        # A capped collection keeps the order of its entries, and the server jumps to a timestamp in it; anything else has to be sorted.
+        self._order = "$natural" if there[0].get("options", {}).get("capped") else "ts"
+
+    def newest(self) -> dict[str, int]:
+        """The cursor of now. Errors: `Timeout` when an older write keeps the newest entry from being read."""
+        deadline = self._clock() + PATIENCE
+        while True:
+            with self._link.asking():
+                last = next(iter(self._link.oplog.find({}, {"ts": 1}).sort(self._order, -1).limit(1)), None)
+                if last is None:
+                    return {"t": 0, "i": 0}
+                # Read forwards an entry shows only when all before it are there: else a write with a smaller timestamp could still come.
+                if self._link.oplog.find_one({"ts": last["ts"]}, {"ts": 1}):
+                    return _cursor(last["ts"])
+            if self._clock() >= deadline:
+                raise Timeout(f"The newest entry of the oplog at {self._link.where} cannot be read yet.", hint="See what is being written.")
+            self._wait(REST)
+
+    def follow(
+        self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool], *, filters: Mapping[str, Any], batch: int
+    ) -> Iterator[Piece]:
+        position = Timestamp(cursor["t"], cursor["i"])
+        while not stopped():
+            entries, more = self._entries(position, batch)
+            if position != Timestamp(0, 0):
+                if not entries or entries[0]["ts"] != position:
+                    raise OffsetGone(
+                        f"The oplog at {self._link.where} no longer has the entry of {position.as_datetime():%Y-%m-%d %H:%M:%S} UTC.",
+                        hint="Changes since then were dropped there: start the copy anew, and give the server a larger oplog.",
+                    )
+                entries = entries[1:]
+            if entries:
+                position = entries[-1]["ts"]
+            changes = [change for entry in entries for change in self._changes(entry) if change.collection in chosen]
+            for some in self._groups(changes):
+                self._look_up_all(some, filters)
+                yield from self._pieces(some, filters)
+            if not more:  # else an empty piece would say that there is nothing new, while there may be something behind others' entries
+                yield Piece(position=_cursor(position))
+                if not entries:
+                    self._wait(REST)
+
+    def _entries(self, position: Timestamp, batch: int) -> tuple[list[dict[str, Any]], bool]:
+        """The entry at a position and those behind it, as many as may be held at once; and whether there are more."""
+        found: list[dict[str, Any]] = []
+        weight = 0
+        with self._link.asking():
+            for entry in self._link.oplog.find({"ts": {"$gte": position}}).sort(self._order, 1).limit(batch + 1):
+                found.append(entry)
+                weight += len(encode(entry))
+                if weight > PIECE and len(found) > 1:
+                    return found, True
+        return found, len(found) > batch
+
+    def _changes(self, entry: dict[str, Any]) -> Iterator[Change]:
+        """What an entry says of documents of this database. Those of a transaction are in one entry."""
+        op, value = entry["op"], entry.get("o") or {}
+        if op == "c" and "applyOps" in value:
+            for inner in value["applyOps"]:
+                for change in self._changes(inner | {"ts": entry["ts"]}):
+                    change.document = None  # looked up instead: what is there now is what was committed
+                    yield change
+            return
+        database, _, collection = str(entry.get("ns", "")).partition(".")
+        if database != self._database or op not in ("i", "u", "d") or not collection or collection.startswith("system."):
+            return
+        match op:
+            case "i":
+                yield Change(collection, Op.INSERT, value["_id"], entry["ts"], value)
+            case "u":
+                yield Change(collection, Op.UPDATE, entry["o2"]["_id"], entry["ts"])
+            case "d":
+                yield Change(collection, Op.DELETE, value["_id"], entry["ts"])
+
+    def _groups(self, changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
+        """Changes whose documents are looked up at once: entries are small, and the documents that they change may be large. Fewer where
+        the last ones were; never a part of an entry."""
+        start = 0
+        while start < len(changes):
+            end = min(len(changes), start + self._at_once)
+            while end < len(changes) and changes[end].stamp == changes[end - 1].stamp:
+                end += 1
+            self._weight = 0
+            yield changes[start:end]
+            self._at_once = max(1, min(MOST, self._at_once * PIECE // max(self._weight, PIECE // 2)))
+            start = end
+
+    def _pieces(self, changes: Sequence[Change], filters: Mapping[str, Any]) -> Iterator[Piece]:
+        """The messages of changes, in pieces that end where an entry ends: a transaction is one entry."""
+        messages: list[Message] = []
+        bad: dict[int, str] = {}
+        weight = 0
+        for number, change in enumerate(changes):
+            message, wrong, size = _message(change, filters)
+            if message is not None:
+                if wrong:
+                    bad[len(messages)] = wrong
+                messages.append(message)
+                weight += size
+                self._weight += size
+            last = number + 1 == len(changes)
+            if messages and (last or (weight > PIECE and changes[number + 1].stamp != change.stamp)):
+                yield Piece(position=_cursor(change.stamp), messages=messages, bad=bad)
+                messages, bad, weight = [], {}, 0
+
+    def _look_up_all(self, changes: Sequence[Change], filters: Mapping[str, Any]) -> None:
+        for collection in {change.collection for change in changes}:
+            wanted = [one for one in changes if one.collection == collection and one.wanted(filters)]
+            self._look_up(wanted, collection, filters.get(collection))
+
+    def _look_up(self, changes: Sequence[Change], collection: str, chosen: Any) -> None:
+        """Read the documents that were changed, whole and as they are now."""
+        if not changes:
+            return
+        query: dict[str, Any] = {"_id": {"$in": list({_key(one.id): one.id for one in changes}.values())}}
+        with self._link.asking():
+            found = {_key(one["_id"]): one for one in self._link.database[collection].find({"$and": [chosen, query]} if chosen else query)}
+        for change in changes:
+            change.document = found.get(_key(change.id))
+
+
+@dataclass(slots=True)
+class Change:
+    """One change of one document; without the document it has to be looked up, or is gone."""
+
+    collection: str
+    op: Op
+    id: Any
+    stamp: Timestamp  # of its entry
+    document: dict[str, Any] | None = field(default=None)
+
+    def wanted(self, filters: Mapping[str, Any]) -> bool:
+        """Whether it has to be looked up: where there is a filter, the server itself has to say whether it holds."""
+        return self.op is not Op.DELETE and (self.document is None or self.collection in filters)
+
+
+def _message(change: Change, filters: Mapping[str, Any]) -> tuple[Message | None, str, int]:
+    """A change as a message, what is wrong with it, and its size; None where its document is gone: its deletion follows."""
+    op, wrong = change.op, ""
+    if op is not Op.DELETE and change.document is None:
+        if change.collection not in filters:
+            return None, "", 0
+        op = Op.DELETE  # gone, or no longer among those that the filter chooses
+    try:
+        data = {"_id": to_json(change.id)} if op is Op.DELETE else to_json(change.document)
+        size = len(values.encode(data))
+    except (BadInput, UnicodeEncodeError) as error:
+        data, wrong, size = {}, error.message if isinstance(error, BadInput) else NO_TEXT, 2
+    return Message(change.collection, data, op, change.stamp.time * 1000, Mode.SYNC), wrong, size
+
+
+def _cursor(stamp: Timestamp) -> dict[str, int]:
+    return {"t": stamp.time, "i": stamp.inc}
+
+
+def _key(value: Any) -> bytes:
+    """Something that can be looked up by, of any value that can be an id."""
+    return encode({"": value})

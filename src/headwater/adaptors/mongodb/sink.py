@@ -1,0 +1,193 @@
+"""Writing to MongoDB: whole documents put in place by `_id`, in order, so that the first one refused is known exactly."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import bson
+from bson import Regex
+from bson.errors import BSONError
+from bson.raw_bson import RawBSONDocument
+
+from headwater.adaptors.mongodb.link import Link
+from headwater.adaptors.mongodb.types import from_json
+from headwater.core.errors import BadInput, Denied, DiskFull, Rejected, Timeout, Unreachable
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Batch, Part, SinkWriter
+from headwater.pipeline.message import Message, Op
+
+LARGEST = 16 << 20  # bytes of a document, a limit of the server
+FULL = (14031,)
+PASSING = frozenset(  # the server's state, not the document's
+    {6, 7, 24, 50, 64, 89, 91, 112, 133, 134, 189, 202, 237, 262, 317, 9001, 10058, 10107, 11600, 11601, 11602, 13435, 13436}
+)
+DUPLICATE = 11000
+
+
+class Action(NamedTuple):
+    """What a message does to the document with its id: puts another one in its place, or none."""
+
+    match: dict[str, Any]
+    document: RawBSONDocument | None
+
+
+class Refusal(NamedTuple):
+    """Which action of a request the server refuses, and why."""
+
+    number: int
+    code: int
+    text: str
+
+
+class MongoWriter(SinkWriter):
+    """Each collection's messages go as one ordered request: what was refused stops those behind it, and only those."""
+
+    def __init__(self, part: Part, link: Link, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._part, self._link, self._clock = part, link, clock
+        self._deadline = 0.0
+
+    def write(self, batch: Batch) -> None:
+        self._deadline = self._clock() + self._part.timeout
+        by_collection: dict[str, list[Message]] = {}
+        for message in batch.messages:
+            by_collection.setdefault(message.namespace, []).append(message)
+        # All collections are written, up to their own first refusal: then everything before the least of these is there.
+        refused = [no for name, messages in by_collection.items() if (no := self._collection(name, messages)) is not None]
+        if refused:
+            raise min(refused, key=lambda no: no.offset)
+
+    def close(self) -> None:
+        self._link.close()
+
+    def _collection(self, name: str, messages: Sequence[Message]) -> Rejected | None:
+        """Write one collection's messages. Returns the first one that is refused; all before it are written."""
+        from pymongo.errors import InvalidName
+        from pymongo.write_concern import WriteConcern
+
+        actions: list[Action] = []
+        wrong: Rejected | None = None
+        for message in messages:
+            try:
+                actions.append(self._action(message))
+            except BadInput as error:
+                wrong = Rejected(error.message, offset=message.offset, before_taken=True, hint=error.hint)
+                break
+        if not actions:
+            return wrong
+        try:
+            # Acknowledged means on the disks of a majority, unless the address says otherwise.
+            concern = self._link.database.write_concern
+            target = self._link.database.get_collection(
+                name, write_concern=concern if concern.document else WriteConcern(w="majority", j=True)
+            )
+        except InvalidName as error:
+            return Rejected(
+                f"No collection can be named {name!r}: {error}.",
+                offset=messages[0].offset,
+                before_taken=True,
+                hint="Change the namespace with remap.",
+            )
+        failed = self._send(target, actions)
+        if failed is not None and failed.code == DUPLICATE and "_id_" in failed.text:
+            failed = self._send(target, actions)  # another writer put the same document there between looking and inserting
+        if failed is None:
+            return wrong
+        return Rejected(
+            f"MongoDB refuses it: {failed.text}.", offset=messages[failed.number].offset, before_taken=True, hint="Correct it with edit."
+        )
+
+    def _send(self, target: Any, actions: list[Action]) -> Refusal | None:
+        """All of them in order, up to the first that is refused; None when all are done. Errors: `Unreachable`, `Timeout`, `DiskFull`."""
+        from pymongo import DeleteOne, ReplaceOne
+        from pymongo.errors import BulkWriteError
+
+        left = self._deadline - self._clock()
+        if left <= 0:
+            raise self._late()
+        try:
+            with self._link.asking(left):
+                try:
+                    target.bulk_write(
+                        [DeleteOne(one.match) if one.document is None else ReplaceOne(one.match, one.document, True) for one in actions],
+                        ordered=True,
+                    )
+                    return None
+                except BulkWriteError as error:
+                    return self._refused(dict(error.details or {}))
+                except KeyError as error:
+                    if error.args != ("code",):
+                        raise
+                    # Some servers give a refusal no code. The client cannot read such an answer to many actions, but that to one.
+                    return self._one_by_one(target, actions)
+        except Timeout as error:
+            raise self._late() from error
+        except Denied as error:  # of the whole request: no message is to blame
+            raise Unreachable(error.message, hint=error.hint) from error
+
+    def _one_by_one(self, target: Any, actions: list[Action]) -> Refusal | None:
+        from pymongo.errors import WriteError
+
+        for number, one in enumerate(actions):
+            try:
+                if one.document is None:
+                    target.delete_one(one.match)
+                else:
+                    target.replace_one(one.match, one.document, upsert=True)
+            except WriteError as error:
+                return self._refused({"writeErrors": [{**(error.details or {}), "index": number}]})
+        return None
+
+    def _refused(self, details: dict[str, Any]) -> Refusal:
+        """What an answer says was refused. Errors: `DiskFull`, `Unreachable` where that is no action's fault."""
+        where = self._link.where
+        lost = "; ".join(str(one.get("errmsg")) for one in details.get("writeConcernErrors", ()))
+        if lost:  # what was done may be undone, so nothing counts as taken, whatever else was refused
+            raise Unreachable(f"MongoDB at {where} could not make the batch durable: {lost}.", hint="See whether all members run.")
+        for one in sorted(details.get("writeErrors", ()), key=lambda one: int(one["index"])):
+            code, text = int(one.get("code") or 0), str(one.get("errmsg", "no reason was given")).rstrip(".")
+            if code in FULL:
+                raise DiskFull(f"MongoDB at {where} has no space left: {text}.", hint="Make space there.")
+            if code in PASSING:
+                raise Unreachable(f"MongoDB at {where} cannot write now: {text}.", hint="See its log.")
+            return Refusal(int(one["index"]), code, text)
+        raise Unreachable(f"MongoDB at {where} did not say what it has refused.", hint="See its log.")
+
+    def _late(self) -> Timeout:
+        return Timeout(
+            f"MongoDB at {self._link.where} has not taken a batch within {self._part.timeout:g} s.",
+            hint="Give the sink a longer timeout or a smaller batch.",
+        )
+
+    def _action(self, message: Message) -> Action:
+        """Errors: `BadInput` for a message that can be no document."""
+        if message.op not in (Op.INSERT, Op.UPDATE, Op.DELETE):
+            raise BadInput(f"MongoDB is given no commands: {values.encode(message.data).decode()[:200]}.", hint="Skip it with ack.")
+        found = message.id
+        named = "_id" in message.data and message.id_fields == ("_id",)  # null is an id in MongoDB
+        if found is None and not named:
+            if message.op is not Op.INSERT:
+                raise BadInput(
+                    f"The {message.op.name.lower()} names no document: it has no {', '.join(message.id_fields)}.",
+                    hint="Correct it with edit.",
+                )
+            found = f"{self._part.pipeline}-{message.offset}"  # the same when the message is sent again
+        identity = from_json(
+            dict(zip(message.id_fields, found, strict=True)) if len(message.id_fields) > 1 and found is not None else found
+        )
+        if message.id_fields != ("_id",) and message.data.get("_id", found) != found:
+            raise BadInput(f"It has an _id besides its id ({', '.join(message.id_fields)}).", hint="Leave one of them out, or rename it.")
+        # An object or a pattern by itself would be read as a condition, and some other document be changed: {"$gt": ""} fits any.
+        match = {"_id": {"$eq": identity} if isinstance(identity, dict | Regex) else identity}
+        if message.op is Op.DELETE:
+            return Action(match, None)
+        # `_id` comes first, as the server itself puts it: a document that began with `$set` would be taken for an order.
+        document = {"_id": identity} | {name: from_json(value) for name, value in message.data.items() if name != "_id"}
+        try:
+            data = bson.encode(document)
+        except (BSONError, OverflowError, ValueError) as error:
+            raise BadInput(f"It cannot be written as BSON: {error}.", hint="Correct it with edit.") from error
+        if len(data) > LARGEST:
+            raise BadInput(f"It has {len(data)} bytes; MongoDB takes documents of up to {LARGEST}.", hint="Leave fields out of it.")
+        return Action(match, RawBSONDocument(data))

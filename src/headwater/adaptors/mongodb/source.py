@@ -1,0 +1,161 @@
+"""Copying collections: ranges of `_id`, each read in the order of `_id` and resumed behind the last one.
+
+MongoDB compares only values of one kind: `{$gt: 5}` finds no text. So every slice holds ids of one kind, and no id falls between two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from bson import DatetimeMS, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Timestamp
+
+from headwater.adaptors.mongodb.link import Link
+from headwater.adaptors.mongodb.types import NO_TEXT, from_json, to_json
+from headwater.core.errors import BadInput, Differs
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
+from headwater.pipeline.namespaces import Namespaces
+
+if TYPE_CHECKING:
+    from pymongo.collection import Collection
+
+PIECE = 8 << 20
+# The kinds of ids that are compared with each other, in MongoDB's order.
+KINDS = (
+    ("minKey",),
+    ("null",),
+    ("double", "int", "long", "decimal"),
+    ("string",),
+    ("object",),
+    ("binData",),
+    ("objectId",),
+    ("bool",),
+    ("date",),
+    ("timestamp",),
+    ("maxKey",),
+)
+_PYTHON: tuple[tuple[type, ...], ...] = (  # in the same order, but for truth values, which Python takes for numbers
+    (MinKey,),
+    (type(None),),
+    (float, Int64, Decimal128),
+    (str,),
+    (dict, DBRef),
+    (bytes,),
+    (ObjectId,),
+    (bool,),
+    (datetime, DatetimeMS),
+    (Timestamp,),
+    (MaxKey,),
+)
+
+
+def plan(link: Link, collections: Mapping[str, str | None], slices: int, cursor: Any) -> CopyPlan:
+    cut: list[Slice] = []
+    with link.asking():
+        for name, identity in collections.items():
+            mark = {} if identity is None else {"uuid": identity}
+            cut += [Slice(name, mark | spec) for spec in _cut(link.database[name], slices)]
+    return CopyPlan(
+        identity={"database": link.database.name, "collections": dict(collections)},
+        slices=tuple(cut),
+        ids=dict.fromkeys(collections, ("_id",)),
+        cursor=cursor,
+    )
+
+
+def _cut(collection: Collection[Any], slices: int) -> list[dict[str, Any]]:
+    """The slices of one collection: about as many as asked for where its ids are of one kind, else one for each kind."""
+    ends = [one["_id"] for way in (1, -1) for one in collection.find({}, {"_id": 1}).sort("_id", way).limit(1)]
+    if len(ends) != 2:
+        return [{}]
+    if kind_of(ends[0]) != kind_of(ends[1]):
+        there = [kind for kind in KINDS if collection.find_one({"_id": {"$type": list(kind)}}, {"_id": 1})]
+        rest = {"not": [name for kind in KINDS for name in kind]}  # ids of types that were given up long ago
+        return [{"types": list(kind)} for kind in there] + ([rest] if collection.find_one(range_of(rest, None), {"_id": 1}) else [])
+    count = collection.estimated_document_count()
+    slices = min(slices, count)
+    bounds: list[Any] = []
+    for number in range(1, slices):
+        found = list(collection.find({}, {"_id": 1}).sort("_id", 1).skip(count * number // slices).limit(1))
+        bounds += [to_json(one["_id"]) for one in found if _usable(one["_id"]) and to_json(one["_id"]) not in bounds]
+    if not bounds:
+        return [{}]
+    inner = [{"from": low, "before": high} for low, high in pairwise(bounds)]
+    return [{"before": bounds[0]}, *inner, {"from": bounds[-1]}]
+
+
+def kind_of(value: Any) -> int:
+    """Which of `KINDS` an id belongs to."""
+    if type(value) is int:
+        return _PYTHON.index((float, Int64, Decimal128))
+    for number, types in enumerate(_PYTHON):
+        if isinstance(value, types):
+            return number
+    raise BadInput(f"Ids of type {type(value).__name__} are not known.", hint="Leave the document out with a collection filter.")
+
+
+def _usable(value: Any) -> bool:
+    return not (isinstance(value, float) and math.isnan(value))
+
+
+def read(link: Link, part: Slice, position: Any, *, chosen: Any, batch: int) -> Iterator[Piece]:
+    if "uuid" in part.spec and link.collections(Namespaces()).get(part.namespace) != part.spec["uuid"]:
+        raise Differs(f"The collection {part.namespace} is another than the one that the copy began with.", hint="Start the copy anew.")
+    query = range_of(part.spec, position)
+    if chosen:
+        query = {"$and": [chosen, query]} if query else chosen
+    out: list[bytes] = []
+    bad: dict[int, str] = {}
+    weight = 0
+    with link.asking():
+        for document in link.database[part.namespace].find(query).sort("_id", 1).batch_size(batch):
+            here = to_json(document["_id"])
+            text, wrong = _text(document, here)
+            if out and (weight + len(text) > PIECE or len(out) >= batch):
+                yield Piece(position=position, values=out, bad=bad)
+                out, bad, weight = [], {}, 0
+            if wrong:
+                bad[len(out)] = wrong
+            out.append(text)
+            weight += len(text)
+            position = {"after": here}  # in an object, because null is an id as well
+    if out:
+        yield Piece(position=position, values=out, bad=bad)
+
+
+def range_of(spec: dict[str, Any], position: Any) -> dict[str, Any]:
+    """The query for what a slice has behind a position."""
+    wanted: dict[str, Any] = {}
+    if "types" in spec:
+        wanted["$type"] = spec["types"]
+    if "not" in spec:
+        wanted["$not"] = {"$type": spec["not"]}
+    if position is not None:
+        after = from_json(position["after"])
+        # Nothing compares with NaN, which comes before all other numbers: asking for what is greater would end the copy there.
+        wanted |= {"$gt": after} if _usable(after) else {"$gte": -math.inf}
+    elif "from" in spec:
+        wanted["$gte"] = from_json(spec["from"])
+    if "before" in spec:
+        wanted["$lt"] = from_json(spec["before"])
+    return {"_id": wanted} if wanted else {}
+
+
+def _text(document: dict[str, Any], identity: Any) -> tuple[bytes, str]:
+    try:
+        return values.encode(to_json(document)), ""
+    except BadInput as error:
+        return values.encode({"_id": identity}), error.message
+    except UnicodeEncodeError:
+        return values.encode({"_id": identity}), NO_TEXT
+
+
+def same(link: Link, stored: CopyPlan, collections: Mapping[str, str | None]) -> bool:
+    """Whether no collection of the plan was dropped or made anew since. A new one beside them does not matter: it is not in the plan."""
+    if stored.identity["database"] != link.database.name:
+        return False
+    return all(name in collections and collections[name] == one for name, one in stored.identity["collections"].items())

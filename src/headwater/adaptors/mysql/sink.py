@@ -1,0 +1,116 @@
+"""Writing to MariaDB and MySQL: a run's rows in statements of some megabytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from headwater.adaptors.mysql import sql as sql
+from headwater.adaptors.mysql.link import Where
+from headwater.adaptors.mysql.rows import MySQLShape
+from headwater.adaptors.mysql.session import MySQLSession
+from headwater.adaptors.mysql.tables import table
+from headwater.adaptors.sql.infer import ColumnKind
+from headwater.adaptors.sql.ranges import Taken
+from headwater.adaptors.sql.run import Run
+from headwater.adaptors.sql.writer import SqlWriter
+from headwater.core.errors import BadConfig, Rejected
+from headwater.pipeline.adaptor import Part
+
+STATEMENT = 4 << 20  # bytes of one statement with more than one row, about
+DELETES = 500  # keys of one statement
+LEFT_ALONE = 10  # seconds besides a batch's own that a transaction may be left alone
+BYTES = "surrogateescape"  # how PyMySQL keeps bytes inside of a statement's text
+
+
+class MySQLWriter(SqlWriter[MySQLShape]):
+    call: ClassVar[str] = "mysql"
+    once: ClassVar[bool] = False
+
+    def __init__(self, where: Where, part: Part, *, create: bool) -> None:
+        # A server that does not answer at all is noticed by the socket's own timeout.
+        session = MySQLSession(where, read_timeout=part.timeout, write_timeout=part.timeout)
+        patience = max(1, math.ceil(part.timeout))
+        settings = [
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",  # fewer locks between rows: less waiting side by side
+            # MariaDB's own way, a comment to MySQL: a writer that hangs or has lost its machine would keep its locks for hours, and a new
+            # run would wait for them.
+            f"SET SESSION innodb_lock_wait_timeout = {patience} /*M!100300 , idle_transaction_timeout = {patience + LEFT_ALONE} */",
+        ]
+        super().__init__(session, sql.STATEMENTS, part, settings=settings, schema=where.database, create=create)
+        self._link = session.link
+        self._packet = int(session.ask("SELECT @@max_allowed_packet")[0][0])
+        self._most = min(STATEMENT, self._packet // 2)
+
+    def opened(self, span: Taken) -> list[Taken] | None:
+        self._state.shared(self._part.epoch)
+        if not self._state.take(span):
+            return None
+        near = self._session.ask(sql.READ_NEAR, (*self._state.me, span.start, span.end))
+        return [one for row in near if (one := Taken(*row)) != span]
+
+    def send(self, run: Run[MySQLShape]) -> None:
+        one = run.shape.table
+        if run.op == "truncate":
+            self._session.do(f"DELETE FROM {one.quoted}")  # TRUNCATE would commit what is not finished
+        elif run.op == "delete":
+            for at in range(0, len(run.rows), DELETES):
+                page = run.rows[at : at + DELETES]
+                self._session.do(sql.delete(one, run.key, len(page)), [row[name] for row in page for name in run.key])
+        elif run.key and one.others:
+            self._replace_each(run)
+        else:
+            self._upsert(run)
+
+    def shape(self, schema: str, name: str) -> MySQLShape | None:
+        found = table(self._link, schema, name)
+        if found is not None and not found.transactional:
+            raise BadConfig(f"The table {found.namespace} has an engine without transactions.", hint="ALTER TABLE ... ENGINE = InnoDB.")
+        return MySQLShape(found) if found is not None else None
+
+    def create_table(self, schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str]) -> Sequence[str]:
+        exact = sql.MARIADB if "mariadb" in str(self._session.ask("SELECT VERSION()")[0][0]).lower() else sql.MYSQL
+        made = sql.create_table(schema, name, columns, key, exact)
+        return (made,) if schema == self._schema else (sql.create_database(schema), made)
+
+    def add_columns(self, shape: MySQLShape, columns: dict[str, ColumnKind]) -> Sequence[str]:
+        return [sql.add_column(shape.table, name, kind) for name, kind in columns.items()]
+
+    def _upsert(self, run: Run[MySQLShape]) -> None:
+        """Many rows with one statement. Where the key is the only unique index, a row that is there is replaced."""
+        names = run.shape.names(run.absent)
+        first = sql.insert(run.shape.table, names).replace("%%", "%").encode()
+        last = sql.on_conflict(run.shape.table, names, run.key, run.absent).replace("%%", "%").encode() if run.key else b""
+        escape = self._link.escape
+        page: list[bytes] = []
+        size = 0
+        for row in run.rows:
+            text = f"({','.join([escape(row.get(name)) for name in names])})".encode(errors=BYTES)
+            if page and size + len(text) > self._most:
+                self._say(first + b",".join(page) + last)
+                page, size = [], 0
+            page.append(text)
+            size += len(text)
+        if page:
+            self._say(first + b",".join(page) + last)
+
+    def _replace_each(self, run: Run[MySQLShape]) -> None:
+        """Row by row: with a second unique index, ON DUPLICATE KEY could replace another document's row."""
+        names = run.shape.names(run.absent)
+        update = sql.update(run.shape.table, names, run.key, run.absent)
+        insert = sql.insert(run.shape.table, names) + f"({', '.join(['%s'] * len(names))})"
+        with self._link.cursor() as cursor:
+            for row in run.rows:
+                given = [row.get(name) for name in names if name not in run.key] + [row[name] for name in run.key]
+                if not self._say(cursor.mogrify(update, given).encode(errors=BYTES)):
+                    self._say(cursor.mogrify(insert, [row.get(name) for name in names]).encode(errors=BYTES))
+
+    def _say(self, statement: bytes) -> int:
+        """Run a statement of any size. Errors: `Rejected`; the server would hang up, as one does that is not well."""
+        if len(statement) + 1 > self._packet:
+            raise Rejected(
+                f"{len(statement)} bytes are more than the server's max_allowed_packet of {self._packet} lets in.",
+                hint="Raise max_allowed_packet there, or leave large fields out with `omit`.",
+            )
+        return self._session.do(statement)

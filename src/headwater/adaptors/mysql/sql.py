@@ -1,0 +1,106 @@
+"""The statements of the MySQL sink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from headwater.adaptors.mysql.link import quote
+from headwater.adaptors.mysql.tables import Table
+from headwater.adaptors.sql.infer import ColumnKind
+from headwater.adaptors.sql.statements import Statements
+from headwater.adaptors.sql.table import COMMITTED, EPOCH
+
+_NAMES = "pipeline varchar(255) CHARACTER SET ascii, sink varchar(255) CHARACTER SET ascii"
+_OF = "WHERE pipeline = %s AND sink = %s"
+_READ = f"SELECT start_offset, end_offset, bucket, buckets FROM {COMMITTED} {_OF}"
+READ_NEAR = f"{_READ} AND end_offset > %s AND start_offset < %s"
+STATEMENTS = Statements(
+    there=f"SHOW TABLES LIKE '{COMMITTED}'",
+    create=(
+        f"CREATE TABLE IF NOT EXISTS {EPOCH} ({_NAMES}, epoch bigint NOT NULL, PRIMARY KEY (pipeline, sink)) ENGINE=InnoDB",
+        f"CREATE TABLE IF NOT EXISTS {COMMITTED} ({_NAMES}, end_offset bigint, start_offset bigint, bucket int, buckets int, "
+        "PRIMARY KEY (pipeline, sink, end_offset, start_offset, bucket, buckets)) ENGINE=InnoDB",
+    ),
+    share_epoch=f"SELECT epoch FROM {EPOCH} {_OF} LOCK IN SHARE MODE",
+    lock_epoch=f"SELECT epoch FROM {EPOCH} {_OF} FOR UPDATE",
+    first_epoch=f"INSERT IGNORE INTO {EPOCH} VALUES (%s, %s, %s)",
+    set_epoch=f"UPDATE {EPOCH} SET epoch = %s {_OF}",
+    read=_READ,
+    count=f"SELECT COUNT(*) FROM {COMMITTED} {_OF}",
+    take=f"INSERT IGNORE INTO {COMMITTED} (pipeline, sink, start_offset, end_offset, bucket, buckets) VALUES (%s, %s, %s, %s, %s, %s)",
+    untake=f"DELETE FROM {COMMITTED} {_OF} AND start_offset = %s AND end_offset = %s AND bucket = %s AND buckets = %s",
+    clear=f"DELETE FROM {COMMITTED} {_OF}",
+)
+
+# What a sink will do to its tables, in forms that change nothing: for seeing whether it may.
+ATTEMPTS = (
+    f"EXPLAIN INSERT INTO {COMMITTED} (pipeline) VALUES ('')",
+    f"EXPLAIN DELETE FROM {COMMITTED} WHERE 1 = 0",
+    f"EXPLAIN UPDATE {EPOCH} SET epoch = 0 WHERE 1 = 0",
+)
+ATTEMPT_TO_CREATE = f"CREATE TABLE {COMMITTED} LIKE {COMMITTED}_that_is_not_there"
+
+_TYPES: dict[ColumnKind, str] = {
+    "bool": "boolean",
+    "int": "bigint",
+    "decimal": "decimal(65,30)",
+    "float": "double",
+    "text": "longtext",
+    "moment": "datetime(6)",
+    "bytes": "longblob",
+    "uuid": "char(36)",
+    "json": "json",
+}
+_IN_A_KEY: dict[ColumnKind, str] = {"text": "varchar(255)", "bytes": "varbinary(255)", "json": "varchar(255)"}  # what an index can hold
+# How ids of text compare: letter by letter, whatever their case, and with the blanks at their ends. Else two documents were one row.
+MARIADB, MYSQL = "utf8mb4_nopad_bin", "utf8mb4_0900_bin"
+
+
+def create_database(name: str) -> str:
+    return f"CREATE DATABASE IF NOT EXISTS {quote(name)}"
+
+
+def create_table(schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str], exact: str) -> str:
+    """`exact`: the collation of ids."""
+    names = tuple(key)
+    body = []
+    for column, kind in columns.items():
+        declared = _IN_A_KEY.get(kind, _TYPES[kind]) if column in names else _TYPES[kind]
+        body.append(f"{quote(column)} {declared}{f' COLLATE {exact}' if column in names and declared.startswith('varchar') else ''}")
+    if names:
+        body.append(f"PRIMARY KEY ({', '.join(quote(column) for column in names)})")
+    return f"CREATE TABLE IF NOT EXISTS {quote(schema)}.{quote(name)} ({', '.join(body)}) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
+
+
+def add_column(table: Table, name: str, kind: ColumnKind) -> str:
+    return f"ALTER TABLE {table.quoted} ADD COLUMN {quote(name)} {_TYPES[kind]}"
+
+
+def insert(table: Table, names: Sequence[str]) -> str:
+    return f"INSERT INTO {safe(table.quoted)} ({', '.join(safe(quote(one)) for one in names)}) VALUES "
+
+
+def on_conflict(table: Table, names: Sequence[str], key: Sequence[str], absent: frozenset[str]) -> str:
+    """What makes an insert replace the row of its key. Only sound where the key is the one unique index."""
+    sets = [f"{safe(quote(one))} = VALUES({safe(quote(one))})" for one in names if one not in key]
+    sets += [f"{safe(quote(one))} = DEFAULT" for one in sorted(absent) if one not in key]
+    same = safe(quote(key[0]))
+    return " ON DUPLICATE KEY UPDATE " + (", ".join(sets) if sets else f"{same} = {same}")
+
+
+def update(table: Table, names: Sequence[str], key: Sequence[str], absent: frozenset[str]) -> str:
+    sets = [f"{safe(quote(one))} = %s" for one in names if one not in key]
+    sets += [f"{safe(quote(one))} = DEFAULT" for one in sorted(absent) if one not in key]
+    tests = " AND ".join(f"{safe(quote(one))} = %s" for one in key)
+    return f"UPDATE {safe(table.quoted)} SET {', '.join(sets) or f'{safe(quote(key[0]))} = {safe(quote(key[0]))}'} WHERE {tests}"
+
+
+def delete(table: Table, key: Sequence[str], count: int) -> str:
+    names = ", ".join(safe(quote(one)) for one in key)
+    one = f"({', '.join(['%s'] * len(key))})"
+    return f"DELETE FROM {safe(table.quoted)} WHERE ({names}) IN ({', '.join([one] * count)})"
+
+
+def safe(name: str) -> str:
+    """A name inside of a statement that takes values."""
+    return name.replace("%", "%%")

@@ -1,0 +1,271 @@
+"""Tables as the information schema of MariaDB and MySQL has them, and their types as JSON values.
+
+A value is the same whether the server makes its JSON while it copies or the binary log brings it, because ids are compared by it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Literal
+
+import msgspec
+
+from headwater.adaptors.mysql.link import ask, code_of, library, quote
+from headwater.adaptors.sql.table import COMMITTED, EPOCH, SqlTable
+from headwater.core.errors import NotFound
+from headwater.pipeline import values
+from headwater.pipeline.namespaces import Namespaces
+
+SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
+Kind = Literal["int", "bits", "decimal", "float", "double", "text", "set", "moment", "date", "time", "bytes", "json", "uuid"]
+
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "year"), "int"),
+    "bit": "bits",
+    "decimal": "decimal",
+    "float": "float",
+    "double": "double",
+    "set": "set",
+    "datetime": "moment",
+    "timestamp": "moment",
+    "date": "date",
+    "time": "time",
+    **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), "bytes"),
+    **dict.fromkeys(("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"), "bytes"),
+    "geometrycollection": "bytes",
+    "json": "json",
+    "uuid": "uuid",
+}
+_NUMBERED = frozenset({"enum", "set", "bit"})  # sorted by their number, and not as a literal of theirs compares
+
+_TABLES = """
+SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.TABLE_ROWS, t.AVG_ROW_LENGTH, COALESCE(e.TRANSACTIONS, 'NO') = 'YES', t.CREATE_TIME
+FROM information_schema.TABLES t LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
+WHERE t.TABLE_TYPE = 'BASE TABLE' AND t.TABLE_NAME NOT IN (%s, %s) AND t.TABLE_SCHEMA NOT IN %s
+"""
+_COLUMNS = """
+SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COLUMN_DEFAULT IS NOT NULL AND COLUMN_DEFAULT <> 'NULL', EXTRA,
+       COALESCE(CHARACTER_OCTET_LENGTH, 0), COALESCE(DATETIME_PRECISION, 0)
+FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION
+"""
+_KEYS = """
+SELECT INDEX_NAME, COLUMN_NAME, NULLABLE, SUB_PART FROM information_schema.STATISTICS
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND NON_UNIQUE = 0 ORDER BY INDEX_NAME, SEQ_IN_INDEX
+"""
+# MariaDB's JSON is text with a check, which is the only way to know it.
+_CHECKS = "SELECT CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = %s AND TABLE_NAME = %s"
+
+
+class Column(msgspec.Struct, frozen=True):
+    name: str
+    kind: Kind
+    data_type: str
+    default: bool = False
+    generated: bool = False
+    automatic: bool = False  # auto_increment
+    bytes: int = 0  # of a binary(n)
+    precision: int = 0  # digits behind the second
+    members: tuple[str, ...] = ()  # of an enum or a set, in their order
+
+    @property
+    def ordered(self) -> bool:
+        """Whether it is sorted as it compares with a literal, so that its index can be entered anywhere."""
+        return self.data_type not in _NUMBERED and self.data_type != "float"
+
+    @property
+    def place(self) -> str:
+        """An SQL expression that sorts as the column does, and compares so with what is read of it."""
+        name = f"t.{quote(self.name)}"
+        return f"{name} + 0" if self.data_type in _NUMBERED else name if self.ordered else f"{name} + 0e0"
+
+    @property
+    def mark(self) -> str:
+        """An SQL expression for the literal that stands for a row's place; empty where it is the value itself.
+
+        A date may be 0000-00-00, which is null in a document: nothing is behind null.
+        """
+        return f"CAST({self.place} AS CHAR)" if self.kind in ("moment", "date") else "" if self.ordered else self.place
+
+
+class Table(SqlTable[Column], frozen=True, kw_only=True):
+    others: bool = False  # are there unique indexes besides the key?
+    row_bytes: int = 0
+    transactional: bool = True
+    made: str = ""
+
+    @property
+    def quoted(self) -> str:
+        return f"{quote(self.schema)}.{quote(self.name)}"
+
+    @property
+    def places(self) -> list[Column]:
+        """The key's columns."""
+        return [column for name in self.key if (column := self.column(name)) is not None]
+
+    @property
+    def sliced(self) -> bool:
+        """Whether the key's index can be entered anywhere."""
+        return bool(self.key) and all(column.ordered for column in self.places)
+
+
+def tables(link: Any, database: str, chosen: Namespaces) -> list[Table]:
+    """The chosen tables, of the database where one is named. Errors: `NotFound` when there is none."""
+    rows = ask(link, _TABLES + " ORDER BY 1, 2", (COMMITTED, EPOCH, SYSTEM))
+    found = [row for row in rows if (not database or row[0] == database) and f"{row[0]}.{row[1]}" in chosen]
+    if not found:
+        raise NotFound(f"No table matches the namespace {chosen}.", hint=r"A table's namespace is database.table: ^shop\.orders$.")
+    return [_described(link, row) for row in found]
+
+
+def table(link: Any, schema: str, name: str) -> Table | None:
+    """One table; None where there is none."""
+    rows = ask(link, _TABLES + " AND t.TABLE_SCHEMA = %s AND t.TABLE_NAME = %s", ("", "", ("",), schema, name))
+    return _described(link, rows[0]) if rows else None
+
+
+def _described(link: Any, row: tuple[Any, ...]) -> Table:
+    schema, name, rows, row_bytes, transactional, made = row
+    try:
+        checks = [str(one[0]).lower().replace(" ", "") for one in ask(link, _CHECKS, (schema, name))]
+    except library().MySQLError as error:
+        if code_of(error) not in (1054, 1109):  # MySQL's view lacks the column, older servers the view; their JSON is a type of its own
+            raise
+        checks = []
+    columns = []
+    for _, _, column, data_type, declared, default, extra, size, precision in ask(link, _COLUMNS, (schema, name)):
+        kind: Kind = _KINDS.get(data_type, "text")
+        if kind == "text" and f"json_valid(`{column.lower()}`)" in checks:
+            kind = "json"
+        extra = str(extra).upper()
+        generated = "GENERATED" in extra and "DEFAULT_GENERATED" not in extra
+        automatic = "AUTO_INCREMENT" in extra
+        length = int(size) if data_type == "binary" else 0
+        columns.append(
+            Column(column, kind, data_type, bool(default) or automatic, generated, automatic, length, int(precision), _members(declared))
+        )
+    indexes: dict[str, list[tuple[str, bool]]] = {}
+    for index, column, nullable, part in ask(link, _KEYS, (schema, name)):
+        indexes.setdefault(index, []).append((column, nullable == "YES" or part is not None))
+    primary = tuple(column for column, _ in indexes.get("PRIMARY", []))
+    whole = [tuple(column for column, _ in own) for own in indexes.values() if not any(loose for _, loose in own)]
+    return Table(
+        schema=schema,
+        name=name,
+        columns=tuple(columns),
+        key=primary,
+        unique=tuple(whole),
+        others=len(indexes) > (1 if primary else 0),
+        rows=int(rows or 0),
+        row_bytes=int(row_bytes or 0),
+        transactional=bool(transactional),
+        made=str(made),
+    )
+
+
+_NEVER = datetime(1970, 1, 1)  # a timestamp of 0 is 0000-00-00 00:00:00: the least of all is a second later
+
+
+# -- values -----------------------------------------------------------------------------------------------------
+
+
+def json_of(column: Column) -> str:
+    """An SQL expression: the column's value as JSON text, if it has one."""
+    name = f"t.{quote(column.name)}"
+    match column.kind:
+        case "int" | "decimal" | "bits":
+            return f"CAST({name} + 0 AS CHAR)"  # the text of a column by itself may begin with zeros, as no number of JSON does
+        case "float" | "double":
+            return f"CAST({name} + 0e0 AS CHAR)"  # as text, a float has only six digits; as a double it has all
+        case "moment":
+            text = f"DATE_FORMAT({name}, '%Y-%m-%dT%H:%i:%s.%f')"
+            short = f"IF(RIGHT({text}, 3) = '000', LEFT({text}, 23), {text})"
+            # 0000-00-00 and its kin are no dates: null, as in the binary log.
+            return f"""IF(MONTH({name}) = 0 OR DAYOFMONTH({name}) = 0, 'null', CONCAT('{{"$date":"', {short}, 'Z"}}'))"""
+        case "date":
+            text = f"DATE_FORMAT({name}, '%Y-%m-%dT00:00:00.000Z')"
+            return f"""IF(MONTH({name}) = 0 OR DAYOFMONTH({name}) = 0, 'null', CONCAT('{{"$date":"', {text}, '"}}'))"""
+        case "bytes":
+            return f"""CONCAT('{{"$binary":{{"base64":"', REPLACE(TO_BASE64({name}), '\\n', ''), '","subType":"00"}}}}')"""
+        case "uuid":
+            return f"""CONCAT('{{"$uuid":"', CAST({name} AS CHAR), '"}}')"""
+        case "json":
+            return f"CONVERT({name} USING utf8mb4)"
+        case "time":
+            return f"JSON_QUOTE(CAST({name} AS CHAR))"
+        case _:
+            return f"JSON_QUOTE(CONVERT({name} USING utf8mb4))"
+
+
+def document(table: Table) -> str:
+    """An SQL expression: a row as a JSON object. NULL where the server cannot hold one of its values: that is no null of the row's."""
+    parts: list[str] = []
+    for number, column in enumerate(table.columns):
+        name = json.dumps(column.name, ensure_ascii=False).replace("\\", "\\\\").replace("'", "''")
+        parts += [f"'{'{' if number == 0 else ','}{name}:'", f"IF(t.{quote(column.name)} IS NULL, 'null', {json_of(column)})"]
+    return f"CONCAT({', '.join(parts)}, '}}')"
+
+
+def converter(column: Column) -> Callable[[Any], Any]:
+    """From what the binary log's reader gives for a column to what `json_of` gives."""
+    match column.kind:
+        case "bits":
+            return lambda value: int(value, 2) if isinstance(value, str) else int(value)
+        case "decimal":
+            return lambda value: values.decode_any(str(value)) if isinstance(value, Decimal) else value
+        case "float" | "double":
+            return lambda value: int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
+        case "set":
+            return lambda value: ",".join(one for one in column.members if one in value) if isinstance(value, set) else value
+        case "json":
+            return _own_json if column.data_type == "json" else _json
+        case "time":
+            return lambda value: _time(value, column.precision) if isinstance(value, timedelta) else value
+        case "bytes":
+            return lambda value: values.extended(_bytes(value).ljust(column.bytes, b"\0"))
+        case "moment" if column.data_type == "timestamp":
+            return lambda value: None if value == _NEVER else values.extended(value)
+        case "moment" | "date":
+            return lambda value: values.extended(value) if isinstance(value, datetime | date) else value
+        case "int" if column.data_type == "year":
+            return lambda value: 0 if value == 1900 else value  # the log's reader counts from there, and no other year is 1900
+        case "int" | "text":
+            return lambda value: value.decode(errors="replace") if isinstance(value, bytes) else value
+        case _:
+            return values.extended
+
+
+def _members(declared: str) -> tuple[str, ...]:
+    """The members that a type such as set('a','it''s') or an enum declares."""
+    if not declared.lower().startswith(("set(", "enum(")):
+        return ()
+    return tuple(one.replace("''", "'") for one in re.findall(r"'((?:[^']|'')*)'", declared))
+
+
+def _own_json(value: Any) -> Any:
+    """What the log's reader makes of MySQL's own type, in which names and texts are bytes."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, dict):
+        return {_own_json(name): _own_json(one) for name, one in value.items()}
+    return [_own_json(one) for one in value] if isinstance(value, list) else values.extended(value)
+
+
+def _json(value: Any) -> Any:
+    """MariaDB's JSON, which is text."""
+    return values.decode_any(value) if isinstance(value, str | bytes) else values.extended(value)
+
+
+def _bytes(value: Any) -> bytes:
+    return value.encode("latin-1", "replace") if isinstance(value, str) else bytes(value)
+
+
+def _time(value: timedelta, precision: int) -> str:
+    sign = "-" if value < timedelta(0) else ""
+    micros = abs(value) // timedelta(microseconds=1)
+    seconds, rest = divmod(micros, 1_000_000)
+    text = f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return f"{text}.{rest:06}"[: len(text) + 1 + precision] if precision else text

@@ -1,0 +1,276 @@
+"""Writing to OpenSearch: bulk requests whose answers are read item by item."""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import UUID
+
+import msgspec
+
+from headwater.adaptors.opensearch.client import Client, Reason, explained
+from headwater.adaptors.opensearch.versions import Versions
+from headwater.core.errors import BadInput, Denied, DiskFull, NotFound, Rejected, Timeout, Unavailable, Unreachable
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Batch, Part, SinkWriter
+from headwater.pipeline.message import Message, Op
+
+if TYPE_CHECKING:
+    from headwater.adaptors.opensearch.adaptor import OpenSearch
+
+LONGEST_ID = 512  # bytes; the server refuses the whole request for one that is longer
+ACTION = 200  # bytes, about, of an item besides its document
+_CURRENT = re.compile(r"current version \[(\d+)\]")
+_PLAIN = frozenset({str, int, bool, type(None)})  # most values by far
+NO_TIME = "there was no time left to ask"
+PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two tries while the cluster is busy
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One action of a bulk request."""
+
+    offset: int
+    action: Literal["index", "delete"]
+    where: dict[str, Any]
+    document: bytes = b""
+
+    @property
+    def lines(self) -> bytes:
+        return values.encode({self.action: self.where}) + b"\n" + (self.document + b"\n" if self.action == "index" else b"")
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Which document it changes."""
+        return self.where["_index"], self.where["_id"]
+
+    def raised(self, version: int) -> Item:
+        """The same with the version that is there, which lets it through: a replay is wanted whatever is there."""
+        return msgspec.structs.replace(self, where=self.where | {"version": version})
+
+
+class OpenSearchWriter(SinkWriter):
+    """Items that the cluster is too busy for are sent again, with all behind them, until the batch's time is up."""
+
+    def __init__(
+        self,
+        adaptor: OpenSearch,
+        part: Part,
+        client: Client,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._adaptor, self._part, self._client = adaptor, part, client
+        self._clock, self._wait = clock, wait
+        self._deadline = 0.0
+        self._indices: dict[str, str] = {}  # by namespace
+        self._versions = Versions(client, part.pipeline, part.sink) if adaptor.versions else None
+
+    def write(self, batch: Batch) -> None:
+        self._deadline = self._clock() + self._part.timeout
+        waiting: list[Item] = []
+        size = 0
+        for message in batch.messages:
+            try:
+                item = self._item(message)
+            except (Denied, NotFound) as error:  # asked about an index: nobody's data is to blame
+                raise Unreachable(error.message, hint=error.hint) from error
+            except Timeout as error:
+                raise self._late("no answer about an index") from error
+            except BadInput as error:
+                self._send(waiting)  # what lies before it counts as taken, so it has to be
+                raise Rejected(error.message, offset=message.offset, before_taken=True, hint=error.hint) from error
+            if waiting and size + len(item.document) + ACTION > self._adaptor.body:
+                self._send(waiting)
+                waiting, size = [], 0
+            waiting.append(item)
+            size += len(item.document) + ACTION
+        self._send(waiting)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _item(self, message: Message) -> Item:
+        """Errors: `BadInput` for a message that can be no action."""
+        if message.op not in (Op.INSERT, Op.UPDATE, Op.DELETE):
+            raise BadInput(f"OpenSearch does not know the command {values.encode(message.data).decode()[:200]}.", hint="Skip it with ack.")
+        found = message.id
+        if found is None and message.op is not Op.INSERT:
+            raise BadInput(
+                f"The {message.op.name.lower()} names no document: it has no {', '.join(message.id_fields)}.", hint="Correct it with edit."
+            )
+        # An id made of the offset stays the same when the message is sent again: no second copy comes of that.
+        text = f"{self._part.pipeline}-{message.offset}" if found is None else id_text(found)
+        if not text or len(text.encode()) > LONGEST_ID:
+            raise BadInput(
+                f"The id {text[:40]!r}... has {len(text.encode())} bytes; OpenSearch takes 1 to {LONGEST_ID}.", hint="Shorten it."
+            )
+        index = self._indices.get(message.namespace)
+        if index is None:
+            index = self._indices[message.namespace] = self._adaptor.index_for(message.namespace)
+        where: dict[str, Any] = {"_index": index, "_id": text}
+        if self._versions is not None:
+            version = self._versions.of(index, message.offset, left=self._left)
+            where |= {"version": version, "version_type": "external_gte"}
+        if message.op is Op.DELETE:
+            return Item(message.offset, "delete", where)
+        data = message.data
+        if message.id_fields == ("_id",) and "_id" in data:
+            data = {name: value for name, value in data.items() if name != "_id"}  # the server refuses a field of this name
+        return Item(message.offset, "index", where, values.encode(plain(data)))
+
+    def _send(self, items: list[Item]) -> None:
+        """All of them, durable; else the error of the first one that is refused."""
+        pause, why = PAUSE, NO_TIME
+        while items:
+            left = self._left(why)
+            try:
+                answer = self._client.ask("POST", "/_bulk", body=b"".join(item.lines for item in items), seconds=left, patient=True)
+            except Timeout as error:
+                raise self._late("no answer") from error
+            except Unreachable:
+                raise
+            except Unavailable as error:
+                why = error.message
+                pause = self._rest(pause, why)
+                continue
+            except (Denied, NotFound) as error:  # of the request, not of a message: nobody's data is to blame
+                raise Unreachable(error.message, hint=error.hint) from error
+            except BadInput as error:
+                self._apart(items, error)
+                return
+            items, why = self._rest_of(items, answer["items"])
+            if items:
+                pause = self._rest(pause, why)
+
+    def _rest_of(self, items: list[Item], results: list[dict[str, Any]]) -> tuple[list[Item], str]:
+        """What has to be sent again, and why: all from the first item on that the cluster was too busy for, so that their order stays.
+
+        Errors: `Rejected` when the first item that was not taken is refused for good; what lies before it is durable then.
+        """
+        again: list[Item] = []
+        raised: set[tuple[str, str]] = set()
+        for number, (item, result) in enumerate(zip(items, results, strict=True)):
+            reason = problem(result)
+            if reason is None:
+                newer = newer_version(result) if self._part.again else None
+                if newer is not None:
+                    again.append(item.raised(newer))
+                    raised.add(item.key)
+                elif item.key in raised:  # let in before an earlier one of the same document, which comes only now
+                    again.append(item)
+                continue
+            if reason.full:
+                raise DiskFull(f"OpenSearch at {self._client.where} has no space left: {reason.text}.", hint="Make space there.")
+            if reason.closed_to_us:
+                where = f"{item.where['_index']} at {self._client.where}"
+                raise Unreachable(
+                    f"Nothing may be written to {where}: {reason.text}.", hint="Take its block off, or give its user the right."
+                )
+            if reason.passing:
+                return [*again, *items[number:]], reason.text
+            self._send(again)
+            raise Rejected(f"OpenSearch refuses it: {reason.text}.", offset=item.offset, before_taken=True, hint=_hint(reason))
+        return again, "newer versions are there"
+
+    def _apart(self, items: list[Item], error: BadInput) -> None:
+        """A whole request was refused: for its size, or for one item without saying which. Halves tell."""
+        if len(items) == 1:
+            raise Rejected(error.message, offset=items[0].offset, before_taken=True, hint="Correct it with edit.") from error
+        middle = len(items) // 2
+        self._send(items[:middle])
+        self._send(items[middle:])
+
+    def _rest(self, pause: float, why: str) -> float:
+        if self._clock() + pause >= self._deadline:
+            raise self._late(why)
+        self._wait(pause)
+        return min(2 * pause, LONGEST_PAUSE)
+
+    def _left(self, why: str = NO_TIME) -> float:
+        """Seconds that the batch may still take. Errors: `Timeout`."""
+        left = self._deadline - self._clock()
+        if left <= 0:
+            raise self._late(why)
+        return left
+
+    def _late(self, why: str) -> Timeout:
+        return Timeout(
+            f"OpenSearch at {self._client.where} has not taken a batch within {self._part.timeout:g} s: {why}.",
+            hint="Give the sink a longer timeout or a smaller batch.",
+        )
+
+
+def problem(result: dict[str, Any]) -> Reason | None:
+    """Why an item was not taken; None when it was. A newer version that is there already, or nothing to delete, is as good as taken."""
+    ((action, answer),) = result.items()
+    status = int(answer.get("status", 500))
+    if status < 300 or (action == "delete" and status == 404):
+        return None
+    error = answer.get("error") or {}
+    kind = str(error.get("type", "")) if isinstance(error, dict) else ""
+    if status == 409 and kind == "version_conflict_engine_exception":
+        return None
+    return Reason(status, kind, explained(error))
+
+
+def newer_version(result: dict[str, Any]) -> int | None:
+    """The version that kept an item out; None when it was let in."""
+    ((_, answer),) = result.items()
+    found = _CURRENT.search(str((answer.get("error") or {}).get("reason", ""))) if int(answer.get("status", 0)) == 409 else None
+    return int(found[1]) if found else None
+
+
+def id_text(value: Any) -> str:
+    """An id as text: text as it is, ids of extended JSON by their own text, everything else as JSON."""
+    found = values.native(value)
+    if isinstance(found, str | UUID):
+        return str(found)
+    return values.canonical(value if isinstance(found, bytes | datetime) else values.extended(found)).decode()
+
+
+def row(identity: str, document: dict[str, Any]) -> dict[str, Any]:
+    """A document with its id; without it where the id is made of fields that the document has, which a table's documents are."""
+    texts = {id_text(value) for value in document.values() if not isinstance(value, dict | list)}
+    if identity in texts:
+        return document
+    if identity.startswith("["):
+        with suppress(BadInput):
+            if all(id_text(one) in texts for one in values.decode_any(identity)):
+                return document
+    return {"_id": identity} | document
+
+
+def plain(value: Any) -> Any:
+    """Extended JSON as the JSON that people search for: dates as text, binary data as base64, numbers as numbers."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, list):
+        return [one if type(one) in _PLAIN else plain(one) for one in value]
+    found = values.native(value)
+    match found:
+        case dict():
+            return {name: one if type(one) in _PLAIN else plain(one) for name, one in found.items()}
+        case datetime():
+            stamp = found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+            precision = "milliseconds" if stamp.microsecond % 1000 == 0 else "microseconds"
+            return stamp.isoformat(timespec=precision).replace("+00:00", "Z")
+        case date() | UUID():
+            return str(found)
+        case bytes() | bytearray():
+            return base64.b64encode(found).decode()
+        case float() if not math.isfinite(found):
+            return str(found)
+    return found
+
+
+def _hint(reason: Reason) -> str:
+    if reason.type == "index_not_found_exception":
+        return "Create the index: the cluster does not do so by itself."
+    return "Correct it with edit, or change the index's mapping."

@@ -1,0 +1,127 @@
+"""Reading OpenSearch: each slice of an index is one scroll, in the order in which its documents were changed.
+
+The order is that of `_seq_no`, which every change of a document moves to the end: a document that is changed while it is copied is read
+late or twice, never not at all. A slice lies within one shard, where no two documents have the same number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from headwater.adaptors.opensearch.client import Client
+from headwater.core.errors import Differs, HeadwaterError, NotFound, Unreachable, Unsupported
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
+from headwater.pipeline.namespaces import Namespaces
+
+PIECE = 8 << 20
+ORDER = [{"_seq_no": "asc"}]
+
+
+def indices(client: Client, chosen: Namespaces) -> list[str]:
+    """The chosen indices that are open and not the server's own. Errors: `NotFound` where there is none."""
+    found = client.get("/_cat/indices", format="json", h="index,status")
+    names = sorted(one["index"] for one in found if one["status"] == "open" and not one["index"].startswith("."))
+    names = [name for name in names if name in chosen]
+    if not names:
+        raise NotFound(f"OpenSearch at {client.where} has no index that {chosen} matches.", hint="See what there is at _cat/indices.")
+    return names
+
+
+def plan(client: Client, chosen: Namespaces, slices: int) -> CopyPlan:
+    names = indices(client, chosen)
+    ids: dict[str, str] = {}
+    cut: list[Slice] = []
+    for name in names:
+        client.ask("POST", f"/{name}/_refresh")  # what was written before now is to be found
+        ids[name], shards = _settings(client, name)
+        # A multiple of the shards: then the server gives each slice documents of one shard only.
+        count = max(1, -(-slices // shards)) * shards
+        cut += [Slice(name, {"uuid": ids[name], "slice": number, "of": count}) for number in range(count)]
+    return CopyPlan(identity={"indices": ids}, slices=tuple(cut), ids=dict.fromkeys(names, ("_id",)))
+
+
+def same(client: Client, stored: CopyPlan) -> bool:
+    try:
+        return all(_settings(client, name)[0] == uuid for name, uuid in stored.identity["indices"].items())
+    except NotFound:
+        return False
+
+
+def read(client: Client, part: Slice, position: Any, *, size: int, keep: int) -> Iterator[Piece]:
+    uuid, number, count = part.spec["uuid"], part.spec["slice"], part.spec["of"]
+    if _settings(client, part.namespace)[0] != uuid:
+        raise Differs(
+            f"The index {part.namespace} is another than the one that the copy began with.", hint="Start the copy anew: offset delete."
+        )
+    chosen = {"range": {"_seq_no": {"gt": position}}} if position is not None else {"match_all": {}}
+    body: dict[str, Any] = {"query": chosen, "sort": ORDER}
+    if count > 1:
+        body["slice"] = {"id": number, "max": count}
+    out: list[bytes] = []
+    weight = 0
+    for page in _pages(client, part.namespace, body, size=size, keep=keep):
+        for hit in page:
+            text = values.encode(_document(hit, part.namespace))
+            if out and weight + len(text) > PIECE:
+                yield Piece(position=position, values=out)
+                out, weight = [], 0
+            out.append(text)
+            weight += len(text)
+            position = hit["sort"][0]
+        if out:
+            yield Piece(position=position, values=out)
+            out, weight = [], 0
+
+
+def everything(client: Client, index: str, *, size: int, keep: int) -> Iterator[dict[str, Any]]:
+    """All documents of an index that may not be there."""
+    try:
+        client.ask("POST", f"/{index}/_refresh")
+    except NotFound:
+        return
+    for page in _pages(client, index, {"sort": ["_doc"]}, size=size, keep=keep):
+        for hit in page:
+            yield _document(hit, index)
+
+
+def _document(hit: dict[str, Any], index: str) -> dict[str, Any]:
+    """Errors: `Unsupported` where the index does not keep what was written to it: empty documents would be no copy."""
+    found = hit.get("_source")
+    if not isinstance(found, dict):
+        raise Unsupported(f"The index {index} does not keep its documents (_source is disabled).", hint="Copy where it was filled from.")
+    return {"_id": hit["_id"]} | found
+
+
+def _pages(client: Client, index: str, body: dict[str, Any], *, size: int, keep: int) -> Iterator[list[dict[str, Any]]]:
+    answer = client.ask("POST", f"/{index}/_search", params={"scroll": f"{keep}ms"}, body=body | {"size": size})
+    scroll = answer["_scroll_id"]
+    try:
+        while True:
+            if (failed := answer["_shards"]["failed"]) or answer.get("timed_out"):
+                # The server would leave the documents of such shards out and call the answer a good one.
+                raise Unreachable(f"{failed} shards of {index} at {client.where} did not answer.", hint="Look at _cluster/health.")
+            hits = answer["hits"]["hits"]
+            if not hits:
+                return
+            yield hits
+            try:
+                answer = client.ask("POST", "/_search/scroll", body={"scroll": f"{keep}ms", "scroll_id": scroll})
+            except NotFound as error:
+                raise Unreachable(
+                    f"The scroll over {index} was forgotten by {client.where}.",
+                    hint="Reading goes on where it was; a longer keep avoids it.",
+                ) from error
+            scroll = answer.get("_scroll_id", scroll)
+    finally:
+        with suppress(HeadwaterError):
+            client.ask("DELETE", "/_search/scroll", body={"scroll_id": scroll}, seconds=5.0)
+
+
+def _settings(client: Client, index: str) -> tuple[str, int]:
+    """An index's own id, and how many shards it has. Errors: `NotFound`."""
+    ((_, found),) = client.get(f"/{index}/_settings", flat_settings="true").items()
+    settings = found["settings"]
+    return settings["index.uuid"], int(settings["index.number_of_shards"])

@@ -1,0 +1,61 @@
+"""Which version a document gets: the offset of its message, above everything that earlier logs and other programs wrote.
+
+An offset alone would not do. A pipeline whose log was removed begins at 0 again, and all that it sends would count as older than what is
+there, and be dropped without a word. So each index remembers, in its mapping's `_meta`, the logs that have written to it, in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from headwater.adaptors.opensearch.client import Client
+from headwater.core.errors import BadInput, NotFound
+
+OFFSETS = 44  # bits for the offset: the rest of 63 is the log's number, from 1 on, above the versions that servers count themselves
+KEPT = "headwater"
+
+
+class Versions:
+    """The versions of one sink's documents. `log` is the pipeline's name and its log's own mark, with # between."""
+
+    def __init__(self, client: Client, log: str, sink: str) -> None:
+        self._client = client
+        name, _, self._mark = log.partition("#")
+        self._key = f"{name}/{sink}"
+        self._numbers: dict[str, int] = {}
+
+    def of(self, index: str, offset: int, *, left: Callable[[], float]) -> int:
+        """The version for a message. The first time the index is made if need be, in the seconds that are left. Errors: the client's."""
+        number = self._numbers.get(index)
+        if number is None:
+            number = self._numbers[index] = self._number(index, left())
+        return (number << OFFSETS) | offset
+
+    def _number(self, index: str, seconds: float) -> int:
+        try:
+            found = self._client.ask("GET", f"/{index}/_mapping", seconds=seconds)
+        except NotFound:
+            try:
+                self._client.ask("PUT", f"/{index}", body={"mappings": {"_meta": self._meta({}, [self._mark])}}, seconds=seconds)
+                return 1
+            except BadInput as error:
+                if "resource_already_exists" not in error.message:
+                    raise
+                found = self._client.ask("GET", f"/{index}/_mapping", seconds=seconds)  # another task has made it meanwhile
+        metas = [one.get("mappings", {}).get("_meta") or {} for one in found.values()]
+        meta = max(metas, key=lambda one: len(self._logs(one)), default={})
+        logs = self._logs(meta)
+        if self._mark not in logs:
+            logs = [*logs, self._mark]
+            self._client.ask("PUT", f"/{index}/_mapping", body={"_meta": self._meta(meta, logs)}, seconds=seconds)
+        return logs.index(self._mark) + 1
+
+    def _logs(self, meta: dict[str, Any]) -> list[str]:
+        known = meta.get(KEPT)
+        logs = known.get(self._key) if isinstance(known, dict) else None
+        return list(logs) if isinstance(logs, list) else []
+
+    def _meta(self, meta: dict[str, Any], logs: list[str]) -> dict[str, Any]:
+        known = meta.get(KEPT)
+        return meta | {KEPT: (known if isinstance(known, dict) else {}) | {self._key: logs}}

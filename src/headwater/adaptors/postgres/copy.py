@@ -1,0 +1,147 @@
+"""Reading PostgreSQL's tables: cut by ranges of the primary key, streamed by COPY as JSON text that the server itself makes.
+
+A slice is read by one statement, so by one snapshot. After a restart the rest is read by another one: what changed meanwhile comes with
+the changes, whose beginning was taken before the copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from headwater.adaptors.postgres.link import connect, library, meaning, place, translated
+from headwater.adaptors.postgres.outflow import pieces
+from headwater.adaptors.postgres.tables import Column, Table, leaves, quote, table, tables
+from headwater.adaptors.postgres.types import json_of
+from headwater.adaptors.sql.table import split_name
+from headwater.core.errors import Differs
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
+from headwater.pipeline.namespaces import Namespaces
+
+if TYPE_CHECKING:
+    from headwater.adaptors.postgres.link import Connection
+
+PIECE = 4 << 20  # bytes
+SAMPLE = 2000  # rows looked at for each slice, to cut a table into parts of about the same size
+
+
+def plan(uri: str, chosen: Namespaces, slices: int, cursor: Any) -> CopyPlan:
+    """Cut the chosen tables."""
+    with connect(uri) as link, translated(place(uri)):
+        found = tables(link, chosen)
+        cut = tuple(part for one in found for part in _slices(link, one, slices))
+    return CopyPlan(
+        identity={"tables": {one.namespace: [one.oid, list(one.key)] for one in found}},
+        slices=cut,
+        ids={one.namespace: ids for one in found if (ids := one.ids or one.key)},
+        cursor=cursor,
+    )
+
+
+def same(uri: str, stored: CopyPlan) -> bool:
+    """Whether the planned tables are still the same tables with the same keys."""
+    with connect(uri) as link, translated(place(uri)):
+        for namespace, (oid, key) in stored.identity["tables"].items():
+            now = table(link, *split_name(namespace, ""))
+            if now is None or now.oid != oid or list(now.key) != key:
+                return False
+    return True
+
+
+def read(uri: str, part: Slice, position: Any, *, generated: bool = True) -> Iterator[Piece]:
+    """The slice's rows behind `position`, which is the last key read, or the last row's place where there is no key.
+
+    `generated`: with the columns that the server makes itself.
+    """
+    psycopg = library()
+    where = place(uri)
+    with connect(uri) as link:
+        try:
+            one = table(link, *split_name(part.namespace, ""))
+            if one is None or list(one.key) != part.spec["key"]:
+                raise Differs(f"The table {part.namespace} is not what it was when the copy was planned.", hint="Begin the copy anew.")
+            link.execute("SET max_parallel_workers_per_gather = 0")  # parallel workers would mix the order
+            columns = [column for column in one.columns if generated or not column.generated]
+            statement = _statement(link, one, columns, part.spec, position)
+            yield from pieces(link, statement, "key" if part.spec["key"] else "row", PIECE)
+        except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
+            raise Differs(f"The table {part.namespace} has changed under the copy: {error}.", hint="Begin the copy anew.") from error
+        except psycopg.Error as error:
+            raise meaning(error, where) from error
+
+
+def whole(uri: str, schema: str, name: str) -> list[Slice]:
+    """A table in as few slices as there can be; none where it is not there."""
+    with connect(uri) as link, translated(place(uri)):
+        found = table(link, schema, name)
+        return _slices(link, found, 1) if found is not None else []
+
+
+def document(columns: Sequence[Column], alias: str = "t") -> str:
+    """An SQL expression: a row as a JSON object."""
+    if not columns:
+        return "'{}'"
+    fields = []
+    for number, one in enumerate(columns):
+        name = values.encode(one.name).decode().replace("'", "''")
+        name = f"E'{'{' if number == 0 else ','}{name.replace(chr(92), chr(92) * 2)}:'"
+        fields.append(f"{name}||coalesce({json_of(one.kind, f'{alias}.{quote(one.name)}')},'null')")
+    return "||".join(fields) + "||'}'"
+
+
+def _slices(link: Connection, one: Table, slices: int) -> list[Slice]:
+    if not one.key:
+        return [Slice(one.namespace, {"key": [], "table": name, "from": None, "to": None}) for name in leaves(link, one)]
+    cuts = _cuts(link, one, slices) if slices > 1 else []
+    bounds = [None, *cuts, None]
+    return [Slice(one.namespace, {"key": list(one.key), "table": one.quoted, "from": low, "to": high}) for low, high in pairwise(bounds)]
+
+
+def _cuts(link: Connection, one: Table, slices: int) -> list[list[str]]:
+    """Keys, as text, that divide the table into about equal parts."""
+    wanted = slices * SAMPLE
+    guessed = max(one.rows, one.bytes // 200, 1)
+    share = 100.0 if one.partitioned else min(100.0, 100.0 * wanted / guessed)
+    sample = f"TABLESAMPLE SYSTEM ({share:.6f}) REPEATABLE (1)" if share < 100 else ""
+    names = ", ".join(quote(name) for name in one.key)
+    texts = ", ".join(f"s.{quote(name)}::text" for name in one.key)
+    firsts = (
+        f"SELECT {texts} FROM (SELECT {names}, part, row_number() OVER (PARTITION BY part ORDER BY {names}) AS place "
+        f"FROM (SELECT {names}, ntile({slices}) OVER (ORDER BY {names}) AS part FROM {one.quoted} {sample}) n) s "
+        f"WHERE s.place = 1 AND s.part > 1 ORDER BY s.part"
+    )
+    return [list(row) for row in link.execute(firsts)]
+
+
+def _statement(link: Connection, one: Table, columns: Sequence[Column], spec: dict[str, Any], position: Any) -> str:
+    """COPY of the slice behind the position: the document, then what the next position is made of."""
+    sql = library().sql
+
+    def literals(key: Sequence[str]) -> str:
+        parts = []
+        for name, text in zip(one.key, key, strict=True):
+            column = one.column(name)
+            assert column is not None
+            parts.append(f"{sql.Literal(text).as_string(link)}::{column.declared}")
+        return f"({', '.join(parts)})"
+
+    tests: list[str] = []
+    body = document(columns)
+    if not spec["key"]:
+        if position is not None:
+            tests.append(f"t.ctid > {sql.Literal(position['row'][0]).as_string(link)}::tid")
+        chosen, order = f"{body}, t.ctid::text", ""
+    else:
+        names = ", ".join(f"t.{quote(name)}" for name in one.key)
+        if position is not None:
+            tests.append(f"({names}) > {literals(position['key'])}")
+        elif spec["from"] is not None:
+            tests.append(f"({names}) >= {literals(spec['from'])}")
+        if spec["to"] is not None:
+            tests.append(f"({names}) < {literals(spec['to'])}")
+        chosen = f"{body}, {', '.join(f't.{quote(name)}::text' for name in one.key)}"
+        order = f" ORDER BY {names}"
+    where = f" WHERE {' AND '.join(tests)}" if tests else ""
+    return f"COPY (SELECT {chosen} FROM {spec['table']} t{where}{order}) TO STDOUT (FORMAT binary)"

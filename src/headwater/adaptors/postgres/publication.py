@@ -1,0 +1,73 @@
+"""The publication whose changes a slot gives: which tables it lacks, and the statement that mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headwater.adaptors.postgres.link import library
+from headwater.adaptors.postgres.tables import Table, quote
+from headwater.core.errors import BadConfig, Forbidden
+
+if TYPE_CHECKING:
+    from headwater.adaptors.postgres.link import Connection
+
+_KNOWN = "SELECT puballtables, pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s"
+_THERE = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
+# Publishing a table takes its owner. A publication is made with the right to create in the database, and added to by its own owner.
+_ALLOWED = """
+SELECT (SELECT coalesce(bool_and(pg_has_role(relowner, 'USAGE')), true) FROM pg_class WHERE oid = ANY(%s))
+   AND coalesce((SELECT pg_has_role(pubowner, 'USAGE') FROM pg_publication WHERE pubname = %s),
+                has_database_privilege(current_database(), 'CREATE'))
+"""
+
+
+def mending(link: Connection, publication: str, found: Sequence[Table]) -> str:
+    """The statement after which the tables are published; empty where they are. Errors: `BadConfig`."""
+    known = link.execute(_KNOWN, (publication,)).fetchone()
+    if known is None:
+        names = ", ".join(one.quoted for one in found)
+        return f"CREATE PUBLICATION {quote(publication)} FOR TABLE {names} WITH (publish_via_partition_root = true)"
+    _complete(publication, found, every_change=known[1], by_root=known[2])
+    there = {tuple(row) for row in link.execute(_THERE, (publication,))}
+    lacking = [one.quoted for one in found if (one.schema, one.name) not in there]
+    return f"ALTER PUBLICATION {quote(publication)} ADD TABLE {', '.join(lacking)}" if lacking and not known[0] else ""
+
+
+def _complete(publication: str, found: Sequence[Table], *, every_change: bool, by_root: bool) -> None:
+    """Errors: `BadConfig` for a publication, made by somebody else, that leaves changes of the tables out."""
+    parts = next((one.namespace for one in found if one.partitioned), None)
+    if not every_change:
+        raise BadConfig(
+            f"The publication {publication} leaves some kinds of changes out.",
+            hint=f"Let its owner run: ALTER PUBLICATION {quote(publication)} SET (publish = 'insert, update, delete, truncate')",
+        )
+    if parts is not None and not by_root:
+        raise BadConfig(
+            f"The publication {publication} tells the changes of {parts} by the names of its partitions.",
+            hint=f"Let its owner run: ALTER PUBLICATION {quote(publication)} SET (publish_via_partition_root = true)",
+        )
+
+
+def publish(link: Connection, publication: str, found: Sequence[Table]) -> None:
+    """Publish the tables. Errors: `Forbidden`, `BadConfig`."""
+    statement = mending(link, publication, found)
+    if statement:
+        try:
+            link.execute(statement)
+        except library().errors.InsufficientPrivilege as error:
+            raise forbidden(publication, statement) from error
+
+
+def check(link: Connection, publication: str, found: Sequence[Table]) -> None:
+    """Errors: those of `publish`."""
+    statement = mending(link, publication, found)
+    row = link.execute(_ALLOWED, ([one.oid for one in found], publication)).fetchone()
+    if statement and not (row and row[0]):
+        raise forbidden(publication, statement)
+
+
+def forbidden(publication: str, statement: str) -> Forbidden:
+    return Forbidden(
+        f"The URI's user may not publish the tables' changes in {publication}.", hint=f"Let an owner of the tables run: {statement}"
+    )

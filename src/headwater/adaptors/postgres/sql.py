@@ -1,0 +1,112 @@
+"""The statements of the PostgreSQL sink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headwater.adaptors.postgres.tables import Table, quote
+from headwater.adaptors.sql.infer import ColumnKind
+from headwater.adaptors.sql.statements import Statements
+from headwater.adaptors.sql.table import COMMITTED, EPOCH
+
+_OF = "WHERE pipeline = %s AND sink = %s"
+_TAKEN = "(pipeline, sink, start_offset, end_offset, bucket, buckets)"
+
+
+def statements(schema: str) -> Statements:
+    """How a sink remembers, in two tables of the schema."""
+    epoch, committed = f"{quote(schema)}.{EPOCH}", f"{quote(schema)}.{COMMITTED}"
+    return Statements(
+        there="SELECT 1 WHERE to_regclass('{}') IS NOT NULL".format(committed.replace("'", "''")),
+        create=(
+            f"CREATE TABLE IF NOT EXISTS {epoch} (pipeline text, sink text, epoch bigint NOT NULL, PRIMARY KEY (pipeline, sink))",
+            f"CREATE TABLE IF NOT EXISTS {committed} (pipeline text, sink text, end_offset bigint, start_offset bigint, bucket int, "
+            "buckets int, PRIMARY KEY (pipeline, sink, end_offset, start_offset, bucket, buckets))",
+        ),
+        share_epoch=_safe(f"SELECT epoch FROM {epoch} ") + f"{_OF} FOR SHARE",
+        lock_epoch=_safe(f"SELECT epoch FROM {epoch} ") + f"{_OF} FOR UPDATE",
+        first_epoch=_safe(f"INSERT INTO {epoch} ") + "VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+        set_epoch=_safe(f"UPDATE {epoch} ") + f"SET epoch = %s {_OF}",
+        read=_safe(f"SELECT start_offset, end_offset, bucket, buckets FROM {committed} ") + _OF,
+        count=_safe(f"SELECT count(*) FROM {committed} ") + _OF,
+        take=_safe(f"INSERT INTO {committed} {_TAKEN} ") + "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+        untake=_safe(f"DELETE FROM {committed} ") + f"{_OF} AND start_offset = %s AND end_offset = %s AND bucket = %s AND buckets = %s",
+        clear=_safe(f"DELETE FROM {committed} ") + _OF,
+    )
+
+
+def open_batch(schema: str) -> str:
+    """What each batch begins with, in one round trip: is the run still the newest; note the batch; what else was noted near it?
+
+    Of two attempts at one batch, the second waits here until the first is committed, and then has nothing to do.
+    """
+    committed = _safe(f"{quote(schema)}.{COMMITTED}")
+    return f"""
+    WITH e AS MATERIALIZED ({statements(schema).share_epoch}),
+         t AS (
+           INSERT INTO {committed} {_TAKEN}
+           SELECT %s, %s, %s::bigint, %s::bigint, %s, %s WHERE EXISTS (SELECT 1 FROM e WHERE epoch <= %s)
+           ON CONFLICT DO NOTHING RETURNING 1)
+    SELECT (SELECT epoch FROM e), (SELECT count(*) FROM t),
+           (SELECT array_agg(ARRAY[start_offset, end_offset, bucket, buckets]) FROM {committed}
+            {_OF} AND end_offset > %s AND start_offset < %s)
+    """
+
+
+_TYPES: dict[ColumnKind, str] = {
+    "bool": "boolean",
+    "int": "bigint",
+    "decimal": "numeric",
+    "float": "double precision",
+    "text": "text",
+    "moment": "timestamptz",
+    "bytes": "bytea",
+    "uuid": "uuid",
+    "json": "jsonb",
+}
+
+
+def create_schema(schema: str) -> str:
+    return f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}"
+
+
+def create_table(schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str]) -> str:
+    body = [f"{quote(column)} {_TYPES[kind]}" for column, kind in columns.items()]
+    if names := ", ".join(quote(column) for column in key):
+        body.append(f"PRIMARY KEY ({names})")
+    return f"CREATE TABLE IF NOT EXISTS {quote(schema)}.{quote(name)} ({', '.join(body)})"
+
+
+def add_columns(table: Table, columns: dict[str, ColumnKind]) -> str:
+    return f"ALTER TABLE {table.quoted} " + ", ".join(
+        f"ADD COLUMN IF NOT EXISTS {quote(name)} {_TYPES[kind]}" for name, kind in columns.items()
+    )
+
+
+def upsert(table: Table, key: tuple[str, ...], absent: frozenset[str]) -> str:
+    """Rows from a JSON list, each replacing the one of its key; without a key they are added. `absent` columns get their defaults."""
+    writable = [one for one in table.columns if not one.generated]
+    given = [one for one in writable if one.name not in absent]
+    names = ", ".join(_safe(quote(one.name)) for one in given)
+    forced = " OVERRIDING SYSTEM VALUE" if any(one.identity for one in given) else ""
+    into = _safe(table.quoted)
+    text = f"INSERT INTO {into} ({names}){forced} SELECT {names} FROM json_populate_recordset(NULL::{into}, %s::json)"
+    if not key:
+        return text
+    sets = [
+        f"{_safe(quote(one.name))} = {'DEFAULT' if one.name in absent else f'EXCLUDED.{_safe(quote(one.name))}'}"
+        for one in writable
+        if one.name not in key
+    ]
+    target = ", ".join(_safe(quote(name)) for name in key)
+    return f"{text} ON CONFLICT ({target}) DO " + (f"UPDATE SET {', '.join(sets)}" if sets else "NOTHING")
+
+
+def delete(table: Table, key: tuple[str, ...]) -> str:
+    tests = " AND ".join(f"t.{_safe(quote(name))} = d.{_safe(quote(name))}" for name in key)
+    return f"DELETE FROM {_safe(table.quoted)} t USING json_populate_recordset(NULL::{_safe(table.quoted)}, %s::json) d WHERE {tests}"
+
+
+def _safe(name: str) -> str:
+    """A name inside of a statement that takes values."""
+    return name.replace("%", "%%")

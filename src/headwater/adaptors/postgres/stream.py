@@ -1,0 +1,119 @@
+"""The replication stream of PostgreSQL: a slot's changes as the server sends them, and the answer how far they are kept.
+
+psycopg has no interface for this, but lets libpq be used: COPY in both directions at once.
+"""
+
+from __future__ import annotations
+
+import select
+import struct
+import time
+from typing import Any
+
+from headwater.adaptors.postgres.link import connect, library, meaning, place
+from headwater.adaptors.postgres.pgoutput import lsn_text
+from headwater.core.errors import OffsetGone, Unavailable, Unreachable
+
+STATUS_EVERY = 10.0  # seconds between two words to the server, which hangs up on who is silent for a minute
+BUSY_FOR = 10.0  # how long a slot may still be held by a connection of ours that the server has not yet missed
+_DATA = struct.Struct(">cQQq")
+_ALIVE = struct.Struct(">cQqB")
+
+
+class Stream:
+    """Changes of one slot behind `start`. Errors: `OffsetGone`, `Unreachable`, `Unavailable` for a slot that another client uses."""
+
+    def __init__(self, uri: str, slot: str, publication: str, start: int) -> None:
+        self._where, self._slot = place(uri), slot
+        self._link = connect(uri, replication="database")
+        self._kept = start
+        self._said = time.monotonic()
+        self.touched = self._said
+        quoted = publication.replace("'", "''").replace('"', '""')
+        options = f"""proto_version '1', publication_names '"{quoted}"'"""
+        try:
+            self._start(f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn_text(start)} ({options})'.encode())
+        except BaseException:
+            self._link.close()
+            raise
+
+    def receive(self, wait: float) -> tuple[int, bytes] | None:
+        """The next change as (the WAL's end there, bytes); empty bytes: only the end is told; None when nothing came within `wait`."""
+        pq = library().pq
+        connection: Any = self._link.pgconn
+        deadline = time.monotonic() + wait
+        while True:
+            self.touched = time.monotonic()
+            if self.touched - self._said >= STATUS_EVERY:
+                self.keep(self._kept)
+            try:
+                size, data = connection.get_copy_data(1)
+            except library().Error as error:
+                raise meaning(error, self._where) from error
+            if size > 0:
+                found = self._understood(bytes(data))
+                if found is not None:
+                    return found
+            elif size < 0:
+                said = connection.get_result()
+                text = said.error_message.decode(errors="replace").strip() if said is not None else "the stream has ended"
+                raise Unreachable(
+                    f"PostgreSQL at {self._where} has ended the stream: {text}.", hint="See whether it runs, then start again."
+                )
+            else:
+                left = deadline - time.monotonic()
+                if not select.select([connection.socket], [], [], max(0.0, min(left, STATUS_EVERY)))[0]:
+                    if left <= STATUS_EVERY:
+                        return None
+                    continue
+                try:
+                    connection.consume_input()
+                except library().Error as error:
+                    raise meaning(error, self._where) from error
+                if connection.status != pq.ConnStatus.OK:
+                    raise Unreachable(f"PostgreSQL at {self._where} hung up.", hint="See whether it runs, then start again.")
+
+    def keep(self, upto: int) -> None:
+        """Everything below `upto` is safe with us: the server may let go of it."""
+        self._kept = max(self._kept, upto)
+        now = int((time.time() - 946_684_800) * 1_000_000)
+        try:
+            self._link.pgconn.put_copy_data(struct.pack(">cQQQqB", b"r", self._kept, self._kept, self._kept, now, 0))
+            self._link.pgconn.flush()
+        except library().Error as error:
+            raise meaning(error, self._where) from error
+        self._said = time.monotonic()
+
+    def close(self) -> None:
+        self._link.close()
+
+    def _understood(self, data: bytes) -> tuple[int, bytes] | None:
+        if data[:1] == b"w":
+            _, _, end, _ = _DATA.unpack_from(data)
+            return end, data[_DATA.size :]
+        if data[:1] == b"k":
+            _, end, _, asked = _ALIVE.unpack_from(data)
+            if asked:
+                self.keep(self._kept)
+            return end, b""
+        return None
+
+    def _start(self, command: bytes) -> None:
+        pq = library().pq
+        deadline = time.monotonic() + BUSY_FOR
+        while True:
+            result = self._link.pgconn.exec_(command)
+            if result.status == pq.ExecStatus.COPY_BOTH:
+                return
+            state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+            text = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace")
+            if state == "55006" and time.monotonic() < deadline:  # in use: perhaps by our own last connection, which is being missed
+                time.sleep(0.05)
+                continue
+            if state == "55006":
+                raise Unavailable(
+                    f"The replication slot {self._slot} is in use: {text}.", hint="Give each pipeline a slot of its own: slot=..."
+                )
+            if state in ("42704", "55000"):
+                raise OffsetGone(f"The changes of the replication slot {self._slot} are gone: {text}.", hint="Begin the copy anew.")
+            raise Unreachable(f"PostgreSQL at {self._where} does not send changes: {text}.", hint="See the server's log.")

@@ -1,0 +1,202 @@
+"""Tables as PostgreSQL's catalog has them: columns, keys, and by what their rows are told apart when they change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headwater.adaptors.postgres.types import Kind, Type, type_of
+from headwater.adaptors.sql.table import COMMITTED, EPOCH, SqlTable
+from headwater.core.errors import BadConfig, Forbidden, NotFound
+from headwater.pipeline.namespaces import Namespaces
+
+if TYPE_CHECKING:
+    from headwater.adaptors.postgres.link import Connection
+
+_TABLES = """
+SELECT c.oid::bigint, n.nspname, c.relname, c.relkind = 'p', c.relreplident::text, has_table_privilege(c.oid, 'SELECT'),
+       pg_relation_size(c.oid), greatest(c.reltuples, 0)::bigint,
+       c.relkind = 'r' AND EXISTS (SELECT 1 FROM pg_inherits h WHERE h.inhparent = c.oid)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
+  AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_' AND c.relname NOT IN (%s, %s)
+  AND (%s::text IS NULL OR (n.nspname = %s AND c.relname = %s))
+ORDER BY 2, 3
+"""
+# A domain's base type is found by walking down; an array of domains is as good as one of text.
+_COLUMNS = """
+WITH RECURSIVE base(oid, into_oid) AS (
+    SELECT oid, CASE WHEN typtype = 'd' THEN typbasetype ELSE oid END FROM pg_type
+  UNION
+    SELECT b.oid, t.typbasetype FROM base b JOIN pg_type t ON t.oid = b.into_oid WHERE t.typtype = 'd'
+)
+SELECT a.attrelid::bigint, a.attname, t.typname, e.typname, format_type(a.atttypid, a.atttypmod),
+       a.attgenerated <> '', a.attidentity <> '', a.atthasdef OR a.attidentity <> '', a.atttypid::bigint
+FROM pg_attribute a
+JOIN base b ON b.oid = a.atttypid
+JOIN pg_type t ON t.oid = b.into_oid AND t.typtype <> 'd'
+LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typcategory = 'A'
+WHERE a.attrelid = ANY(%s) AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attrelid, a.attnum
+"""
+_KEYS = """
+SELECT i.indrelid::bigint, i.indisprimary, i.indisreplident, i.indimmediate, array_agg(a.attname ORDER BY k.place)::text[]
+FROM pg_index i
+CROSS JOIN LATERAL unnest(i.indkey::int[]) WITH ORDINALITY AS k(number, place)
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
+WHERE i.indrelid = ANY(%s) AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND k.place <= i.indnkeyatts
+GROUP BY i.indexrelid, i.indrelid, i.indisprimary, i.indisreplident, i.indimmediate
+ORDER BY 1, i.indexrelid
+"""
+_LEAVES = "SELECT p.relid::regclass::text FROM pg_partition_tree(%s::oid::regclass) p WHERE p.isleaf ORDER BY 1"
+_HEIRS = """
+WITH RECURSIVE t(oid) AS (SELECT %s::oid UNION SELECT h.inhrelid FROM pg_inherits h JOIN t ON h.inhparent = t.oid)
+SELECT 'ONLY ' || oid::regclass::text FROM t ORDER BY 1
+"""
+
+
+class Column(msgspec.Struct, frozen=True):
+    name: str
+    type: Type
+    declared: str  # as in CREATE TABLE
+    generated: bool = False  # made by the server: cannot be written
+    identity: bool = False
+    default: bool = False
+    oid: int = 0
+
+    @property
+    def kind(self) -> Kind:
+        return self.type.kind
+
+
+class Table(SqlTable[Column], frozen=True, kw_only=True):
+    oid: int
+    partitioned: bool = False
+    identity: str = "d"  # what a change says of the row before: d(efault: the key), i(ndex), f(ull), n(othing)
+    bytes: int = 0
+    replica: tuple[str, ...] = ()  # the columns of the index that was chosen as identity
+    heirs: bool = False  # whether other tables inherit from it: it has their rows, too
+    deferrable: bool = False  # whether the key may be broken until the commit, which no upsert can use
+
+    @property
+    def quoted(self) -> str:
+        return f"{quote(self.schema)}.{quote(self.name)}"
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The columns by which a change's row is known: all that a delete tells. Empty: its changes cannot be followed."""
+        if self.identity == "i":
+            return self.replica
+        return self.key if self.identity in ("d", "f") else ()
+
+
+def quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def tables(link: Connection, chosen: Namespaces) -> list[Table]:
+    """The chosen tables. Errors: `NotFound` when there is none, `Forbidden` for one that cannot be read."""
+    found = [row for row in link.execute(_TABLES, (COMMITTED, EPOCH, None, None, None)) if f"{row[1]}.{row[2]}" in chosen]
+    if not found:
+        raise NotFound(
+            f"No table in the database matches the namespace {chosen}.", hint=r"A table's namespace is schema.table: ^public\.orders$."
+        )
+    for row in found:
+        if not row[5]:
+            raise Forbidden(f"The table {row[1]}.{row[2]} may not be read.", hint="Grant SELECT on it, or choose a narrower namespace.")
+    return _described(link, found)
+
+
+def table(link: Connection, schema: str, name: str) -> Table | None:
+    """One table; None where there is none."""
+    rows = link.execute(_TABLES, ("", "", name, schema, name)).fetchall()
+    found = _described(link, rows)
+    return found[0] if found else None
+
+
+def followable(found: Sequence[Table]) -> None:
+    """Errors: `BadConfig` for a table whose changes cannot be followed."""
+    for one in found:
+        if not one.ids:
+            raise BadConfig(
+                f"The table {one.namespace} has nothing that tells its rows apart, so its changes cannot be followed.",
+                hint="Give it a primary key, or REPLICA IDENTITY USING INDEX, or choose a narrower namespace.",
+            )
+        if made := [name for name in one.ids if (column := one.column(name)) is not None and column.generated]:
+            raise BadConfig(
+                f"The key of {one.namespace} has {', '.join(made)}, which the server makes itself and does not tell with a change.",
+                hint="Choose another key with REPLICA IDENTITY USING INDEX, or a narrower namespace.",
+            )
+        if one.heirs:
+            raise BadConfig(
+                f"Other tables inherit from {one.namespace}: their rows are copied with it, but their changes come under their own names.",
+                hint="Choose the tables that inherit from it instead, or copy it without following it.",
+            )
+
+
+def logical(link: Connection) -> None:
+    """Errors: `BadConfig` for a server that does not tell of changes."""
+    row = link.execute("SHOW wal_level").fetchone()
+    if row is None or row[0] != "logical":
+        raise BadConfig(
+            f"The server's wal_level is {row[0] if row else 'unknown'}.",
+            hint="Set wal_level = logical in postgresql.conf and restart PostgreSQL.",
+        )
+
+
+def may_replicate(link: Connection) -> None:
+    """Errors: `Forbidden` for a user who may not use slots."""
+    row = link.execute("SELECT rolreplication OR rolsuper, quote_ident(rolname) FROM pg_roles WHERE rolname = current_user").fetchone()
+    if row is not None and not row[0]:
+        raise Forbidden(f"The URI's user {row[1]} may not replicate.", hint=f"Let a superuser run: ALTER ROLE {row[1]} REPLICATION")
+
+
+def leaves(link: Connection, one: Table) -> list[str]:
+    """What to select from, table by table, to have all of a table's rows: a row's place is only unique inside of its own."""
+    if not one.partitioned and not one.heirs:
+        return [one.quoted]
+    return [row[0] for row in link.execute(_LEAVES if one.partitioned else _HEIRS, (one.oid,))]
+
+
+def types(link: Connection, oids: list[int]) -> dict[int, Type]:
+    """Types by their numbers."""
+    question = _COLUMNS.partition("SELECT a.attrelid")[0] + (
+        "SELECT b.oid::bigint, t.typname, e.typname FROM base b JOIN pg_type t ON t.oid = b.into_oid AND t.typtype <> 'd' "
+        "LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typcategory = 'A' WHERE b.oid = ANY(%s::oid[])"
+    )
+    return {row[0]: type_of(row[1], row[2]) for row in link.execute(question, (oids,))}
+
+
+def _described(link: Connection, rows: list[tuple[object, ...]]) -> list[Table]:
+    oids = [row[0] for row in rows]
+    if not oids:
+        return []
+    columns: dict[object, list[Column]] = {}
+    for oid, name, kind, element, declared, generated, identity, default, number in link.execute(_COLUMNS, (oids,)):
+        columns.setdefault(oid, []).append(Column(name, type_of(kind, element), declared, generated, identity, default, number))
+    keys: dict[object, list[tuple[bool, bool, bool, tuple[str, ...]]]] = {}
+    for oid, primary, replica, immediate, names in link.execute(_KEYS, (oids,)):
+        keys.setdefault(oid, []).append((primary, replica, immediate, tuple(names)))
+    return [
+        msgspec.convert(
+            {
+                "oid": oid,
+                "schema": schema,
+                "name": name,
+                "columns": columns.get(oid, []),
+                "partitioned": partitioned,
+                "identity": identity,
+                "bytes": size,
+                "rows": count,
+                "key": next((names for primary, _, _, names in keys.get(oid, []) if primary), ()),
+                "unique": [names for _, _, immediate, names in keys.get(oid, []) if immediate],
+                "replica": next((names for _, replica, _, names in keys.get(oid, []) if replica), ()),
+                "heirs": heirs,
+                "deferrable": any(primary and not immediate for primary, _, immediate, _ in keys.get(oid, [])),
+            },
+            Table,
+        )
+        for oid, schema, name, partitioned, identity, _, size, count, heirs in rows
+    ]

@@ -1,0 +1,255 @@
+"""Following PostgreSQL's changes: a publication, a durable slot, and the stream of its transactions as messages.
+
+A cursor is `{"lsn": end of the last whole transaction, "seen": changes already given of the one behind it}`. The slot is moved on only
+when the next piece is asked for, and only to cursors that came with a message: those are in the log, an empty piece's may not be.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headwater.adaptors.postgres.copy import document
+from headwater.adaptors.postgres.link import connect, place, translated
+from headwater.adaptors.postgres.pgoutput import (
+    UNCHANGED,
+    Begin,
+    Cell,
+    Change,
+    Commit,
+    Relation,
+    Truncate,
+    decode,
+    lsn,
+    lsn_text,
+)
+from headwater.adaptors.postgres.publication import publish
+from headwater.adaptors.postgres.slot import check_behind, made, place_of
+from headwater.adaptors.postgres.stream import Stream
+from headwater.adaptors.postgres.tables import Table, followable, logical, quote, table, tables, types
+from headwater.adaptors.postgres.types import Type, converter
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Piece
+from headwater.pipeline.message import Message, Mode, Op
+from headwater.pipeline.namespaces import Namespaces
+
+if TYPE_CHECKING:
+    from headwater.adaptors.postgres.link import Connection
+
+PIECE_BYTES = 4 << 20
+PIECE_MESSAGES = 10_000
+WAIT = 0.5  # seconds without a change until an empty piece is given
+IDLE_WAL = 16 << 20  # bytes of other people's WAL after which the slot is moved on although nothing of ours has changed
+DECODING = 60.0  # seconds that a server may take to decode what is behind a cursor, before it counts as having nothing
+AWAY = 20.0  # seconds after which the server may have hung up on us, because nobody asked for the next piece
+
+
+def prepare(uri: str, slot: str, publication: str, chosen: Namespaces) -> dict[str, Any]:
+    """Make publication and slot where they are missing. The cursor before everything that is copied afterwards.
+
+    Errors: `BadConfig` for a server or a table whose changes cannot be followed; `Forbidden`.
+    """
+    with connect(uri) as link, translated(place(uri)):
+        logical(link)
+        found = tables(link, chosen)
+        followable(found)
+        place_of(link, slot)  # one that cannot be used is an error before anything is made
+        publish(link, publication, found)
+        # Behind the publication: a change is decoded with the catalog of its own time, in which the publication must exist.
+        return {"lsn": made(link, slot), "seen": 0}
+
+
+def follow(uri: str, slot: str, publication: str, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+    """Changes behind the cursor."""
+    at = lsn(cursor["lsn"])
+    with connect(uri) as link, translated(place(uri)):
+        check_behind(link, slot, at)
+        end = _end(link)
+    kept = dict(cursor)
+    while not stopped():
+        stream = Stream(uri, slot, publication, lsn(kept["lsn"]))
+        reading = _Reading(uri, chosen, kept, end)
+        try:
+            while not stopped():
+                piece = reading.piece(stream)
+                asked = time.monotonic()
+                yield piece
+                if piece.messages:
+                    kept = piece.position
+                if time.monotonic() - asked > AWAY:
+                    break  # the server has probably hung up: begin again from what is kept
+                if piece.messages:
+                    stream.keep(lsn(kept["lsn"]))
+        finally:
+            reading.close()
+            stream.close()
+
+
+class _Reading:
+    """One stream's state: where it is, and the tables that it has told of."""
+
+    def __init__(self, uri: str, chosen: Namespaces, cursor: dict[str, Any], end: int) -> None:
+        """`end`: of the WAL when following began. Before that is reached, there may be changes that the server has yet to decode."""
+        self._uri, self._chosen = uri, chosen
+        self._lsn, self._skip = lsn(cursor["lsn"]), int(cursor.get("seen", 0))
+        self._end, self._patience = end, time.monotonic() + DECODING
+        self._fetched = 0  # bytes that were read from the table for one message of the stream
+        self._told = self._lsn  # the place that the last message came with
+        self._index = 0  # changes of the open transaction so far
+        self._open = False
+        self._at = 0
+        self._tables: dict[int, _Followed] = {}
+        self._link: Connection | None = None
+
+    def piece(self, stream: Stream) -> Piece:
+        out: list[Message] = []
+        size = 0
+        waits = time.monotonic() + WAIT
+        while size < PIECE_BYTES and len(out) < PIECE_MESSAGES:
+            # What is there already is taken along; for more, nobody waits.
+            got = stream.receive(0.0 if out and not self._open else waits - time.monotonic())
+            if got is None:
+                break
+            end, data = got
+            if not data:
+                # Between transactions, the server's word for its end is a place behind which nothing of ours can be missed. Before one of
+                # which a part was given it is not used: the count of what was given belongs to the place before it.
+                if not self._open and not self._skip:
+                    self._lsn = max(self._lsn, end)
+                    if self._lsn - self._told >= IDLE_WAL:
+                        break
+                continue
+            self._fetched = 0
+            out += self._messages(data)
+            size += len(data) + self._fetched
+        # Nothing would say that there is nothing new, and a run that ends would end here, before what is behind others' changes.
+        if not out and (self._lsn - self._told >= IDLE_WAL or size >= PIECE_BYTES or self._decoding()):
+            out.append(Message(self._name(), {"lsn": lsn_text(self._lsn)}, Op.NOOP, 0, Mode.SYNC))
+        if out:
+            self._told = self._lsn
+        # What was given before a restart counts as given until it has all been passed over, however long the server takes to send it.
+        return Piece(position={"lsn": lsn_text(self._lsn), "seen": max(self._index if self._open else 0, self._skip)}, messages=out)
+
+    def _decoding(self) -> bool:
+        """Whether the server has still to decode what was there when following began."""
+        return (self._skip > 0 or self._lsn < self._end) and time.monotonic() < self._patience
+
+    def close(self) -> None:
+        if self._link is not None:
+            self._link.close()
+
+    def _name(self) -> str:
+        return next((one.namespace for one in self._tables.values() if one.namespace in self._chosen), "postgres")
+
+    def _messages(self, data: bytes) -> list[Message]:
+        found = decode(data)
+        match found:
+            case Begin(at=at):
+                self._open, self._index, self._at = True, 0, at
+            case Commit(end=end):
+                self._open, self._lsn, self._index, self._skip = False, end, 0, 0
+            case Relation():
+                self._tables[found.oid] = self._followed(found)
+            case Change():
+                self._index += 1
+                one = self._tables[found.relation]
+                if self._index > self._skip and one.namespace in self._chosen:
+                    return self._changed(one, found)
+            case Truncate():
+                self._index += 1
+                if self._index > self._skip:
+                    names = [self._tables[oid].namespace for oid in found.relations if oid in self._tables]
+                    return [
+                        Message(name, {"command": "truncate"}, Op.COMMAND, self._at, Mode.SYNC) for name in names if name in self._chosen
+                    ]
+        return []
+
+    def _changed(self, one: _Followed, change: Change) -> list[Message]:
+        if change.new is None:
+            assert change.old is not None
+            return [self._message(one, Op.DELETE, one.document(change.old, only=one.ids))]
+        cells = change.new
+        if change.old is not None:  # of a key so large that it is not sent again, the old one is told: it is the same
+            cells = tuple(
+                old if new is UNCHANGED and name in one.ids else new for name, new, old in zip(one.names, cells, change.old, strict=True)
+            )
+        data = one.document(cells)
+        out: list[Message] = []
+        if change.kind == "update":
+            if change.old is not None:
+                before = one.document(change.old)
+                if any(before.get(name) != data.get(name) for name in one.ids):
+                    out.append(self._message(one, Op.DELETE, {name: before.get(name) for name in one.ids}))
+                if change.whole:
+                    data = {name: data.get(name, before.get(name)) for name in one.names}
+            if len(data) < len(one.names):
+                data = self._filled(one, data, cells)
+        # A changed key is a new document: the old one is deleted above.
+        return [*out, self._message(one, Op.INSERT if change.kind == "insert" or out else Op.UPDATE, data)]
+
+    def _message(self, one: _Followed, op: Op, data: dict[str, Any]) -> Message:
+        return Message(one.namespace, data, op, self._at, Mode.SYNC, id_fields=one.ids)
+
+    def _filled(self, one: _Followed, data: dict[str, Any], cells: Sequence[Cell]) -> dict[str, Any]:
+        """The document with the large values that the change did not touch, as they are now in the table. A row that is gone by now has
+        none; its delete follows."""
+        known = one.table.columns if one.table is not None else ()
+        missing = [column for column in known if column.name in one.names and column.name not in data]
+        if one.table is None or not missing:
+            return data
+        link = self._connected()
+        tests: list[str] = []
+        given: list[Any] = []
+        for name in one.ids:
+            column = one.table.column(name)
+            if column is None:
+                return data
+            tests.append(f"t.{quote(name)} = %s::text::{column.declared}")
+            given.append(cells[one.names.index(name)])
+        question = f"SELECT {document(missing).replace('%', '%%')} FROM {one.table.quoted} t WHERE {' AND '.join(tests)}"
+        with translated(place(self._uri)):
+            row = link.execute(question, given).fetchone()
+        text = row[0].encode() if row is not None else b"{}"
+        self._fetched += len(text)
+        found = data | values.decode(text)
+        return {name: found[name] for name in one.names if name in found}
+
+    def _followed(self, relation: Relation) -> _Followed:
+        with translated(place(self._uri)):
+            link = self._connected()
+            kinds = types(link, [kind for _, kind in relation.columns])
+            return _Followed(relation, kinds, table(link, relation.schema, relation.name))
+
+    def _connected(self) -> Connection:
+        if self._link is None or self._link.closed:
+            self._link = connect(self._uri)
+        return self._link
+
+
+class _Followed:
+    """A table as the stream describes it."""
+
+    def __init__(self, relation: Relation, kinds: dict[int, Type], now: Table | None) -> None:
+        self.namespace = f"{relation.schema}.{relation.name}"
+        self.names = [name for name, _ in relation.columns]
+        self._make = [converter(kinds.get(kind, Type("text"))) for _, kind in relation.columns]
+        self.table = now
+        # The key of now, in its own order, where it is the one that the change tells of: a table may have got another one since.
+        known = now.ids if now is not None else ()
+        told = set(known) <= set(relation.key) if relation.full else set(known) == set(relation.key)
+        self.ids = known if known and told else relation.key
+
+    def document(self, cells: Sequence[Cell], only: Sequence[str] = ()) -> dict[str, Any]:
+        """The row as JSON values, without what was not sent."""
+        return {
+            name: make(cell) if isinstance(cell, str) else None
+            for name, make, cell in zip(self.names, self._make, cells, strict=True)
+            if cell is not UNCHANGED and (not only or name in only)
+        }
+
+
+def _end(link: Connection) -> int:
+    """The end of the WAL; of a standby 0."""
+    row = link.execute("SELECT CASE WHEN pg_is_in_recovery() THEN '0/0' ELSE pg_current_wal_flush_lsn()::text END").fetchone()
+    return lsn(row[0]) if row is not None else 0

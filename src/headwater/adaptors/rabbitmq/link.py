@@ -1,0 +1,109 @@
+"""Connections to a broker, and its errors as headwater's. No message shows more of the address than host, port and virtual host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from headwater.core.errors import BadConfig, Denied, HeadwaterError, NotFound, Unreachable
+from headwater.pipeline.clients import client_of, trusting
+
+if TYPE_CHECKING:
+    from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
+
+SECONDS = 10.0  # to connect
+REFUSED, ABSENT, TOO_LARGE, PRECONDITION = 403, 404, 311, 406  # what a broker closes a channel with
+
+
+def parameters(adaptor: RabbitMQ) -> Any:
+    """What pika connects with. Errors: `BadConfig`."""
+    with client_of("RabbitMQ", "rabbitmq"):
+        import pika
+    known = adaptor.resolved()
+    text = str(known.uri)
+    hint = "Give amqp://user:password@host:5672/vhost."
+    try:
+        parts = urlsplit(text)
+        if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
+            raise ValueError
+        found = pika.URLParameters(text)
+    except (ValueError, TypeError) as error:
+        raise BadConfig(f"{shown(adaptor)} is no address of RabbitMQ.", hint=hint) from error.with_traceback(None)
+    if known.ca is not None:
+        found.ssl_options = pika.SSLOptions(trusting(known.ca), found.host)
+    found.socket_timeout = found.stack_timeout = SECONDS
+    found.connection_attempts = 1
+    # A reader that waits for its sinks answers no heartbeats, and would be cut off for it. The system notices a peer that is gone.
+    found.heartbeat = 0
+    found.tcp_options = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+    return found
+
+
+def place(found: Any) -> str:
+    return f"{found.host}:{found.port}, virtual host {found.virtual_host}"
+
+
+def shown(adaptor: RabbitMQ) -> str:
+    """The option as it was written, where that holds no secret."""
+    from headwater.pipeline.env import Env
+
+    return str(adaptor.uri) if isinstance(adaptor.uri, Env) else "The uri"
+
+
+@contextmanager
+def connected(adaptor: RabbitMQ) -> Iterator[Any]:
+    """A blocking connection. Errors of the client become ours. Errors: `Unreachable`, `Denied`, `NotFound`, `BadConfig`."""
+    found = parameters(adaptor)
+    import pika
+
+    try:
+        connection = pika.BlockingConnection(found)
+    except (pika.exceptions.AMQPError, OSError) as error:
+        raise explained(error, place(found)) from None
+    try:
+        yield connection
+    except (pika.exceptions.AMQPError, OSError) as error:
+        raise explained(error, place(found)) from None
+    finally:
+        try:
+            if connection.is_open:
+                connection.close()
+        except (pika.exceptions.AMQPError, OSError):
+            pass  # it is gone, which is all that was wanted
+
+
+def declared(connection: Any, *, queue: str = "", exchange: str = "") -> int:
+    """That the queue or the exchange is there; of a queue, how many messages wait. Errors: as `connected`."""
+    channel = connection.channel()
+    try:
+        if exchange:
+            channel.exchange_declare(exchange, passive=True)
+            return 0
+        return int(channel.queue_declare(queue, passive=True).method.message_count)
+    finally:
+        if channel.is_open:
+            channel.close()
+
+
+def explained(error: BaseException, where: str) -> HeadwaterError:
+    """Our error for one of the client's. Its own texts may hold the user's name, so only what brokers answer is shown."""
+    from pika import exceptions
+
+    if isinstance(error, exceptions.ProbableAuthenticationError | exceptions.AuthenticationError):
+        return Denied(f"RabbitMQ at {where} does not know this user and password.", hint="Look at the uri.")
+    if isinstance(error, exceptions.ProbableAccessDeniedError):
+        return Denied(f"RabbitMQ at {where} does not let this user in.", hint="Give its user the right to the virtual host.")
+    if isinstance(error, exceptions.ChannelClosed | exceptions.ConnectionClosed):
+        code, text = error.reply_code, error.reply_text
+        if code == ABSENT:
+            return NotFound(f"RabbitMQ at {where} has no such thing: {text}.", hint="Declare it there first.")
+        if code == REFUSED:
+            return Denied(f"RabbitMQ at {where} refuses: {text}.", hint="Give its user the right.")
+        if code == 530:
+            return Denied(f"RabbitMQ at {where} does not let this user in: {text}.", hint="Look at the virtual host.")
+        return Unreachable(f"RabbitMQ at {where} has ended the connection ({code}): {text}.", hint="See its log.")
+    return Unreachable(
+        f"RabbitMQ at {where} cannot be reached: {type(error).__name__}.", hint="See whether it runs, and whether the address is right."
+    )

@@ -1,0 +1,253 @@
+"""Writing to an exchange: a batch is published at once, and taken when the broker has confirmed every message of it.
+
+Waiting for each confirmation by itself costs a sync of the broker's disk per message: a hundred or so in a second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from headwater.adaptors.rabbitmq.link import PRECONDITION, SECONDS, TOO_LARGE, explained, parameters, place
+from headwater.core.errors import BadInput, HeadwaterError, NotFound, Rejected, Timeout, Unavailable, Unreachable
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Batch, Part, SinkWriter
+from headwater.pipeline.message import Message, Op
+
+if TYPE_CHECKING:
+    from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
+
+LONGEST_KEY = 255  # bytes: a limit of the protocol
+
+
+class Outgoing(NamedTuple):
+    offset: int
+    exchange: str
+    key: str
+    body: bytes
+    properties: Any
+
+
+class RabbitMQWriter(SinkWriter):
+    def __init__(self, adaptor: RabbitMQ, part: Part) -> None:
+        self._adaptor, self._part = adaptor, part
+        self._link = Link(parameters(adaptor))
+
+    def write(self, batch: Batch) -> None:
+        deadline = time.monotonic() + self._part.timeout
+        ready: list[Outgoing] = []
+        for message in batch.messages:
+            try:
+                ready.append(self._outgoing(message))
+            except BadInput as error:
+                self._send(ready, deadline)  # what lies before it counts as taken, so it has to be
+                raise Rejected(error.message, offset=message.offset, before_taken=True, hint=error.hint) from error
+        self._send(ready, deadline)
+
+    def close(self) -> None:
+        self._link.close()
+
+    def _outgoing(self, message: Message) -> Outgoing:
+        """Errors: `BadInput` for a message that cannot be sent anywhere."""
+        import pika
+
+        if message.op is Op.COMMAND:
+            raise BadInput("RabbitMQ knows no commands.", hint="Skip it with ack.")
+        key = self._key(message)
+        exchange = self._adaptor.exchange.replace("{namespace}", message.namespace)
+        for name, text in (("routing key", key), ("exchange's name", exchange)):
+            if len(text.encode()) > LONGEST_KEY:
+                raise BadInput(f"The {name} {text[:40]!r}... has more than {LONGEST_KEY} bytes.", hint="Shorten it.")
+        part = self._part
+        # An operator wants it sent again: whoever tells messages apart by their ids must not take it for the first one.
+        again = f"/{part.attempt}" if part.again else ""
+        properties = pika.BasicProperties(
+            content_type="application/json",
+            delivery_mode=2 if self._adaptor.delivery_mode == "persistent" else 1,
+            message_id=f"{part.pipeline}/{part.sink}/{message.offset}{again}"[:LONGEST_KEY],
+            timestamp=max(0, message.timestamp // 1000) or None,  # the protocol knows no time before 1970
+            headers={"op": message.op.name.lower(), "namespace": message.namespace, "offset": message.offset},
+        )
+        return Outgoing(message.offset, exchange, key, values.encode(message.data), properties)
+
+    def _key(self, message: Message) -> str:
+        said = self._adaptor.routing_key
+        if not self._adaptor.key_in_field:
+            return said.replace("{namespace}", message.namespace)
+        found: Any = message.data
+        for name in said.split("."):
+            found = found.get(name) if isinstance(found, dict) else None
+        found = values.native(found)
+        if found is None or isinstance(found, dict | list | bytes):
+            raise BadInput(f"The field {said} holds no routing key.", hint="Correct it with edit, or say routing_key without key_in_field.")
+        return found if isinstance(found, str) else values.encode(values.extended(found)).decode()
+
+    def _send(self, ready: Sequence[Outgoing], deadline: float) -> None:
+        if not ready:
+            return
+        try:
+            returned = self._link.send(ready, deadline - time.monotonic())
+        except Late as late:
+            why = f": {late}" if str(late) else ""
+            raise Timeout(
+                f"RabbitMQ at {self._link.where} has not confirmed a batch within {self._part.timeout:g} s{why}.",
+                hint="Give the sink a longer timeout or a smaller batch.",
+            ) from None
+        except NotFound as error:  # of one namespace its exchange; else the one that every message goes to, which is no message's fault
+            if "{namespace}" not in self._adaptor.exchange:
+                raise Unreachable(error.message, hint=error.hint) from None
+            raise Rejected(error.message, offset=ready[0].offset if len(ready) == 1 else -1, hint=error.hint) from None
+        except TooMuch as error:
+            raise Rejected(
+                f"RabbitMQ refuses a message: {error}.", offset=ready[0].offset if len(ready) == 1 else -1, hint="Make it smaller."
+            ) from None
+        if returned:  # the others are confirmed; those behind it will be sent again
+            no = min(returned, key=lambda one: one.offset)
+            to = f"exchange {no.exchange!r}" if no.exchange else "the default exchange"
+            raise Rejected(
+                f"No queue would get it: {to} of RabbitMQ at {self._link.where} has none for the routing key {no.key!r}.",
+                offset=no.offset,
+                before_taken=True,
+                hint="Declare or bind a queue, then run again.",
+            )
+
+
+class Late(Exception):
+    """The time is up."""
+
+
+class TooMuch(Exception):
+    """The broker has closed the channel over what a message is."""
+
+
+class Link:
+    """A channel with confirmations, run by hand: pika's blocking one waits for each message by itself."""
+
+    def __init__(self, found: Any) -> None:
+        import pika
+
+        self.where = place(found)
+        self._channel: Any = None
+        self._problem: BaseException | None = None
+        self._open = self._closing = self._closed = False
+        self._late = self._blocked = False
+        self._done: Callable[[], bool] = bool
+        self._pending: dict[int, Outgoing] = {}
+        self._returned: dict[int, Outgoing] = {}
+        self._refused = False
+        self._published = 0
+        self._connection = pika.SelectConnection(
+            found, on_open_callback=self._opened, on_open_error_callback=self._ended, on_close_callback=self._ended
+        )
+        try:
+            self._run(lambda: self._open, 2 * SECONDS)
+        except Late:
+            self.close()
+            raise Unreachable(f"RabbitMQ at {self.where} does not answer.", hint="See whether it runs.") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def send(self, messages: Sequence[Outgoing], seconds: float) -> list[Outgoing]:
+        """Publish these; return those that no queue got. All others are confirmed.
+
+        Errors: `Late`, `TooMuch`; `NotFound` for an exchange; `Unreachable` when the connection ends or the broker will not take them.
+        """
+        self._pending, self._returned, self._refused = {}, {}, False
+        try:
+            if self._closed or not self._channel.is_open:  # without this, nothing would be pending, and all would pass for confirmed
+                raise explained(self._problem or ConnectionError(), self.where)
+            for one in messages:
+                self._published += 1
+                self._pending[self._published] = one
+                self._channel.basic_publish(one.exchange, one.key, one.body, one.properties, mandatory=True)
+            self._run(lambda: not self._pending, seconds)
+        except HeadwaterError as error:  # a right taken away, say: no message's fault
+            raise (error if isinstance(error, Unavailable | NotFound) else Unreachable(error.message, hint=error.hint)) from None
+        if self._refused:
+            raise Unreachable(f"RabbitMQ at {self.where} could not take a message.", hint="See its log.")
+        return list(self._returned.values())
+
+    def close(self) -> None:
+        from pika import exceptions
+
+        connection = self._connection
+        try:
+            if not self._closed and connection.is_open:
+                self._closing, self._problem = True, None
+                connection.close()
+                self._run(lambda: self._closed, 2.0)
+        except (exceptions.AMQPError, HeadwaterError, Late, TooMuch, OSError):
+            pass  # it is gone, which is all that was wanted
+        finally:
+            self._closed = True
+            connection.ioloop.close()
+
+    # -- the loop -------------------------------------------------------------------------------------------
+
+    def _run(self, done: Callable[[], bool], seconds: float) -> None:
+        """Let the connection work until `done`. Errors: as `send`."""
+        self._late = False
+        self._done = done
+        loop = self._connection.ioloop
+        if not done() and not self._closed and self._problem is None:
+            timer = loop.call_later(max(0.0, seconds), self._time_is_up)
+            loop.start()
+            loop.remove_timeout(timer)
+        if done():
+            return
+        if self._late:
+            raise Late("it is short of memory or disk, and blocks" if self._blocked else "")
+        problem = self._problem or ConnectionError()
+        if getattr(problem, "reply_code", 0) in (PRECONDITION, TOO_LARGE):
+            raise TooMuch(getattr(problem, "reply_text", ""))
+        raise explained(problem, self.where)
+
+    def _look(self) -> None:
+        if self._done() or self._closed or self._problem is not None:
+            self._connection.ioloop.stop()
+
+    def _time_is_up(self) -> None:
+        self._late = True
+        self._connection.ioloop.stop()
+
+    def _opened(self, connection: Any) -> None:
+        connection.add_on_connection_blocked_callback(lambda *_: setattr(self, "_blocked", True))
+        connection.add_on_connection_unblocked_callback(lambda *_: setattr(self, "_blocked", False))
+        connection.channel(on_open_callback=self._with_channel)
+
+    def _with_channel(self, channel: Any) -> None:
+        self._channel = channel
+        channel.add_on_close_callback(self._channel_ended)
+        channel.add_on_return_callback(self._got_back)
+        channel.confirm_delivery(self._confirmed, callback=self._ready)
+
+    def _ready(self, frame: Any) -> None:
+        self._open = True
+        self._look()
+
+    def _ended(self, connection: Any, reason: Any) -> None:
+        self._problem = self._problem or (reason if isinstance(reason, BaseException) else ConnectionError(str(reason)))
+        self._closed = True
+        self._connection.ioloop.stop()
+
+    def _channel_ended(self, channel: Any, reason: BaseException) -> None:
+        if not self._closing:
+            self._problem = self._problem or reason
+            self._look()
+
+    def _got_back(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
+        offset = (properties.headers or {}).get("offset")
+        for tag, one in self._pending.items():
+            if one.offset == offset:
+                self._returned[tag] = one
+                return
+
+    def _confirmed(self, frame: Any) -> None:
+        method = frame.method
+        self._refused |= method.NAME == "Basic.Nack"
+        tags = [tag for tag in self._pending if tag <= method.delivery_tag] if method.multiple else [method.delivery_tag]
+        for tag in tags:
+            self._pending.pop(tag, None)
+        self._look()

@@ -1,0 +1,118 @@
+"""Reading queues: consumed with acknowledgements that are sent when the caller asks for more, which it does once it has stored the last."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from headwater.adaptors.rabbitmq.link import ABSENT, connected, place
+from headwater.core.errors import BadInput, HeadwaterError, NotFound, TooLarge, Unreachable
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import LONGEST, Piece
+from headwater.pipeline.message import Message, Mode, op_said
+from headwater.pipeline.namespaces import Namespaces
+
+if TYPE_CHECKING:
+    from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
+
+_PIECE = 4 << 20  # bytes
+_WAIT = 0.2  # seconds between two looks at whether to stop
+_FIRST = 15.0  # seconds that a broker may take to send what it has
+_LATEST = (1 << 63) // 1000 - 1  # seconds since 1970 that a record can tell
+_GROWS = 8  # times that a body may grow on its way into a record, at most
+
+
+class Got(NamedTuple):
+    tag: int
+    message: Message
+    wrong: str
+    size: int
+
+
+def follow(adaptor: RabbitMQ, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+    """Pieces of messages, all queues on one channel: so one acknowledgement covers everything up to a message."""
+    queues = adaptor.queues_for(chosen)
+    waiting: deque[Got] = deque()
+    cancelled: list[bool] = []
+    with connected(adaptor) as connection:
+        where = place(connection._impl.params)
+        channel, asking = connection.channel(), connection.channel()
+        channel.basic_qos(prefetch_count=adaptor.prefetch)
+        channel.add_on_cancel_callback(lambda frame: cancelled.append(True))
+        for queue in queues:
+            channel.basic_consume(queue, partial(_take, waiting, queue))
+        quiet_from = time.monotonic()
+        while not stopped():
+            if not waiting:
+                connection.process_data_events(time_limit=_WAIT)
+            # An empty piece says that there is nothing more for now, which a broker that is slow to send does not mean.
+            if not waiting and not cancelled and time.monotonic() - quiet_from < _FIRST and _ready(asking, queues):
+                continue
+            quiet_from = time.monotonic()
+            if cancelled and not waiting:
+                raise _cancelled(asking, queues, where)
+            piece, last = _piece(waiting)
+            yield piece
+            if last:  # asked for more: what was given is durable now
+                channel.basic_ack(last, multiple=True)
+
+
+def _cancelled(channel: Any, queues: list[str], where: str) -> HeadwaterError:
+    """Why the broker sends no more: a queue is gone, or it is there and has moved to another node, or was made anew."""
+    from pika.exceptions import ChannelClosed
+
+    names = ", ".join(queues)
+    try:
+        _ready(channel, queues)
+    except ChannelClosed as error:
+        if error.reply_code == ABSENT:
+            return NotFound(f"A queue of {names} was deleted at {where}.", hint="Declare it again, or leave it out.")
+        raise
+    return Unreachable(f"RabbitMQ at {where} no longer gives us its messages of {names}.", hint="See its log.")
+
+
+def _ready(channel: Any, queues: list[str]) -> bool:
+    """Whether a queue holds messages that nobody has been given yet."""
+    return any(channel.queue_declare(queue, passive=True).method.message_count for queue in queues)
+
+
+def _take(waiting: deque[Got], queue: str, channel: Any, method: Any, properties: Any, body: bytes) -> None:
+    wrong = ""
+    try:
+        data = values.decode(body)
+    except BadInput as error:  # kept, so that a person can see and correct it
+        which = f"message {properties.message_id}" if properties.message_id else f"delivery {method.delivery_tag} of this run"
+        wrong, data = f"Queue {queue}, {which}: {error.message}", {"body": body.decode("utf-8", "backslashreplace")}
+    stamp = properties.timestamp
+    timestamp = stamp * 1000 if isinstance(stamp, int) and 0 <= stamp <= _LATEST else 0
+    message = Message(queue, data, op_said((properties.headers or {}).get("op")), timestamp=timestamp, mode=Mode.SYNC)
+    waiting.append(Got(method.delivery_tag, message, wrong, len(body)))
+
+
+def _piece(waiting: deque[Got]) -> tuple[Piece, int]:
+    """What is given at once, and the tag of its last message; 0 where nothing waits.
+
+    Errors: `TooLarge` for a message that no record can hold. Its beginning would be kept and it be let go of: the only whole one.
+    """
+    messages: list[Message] = []
+    bad: dict[int, str] = {}
+    size = last = 0
+    while waiting and size < _PIECE:
+        got = waiting[0]
+        if got.size * _GROWS > LONGEST and (length := len(values.encode(got.message.data))) > LONGEST:
+            if messages:
+                break
+            raise TooLarge(
+                f"A message of the queue {got.message.namespace} has {length} bytes, and a record of the log at most {LONGEST}: it stays "
+                "in the queue.",
+                hint="Take it out of the queue, and see that none of this length is sent; then run again.",
+            )
+        waiting.popleft()
+        if got.wrong:
+            bad[len(messages)] = got.wrong
+        messages.append(got.message)
+        size, last = size + got.size, got.tag
+    return Piece(position=None, messages=messages, bad=bad), last  # the broker keeps the position

@@ -1,0 +1,128 @@
+"""The run's Spark session, folders that only Hadoop's file systems know, and Spark's errors as headwater's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headwater.core.errors import BadConfig, Unreachable
+from headwater.pipeline.env import resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headwater.adaptors.spark.adaptor import Spark
+
+
+_PACKAGES = (
+    'What Spark lacks is named in the settings: [spark.conf] "spark.jars.packages" = "group:name:version", or "spark.jars" = a file; '
+    'a driver of JDBC by its class as well: options={"driver": "org.postgresql.Driver"}.'
+)
+
+
+def started() -> SparkSession:
+    """This process's session. Never called inside a task."""
+    from headwater.spark import session
+
+    return session()
+
+
+@contextmanager
+def spoken(adaptor: Spark, what: str) -> Iterator[None]:
+    """Spark's errors become ours. Errors: `BadConfig` for what Spark will never do, `Unreachable` for what may work later."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
+
+    try:
+        yield
+    except (AnalysisException, IllegalArgumentException) as error:
+        said = _said(adaptor, error)
+        if "FAILED_JDBC.CONNECTION" in said:  # a database that is down comes back
+            hint = "See whether the database runs; look at url, user and password."
+            raise Unreachable(f"Spark could not {what}: {said}.", hint=hint) from None
+        raise BadConfig(
+            f"Spark cannot {what}: {said}.", hint="Look at the format, the path and the options, and at what a transform could change."
+        ) from None
+    except (PySparkException, Py4JError) as error:
+        said = _said(adaptor, error)
+        if any(word in said for word in ("ClassNotFound", "No suitable driver", "No FileSystem for scheme")):  # nor will it be there later
+            raise BadConfig(f"Spark cannot {what}: {said}.", hint=f"Look at the format and the path. {_PACKAGES}") from None
+        raise Unreachable(f"Spark could not {what}: {said}.", hint="See Spark's log.") from None
+
+
+def loaded(adaptor: Spark) -> DataFrame:
+    """The data set. Errors: as `spoken`."""
+    with spoken(adaptor, f"read {adaptor.name} as {adaptor.format}"):
+        reader = started().read.format(adaptor.format).options(**adaptor.given())
+        return reader.load() if adaptor.path is None else reader.load(resolve(adaptor.path))
+
+
+def staging(adaptor: Spark, *whose: str) -> Path:
+    """The folder for what is on its way in or out of this data set: not the same for two of them, nor for two who write to one."""
+    known = [adaptor.format, str(adaptor.path), *sorted(f"{name}={value}" for name, value in adaptor.options.items()), *whose]
+    return (Path(adaptor.staging) / f"spark-{sha256(chr(0).join(known).encode()).hexdigest()[:16]}").absolute()
+
+
+class Folder:
+    """A folder on any file system that Hadoop knows, by its own names."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path.rstrip("/")
+        context = started().sparkContext
+        self._jvm: Any = context._jvm
+        self._files = self._at("").getFileSystem(context._jsc.hadoopConfiguration())
+
+    def _at(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self.path}/{name}" if name else self.path)
+
+    def names(self, name: str = "") -> list[str]:
+        if not self._files.exists(self._at(name)):
+            return []
+        return sorted(str(one.getPath().getName()) for one in self._files.listStatus(self._at(name)))
+
+    def read(self, name: str) -> str | None:
+        """What a small file holds; None where there is none."""
+        if not self.has(name):
+            return None
+        file = self._files.open(self._at(name))
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(file, "UTF-8"))
+        finally:
+            file.close()
+
+    def write(self, name: str, text: str = "") -> None:
+        file = self._files.create(self._at(name), True)
+        try:
+            file.write(bytearray(text.encode()))
+        finally:
+            file.close()
+
+    def has(self, name: str) -> bool:
+        return bool(self._files.exists(self._at(name)))
+
+    def remove(self, name: str) -> None:
+        self._files.delete(self._at(name), True)
+
+    def rename(self, name: str, new: str) -> None:
+        """Errors: `Unreachable` where the file system says no, which it does without an error of its own."""
+        self.remove(new)
+        if not self._files.rename(self._at(name), self._at(new)):
+            raise Unreachable(f"{self.path}/{name} cannot be renamed to {new}.", hint="See whether Spark's user may write there.")
+
+
+def _said(adaptor: Spark, error: Any) -> str:
+    """The first line of what Spark says, and the reason that lies deepest: of a connection that failed, only that tells why."""
+    raised = getattr(error, "java_exception", None)
+    first = _line(error if raised is None else raised.toString()) or type(error).__name__
+    deepest = getattr(error, "_origin", None) if raised is None else raised
+    while deepest is not None and deepest.getCause() is not None:
+        deepest = deepest.getCause()
+    reason = "" if deepest is None else _line(deepest.getMessage())
+    return adaptor.redacted(first if not reason or reason in first else f"{first.rstrip('.')}: {reason}")[:500].rstrip(".")
+
+
+def _line(said: Any) -> str:
+    return next(iter(str(said or "").strip().splitlines()), "")

@@ -1,0 +1,65 @@
+"""Messages that can be written by one statement, or a few: of one table and one kind, in order. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, Literal, TypeVar
+
+from headwater.adaptors.sql.shape import Row, Shape
+from headwater.core.errors import Rejected
+from headwater.pipeline.message import Message, Op
+
+Kind = Literal["upsert", "delete", "truncate"]
+AnyShape = TypeVar("AnyShape", bound=Shape[Any])
+
+
+class Run(Generic[AnyShape]):
+    """Rows of one shape. `key`: the columns that they are found by; none: they are added. `absent` columns get their default."""
+
+    def __init__(self, shape: AnyShape, op: Kind, key: tuple[str, ...], absent: frozenset[str]) -> None:
+        self.shape, self.op, self.key, self.absent = shape, op, key, absent
+        self.rows: list[Row] = []
+        self._ids: set[tuple[str, ...]] = set()
+
+    def takes(self, shape: AnyShape, op: Kind, key: tuple[str, ...], row: Row, absent: frozenset[str], *, once: bool) -> bool:
+        """Add a row. False where it does not belong here."""
+        if self.shape is not shape or (self.op, self.key, self.absent) != (op, key, absent):
+            return False
+        if once and key:
+            own = tuple([str(row[name]) for name in key])
+            if own in self._ids:
+                return False
+            self._ids.add(own)
+        self.rows.append(row)
+        return True
+
+
+def runs(messages: Sequence[Message], shape_of: Callable[[str], AnyShape], *, once: bool) -> Iterator[Run[AnyShape]]:
+    """Cut messages into runs; `once`: none has the same id twice. Errors: `Rejected`."""
+    run: Run[AnyShape] | None = None
+    for message in messages:
+        shape = shape_of(message.namespace)
+        op: Kind = "upsert"
+        key: tuple[str, ...] = ()
+        row: Row = {}
+        absent: frozenset[str] = frozenset()
+        if message.op == Op.DELETE:
+            op = "delete"
+            key, row = shape.deleted(message)
+        elif message.op != Op.COMMAND:
+            key, row, absent = shape.written(message)
+        elif message.data.get("command") == "truncate":
+            op = "truncate"
+        else:
+            raise Rejected(
+                f"The command {message.data} is not known here.",
+                offset=message.offset,
+                hint="Acknowledge it with `headwater pipeline ack`.",
+            )
+        if run is None or not run.takes(shape, op, key, row, absent, once=once):
+            if run is not None:
+                yield run
+            run = Run(shape, op, key, absent)
+            run.takes(shape, op, key, row, absent, once=once)
+    if run is not None:
+        yield run

@@ -1,0 +1,91 @@
+"""What a sink remembers in its own database: which offsets it has taken, and which run may write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headwater.adaptors.sql.ranges import Taken, compacted, whole
+from headwater.adaptors.sql.session import Session
+from headwater.adaptors.sql.statements import Statements
+from headwater.core.errors import Fenced
+from headwater.pipeline.offsets.ranges import Span
+
+MANY = 1000  # rows about committed batches, above which they are put together
+
+
+class State:
+    """The memory of one sink of one pipeline. Its two tables are made where they are missing."""
+
+    def __init__(self, session: Session, statements: Statements, pipeline: str, sink: str) -> None:
+        self._session, self._sql = session, statements
+        self._pipeline = pipeline
+        self.me = (pipeline, sink)
+        if not session.ask(statements.there):
+            session.make(*statements.create)
+
+    def begin(self, epoch: int) -> list[Span]:
+        """Shut older runs out; return what is taken."""
+        with self._session.transaction():
+            self._claim(epoch)
+            return whole(self._compact())
+
+    def forget(self, position: int, epoch: int) -> None:
+        """What is taken is now everything up to the position, and nothing behind it."""
+        with self._session.transaction():
+            self._claim(epoch)
+            self._rewrite([Taken(0, position + 1)] if position >= 0 else [])
+
+    def tidy(self, epoch: int) -> None:
+        """Keep the table of committed batches small while a run goes on for weeks."""
+        if self._session.ask(self._sql.count, self.me)[0][0] > MANY:
+            with self._session.transaction():
+                # The lock is the writers' own, taken the other way: they wait, and so does this for those under way.
+                held = self._session.ask(self._sql.lock_epoch, self.me)
+                if held and held[0][0] == epoch:
+                    self._compact()
+
+    def shared(self, epoch: int) -> None:
+        """Hold the epoch until the transaction ends. Errors: `Fenced` for an older run."""
+        found = self._session.ask(self._sql.share_epoch, self.me)
+        if not found:  # nobody has begun a run: stepping may come first
+            self.first(epoch)
+            found = self._session.ask(self._sql.share_epoch, self.me)
+        self.fence(found[0][0], epoch)
+
+    def first(self, epoch: int) -> None:
+        self._session.do(self._sql.first_epoch, (*self.me, epoch))
+
+    def fence(self, newest: int, epoch: int) -> None:
+        """Errors: `Fenced` where a newer run has begun."""
+        if newest > epoch:
+            raise Fenced(
+                f"Run {newest} of {self._pipeline} writes to this sink now; this is run {epoch}.", hint="See `headwater pipeline status`."
+            )
+
+    def take(self, span: Taken) -> bool:
+        """Note a span. False where it was noted before. Before the rows are written: of two attempts at one batch, the second waits here
+        until the first is committed, and then has nothing to do."""
+        return bool(self._session.do(self._sql.take, (*self.me, span.start, span.end, span.bucket, span.buckets)))
+
+    def shorten(self, span: Taken, end: int) -> None:
+        """Only what is before `end` of a noted span was taken."""
+        self._session.do(self._sql.untake, (*self.me, span.start, span.end, span.bucket, span.buckets))
+        if end > span.start:
+            self.take(Taken(span.start, end, span.bucket, span.buckets))
+
+    def _claim(self, epoch: int) -> None:
+        self.first(epoch)
+        self.fence(self._session.ask(self._sql.lock_epoch, self.me)[0][0], epoch)
+        self._session.do(self._sql.set_epoch, (epoch, *self.me))
+
+    def _compact(self) -> list[Taken]:
+        rows = [Taken(*row) for row in self._session.ask(self._sql.read, self.me)]
+        fewer = compacted(rows)
+        if len(fewer) < len(rows):
+            self._rewrite(fewer)
+        return fewer
+
+    def _rewrite(self, rows: Sequence[Taken]) -> None:
+        self._session.do(self._sql.clear, self.me)
+        for row in rows:
+            self.take(row)

@@ -1,0 +1,213 @@
+"""Reading SQLite: tables by ranges of rowid, or by the order of their key where they have none."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from headwater.adaptors.sqlite.tables import OWN, connect, machine_error, quoted
+from headwater.core.errors import NotFound, Unsupported
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
+from headwater.pipeline.namespaces import Namespaces
+
+if TYPE_CHECKING:
+    from headwater.adaptors.sqlite.adaptor import Sqlite
+
+_ROWS = 5000
+_BYTES = 4 << 20  # of documents in a piece
+_PLAIN = frozenset({type(None), int, str})  # floats may be infinite, bytes are none of JSON's
+_LEAST = 20_000
+
+
+def _opened(adaptor: Sqlite) -> sqlite3.Connection:
+    path = str(adaptor.path)
+    if not Path(path).exists():
+        raise NotFound(f"There is no database {path}.", hint="Look at the path; a relative one begins where the pipeline is run.")
+    return connect(path, read_only=True)
+
+
+def tables(adaptor: Sqlite, chosen: Namespaces) -> list[str]:
+    """The chosen tables. Errors: `NotFound` where there are none."""
+    db = _opened(adaptor)
+    try:
+        found = [
+            row[0]
+            for row in db.execute("select name from sqlite_master where type = 'table' order by 1")
+            if not row[0].lower().startswith("sqlite_")
+        ]
+    except sqlite3.Error as error:
+        raise machine_error(error, str(adaptor.path)) from error
+    finally:
+        db.close()
+    names = [name for name in found if name in chosen and name not in OWN]
+    if not names:
+        raise NotFound(f"{adaptor.path} has no table that {chosen} chooses.", hint=f"It has {', '.join(found) or 'none'}.")
+    return names
+
+
+def plan(adaptor: Sqlite, chosen: Namespaces, slices: int) -> CopyPlan:
+    parts: list[Slice] = []
+    ids: dict[str, tuple[str, ...]] = {}
+    names = tables(adaptor, chosen)
+    db = _opened(adaptor)
+    try:
+        for name in names:
+            info = db.execute(f"pragma table_info({quoted(name)})").fetchall()
+            keys = tuple(row[1] for row in sorted(info, key=lambda row: row[5]) if row[5])
+            rowid = _rowid(name, [row[1].lower() for row in info])
+            ids[name] = keys or (rowid,)
+            parts += [Slice(name, spec) for spec in _cut(db, name, keys, rowid, slices)]
+    except sqlite3.Error as error:
+        raise machine_error(error, str(adaptor.path)) from error
+    finally:
+        db.close()
+    return CopyPlan(identity={"path": str(Path(str(adaptor.path)).absolute()), "tables": names}, slices=tuple(parts), ids=ids)
+
+
+def _rowid(table: str, columns: list[str]) -> str:
+    """A name of the rowid that no column has taken: under a column's, rows that have the same in it would be passed over."""
+    free = [one for one in ("rowid", "_rowid_", "oid") if one not in columns]
+    if not free:
+        raise Unsupported(f"Table {table} has columns named rowid, _rowid_ and oid: nothing tells its rows apart.", hint="Rename one.")
+    return free[0]
+
+
+def _cut(db: sqlite3.Connection, name: str, keys: tuple[str, ...], rowid: str, slices: int) -> list[dict[str, Any]]:
+    try:
+        low, high = db.execute(f"select min({rowid}), max({rowid}) from {quoted(name)}").fetchone()
+    except sqlite3.OperationalError as error:
+        if "no such column" not in str(error):
+            raise
+        # A table without rowid: in the order of its key, as one slice.
+        return [{"keys": list(keys)}]
+    if low is None:
+        return [{"rowid": [0, 0], "named": bool(keys), "called": rowid}]
+    count = max(1, min(slices, (high - low + 1) // _LEAST))
+    cuts = [low + (high - low + 1) * i // count for i in range(count + 1)]
+    return [{"rowid": [cuts[i], cuts[i + 1]], "named": bool(keys), "called": rowid} for i in range(count)]
+
+
+def read(adaptor: Sqlite, part: Slice, position: Any) -> Iterator[Piece]:
+    db = _opened(adaptor)
+    try:
+        yield from _by_rowid(db, part, position) if "rowid" in part.spec else _by_key(db, part, position)
+    except sqlite3.Error as error:
+        raise machine_error(error, str(adaptor.path)) from error
+    finally:
+        db.close()
+
+
+def _by_rowid(db: sqlite3.Connection, part: Slice, position: Any) -> Iterator[Piece]:
+    low, end = part.spec["rowid"]
+    begin = 1 if part.spec["named"] else 0  # without a key of its own, the rowid is what tells rows apart
+    rowid = part.spec.get("called", "rowid")
+    select = f"select {rowid} as {rowid}, * from {quoted(part.namespace)} where {rowid}"
+    while True:
+        bounds = (low if position is None else position, end - 1)  # the greatest rowid has none above it that SQLite could be asked for
+        query = f"{select} {'>=' if position is None else '>'} ? and {rowid} <= ? order by {rowid} limit {_ROWS}"
+        piece = _piece(db, query, bounds, part.namespace, begin)
+        if piece.last is None:
+            return
+        position = piece.last[0]
+        yield Piece(position=position, values=piece.values, bad=piece.bad)
+
+
+def _by_key(db: sqlite3.Connection, part: Slice, position: Any) -> Iterator[Piece]:
+    """In the order of the key. A position is extended JSON, so that bytes are bytes when they come back from the log, and a list of its
+    bytes in hex for text that is not in UTF-8."""
+    keys = part.spec["keys"]
+    order = ", ".join(quoted(name) for name in keys)
+    while True:
+        given = position or []
+        where = f"where ({order}) > ({', '.join('cast(? as text)' if isinstance(one, list) else '?' for one in given)})" if given else ""
+        bounds = [bytes.fromhex(one[0]) if isinstance(one, list) else values.native(one) for one in given]
+        query = f"select {order}, * from {quoted(part.namespace)} {where} order by {order} limit {_ROWS}"
+        piece = _piece(db, query, bounds, part.namespace, len(keys))
+        if piece.last is None:
+            return
+        position = [[one.hex()] if isinstance(one, _NoText) else values.extended(one) for one in piece.last[: len(keys)]]
+        yield Piece(position=position, values=piece.values, bad=piece.bad)
+
+
+class _Rows(NamedTuple):
+    """Rows as documents, those that could not be read, and the last row as it is."""
+
+    values: list[bytes]
+    bad: dict[int, str]
+    last: tuple[Any, ...] | None
+
+
+class _NoText(bytes):
+    """What a column has as text, and is not in UTF-8."""
+
+
+def _piece(db: sqlite3.Connection, query: str, bounds: Sequence[Any], table: str, begin: int) -> _Rows:
+    """As many rows as a piece may hold. `begin`: the column that documents begin with; what is before it tells rows apart."""
+    try:
+        return _read_rows(db, query, bounds, table, begin)
+    except sqlite3.OperationalError as error:
+        if "decode" not in str(error):
+            raise
+    db.text_factory = _lenient  # a call for each text: only where one of them cannot be read
+    try:
+        return _read_rows(db, query, bounds, table, begin)
+    finally:
+        db.text_factory = str
+
+
+def _read_rows(db: sqlite3.Connection, query: str, bounds: Sequence[Any], table: str, begin: int) -> _Rows:
+    documents: list[bytes] = []
+    bad: dict[int, str] = {}
+    size, row = 0, None
+    found = db.execute(query, bounds)
+    names = [column[0] for column in found.description][begin:]
+    lenient = db.text_factory is not str
+    for row in found:
+        cells = row[begin:] if begin else row
+        if lenient and (wrong := _wrong(names, cells)):
+            bad[len(documents)] = f"Row {', '.join(map(str, row[: begin or 1]))} of table {table} has text that is not in UTF-8: {wrong}."
+        documents.append(_document(names, cells))
+        size += len(documents[-1])
+        if size >= _BYTES:
+            break
+    found.close()
+    return _Rows(documents, bad, row)
+
+
+def _lenient(text: bytes) -> str | _NoText:
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return _NoText(text)
+
+
+def _wrong(names: list[str], row: Sequence[Any]) -> str:
+    return ", ".join(name for name, cell in zip(names, row, strict=True) if isinstance(cell, _NoText))
+
+
+def _document(names: list[str], row: Sequence[Any]) -> bytes:
+    return values.encode({name: cell if type(cell) in _PLAIN else _cell(cell) for name, cell in zip(names, row, strict=True)})
+
+
+def _cell(value: Any) -> Any:
+    if type(value) is float and isfinite(value):
+        return value
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, _NoText) else values.extended(value)
+
+
+def rows(adaptor: Sqlite, table: str) -> Iterator[dict[str, Any]]:
+    """What a sink's table holds, for `verify`."""
+    db = _opened(adaptor)
+    try:
+        found = db.execute(f"select * from {quoted(table)}")
+        names = [column[0] for column in found.description]
+        for row in found:
+            yield {name: value for name, value in zip(names, row, strict=True) if value is not None}
+    except sqlite3.Error as error:
+        raise machine_error(error, str(adaptor.path)) from error
+    finally:
+        db.close()

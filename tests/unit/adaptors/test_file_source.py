@@ -1,0 +1,357 @@
+"""What the file source reads, and what it says of files that it cannot read."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headwater.adaptors.file.adaptor import File
+from headwater.adaptors.file.cells import csv_pieces
+from headwater.adaptors.file.groups import parquet_pieces
+from headwater.adaptors.file.lines import line_documents, line_pieces, stream_pieces
+from headwater.core.errors import BadInput, Damaged, Differs
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Piece
+from headwater.pipeline.adaptors import file
+from headwater.pipeline.namespaces import Namespaces
+
+
+def read(adaptor: File) -> Iterator[Piece]:
+    """The pieces of all slices, from their beginning."""
+    for part in adaptor.plan(Namespaces(), 1).slices:
+        yield from adaptor.read(part, None)
+
+
+def documents(adaptor: File) -> list[dict[str, Any]]:
+    return [values.decode(one) for piece in read(adaptor) for one in piece.values]
+
+
+def bad(adaptor: File) -> list[tuple[bytes, str]]:
+    """The records that could not be read, and why."""
+    return [(piece.values[index], why) for piece in read(adaptor) for index, why in piece.bad.items()]
+
+
+# -- files that change --------------------------------------------------------------------------------------
+
+FORMATS = ["in.jsonl", "in.jsonl.gz", "in.csv", "in.csv.zst", "in.parquet"]
+
+
+def make(path: Path, tag: str) -> None:
+    """A file of three documents."""
+    rows = [{"_id": n, "tag": tag} for n in range(3)]
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=1)
+        return
+    data = b"_id,tag\n" + "".join(f"{n},{tag}\n" for n in range(3)).encode()
+    if ".jsonl" in path.name:
+        data = b"".join(values.encode(row) + b"\n" for row in rows)
+    if path.suffix == ".gz":
+        data = gzip.compress(data)
+    if path.suffix == ".zst":
+        data = pa.compress(data, codec="zstd", asbytes=True)
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_file_that_was_replaced_since_the_plan_is_not_read(tmp_path: Path, name: str) -> None:
+    make(tmp_path / name, "old")
+    adaptor = file(str(tmp_path / name))
+    [part] = adaptor.plan(Namespaces(), 1).slices
+    assert len([one for piece in adaptor.read(part, None) for one in piece.values]) == 3
+    make(tmp_path / f"new-{name}", "new")
+    os.replace(tmp_path / f"new-{name}", tmp_path / name)
+    with pytest.raises(Differs, match="has changed since its copy began") as no:
+        list(adaptor.read(part, None))
+    assert "--again" in no.value.hint
+    (tmp_path / name).unlink()
+    with pytest.raises(Differs, match="is gone since"):
+        list(adaptor.read(part, None))
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_read_on(tmp_path: Path) -> None:
+    make(tmp_path / "in.parquet", "old")
+    adaptor = file(str(tmp_path / "in.parquet"))
+    [part] = adaptor.plan(Namespaces(), 1).slices
+    pieces = adaptor.read(part, None)
+    assert len(next(pieces).values) == 1
+    make(tmp_path / "other.parquet", "new")
+    os.replace(tmp_path / "other.parquet", tmp_path / "in.parquet")
+    with pytest.raises(Differs):
+        list(pieces)
+
+
+def test_a_file_that_was_cut_short_differs(tmp_path: Path) -> None:
+    make(tmp_path / "in.jsonl", "old")
+    adaptor = file(str(tmp_path / "in.jsonl"))
+    [part] = adaptor.plan(Namespaces(), 1).slices
+    os.truncate(tmp_path / "in.jsonl", 0)
+    with pytest.raises(Differs):
+        list(adaptor.read(part, None))
+
+
+# -- JSON lines ---------------------------------------------------------------------------------------------
+
+LONG = b'{"_id":2,"v":"' + b"x" * 100 + b'"}'
+
+
+def texts(pieces: list[Piece]) -> list[bytes]:
+    """The documents; the long one whole where its beginning is there."""
+    return [LONG if len(one) > 20 and LONG.startswith(one) else one for piece in pieces for one in piece.values]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"a":1}{"b":2}\n{"c":\n3}\n',
+        b'{"a":\n1}\n{"b":1} {"c":2}\n',
+        b'{"a":{"b":1}\n}{}\n{}\n',
+        b'{"a":[{}\n,{}]}{}\n{}\n',
+        b"{}{}\n\n{}\n",
+        b"{}\n[{}\n]{}\n{}{}{}\n",
+        b'{"a":"}\n{"}\n{}{}\n',
+    ],
+)
+def test_documents_and_lines_of_the_same_number_are_not_taken_for_each_other(data: bytes) -> None:
+    found, bad = line_documents(data, lambda index: index + 1)
+    lines = [line for line in data.split(b"\n") if line]
+    assert list(found) == lines
+    for index, line in enumerate(lines):
+        try:
+            values.decode(line)
+            assert index not in bad
+        except BadInput:
+            assert index in bad
+
+
+@pytest.mark.parametrize("ended", [b"\n", b""], ids=["ended", "not ended"])
+@pytest.mark.parametrize("where", ["amid", "at the end"])
+def test_a_line_longer_than_a_record_is_poison_with_its_number_and_its_beginning(tmp_path: Path, where: str, ended: bytes) -> None:
+    lines = [b'{"_id":1}', LONG, b'{"_id":3}', b'{"_id":4}'] if where == "amid" else [b'{"_id":1}', b'{"_id":3}', b'{"_id":4}', LONG]
+    at = lines.index(LONG)
+    data = b"\n".join(lines) + ended
+    (tmp_path / "in.jsonl").write_bytes(data)
+    whole = list(line_pieces(tmp_path / "in.jsonl", 0, len(data), None, usual=16, longest=60))
+    streamed = list(stream_pieces(io.BytesIO(data), None, usual=16, longest=60))
+    for pieces in (whole, streamed):
+        assert texts(pieces) == lines
+        [wrong] = [why for piece in pieces for why in piece.bad.values()]
+        assert wrong.startswith(f"Line {at + 1} has more than 60 bytes")
+    for n, piece in enumerate(whole):
+        again = line_pieces(tmp_path / "in.jsonl", 0, len(data), piece.position, usual=16, longest=60)
+        assert list(again) == whole[n + 1 :]
+    for n, piece in enumerate(streamed):
+        assert list(stream_pieces(io.BytesIO(data), piece.position, usual=16, longest=60)) == streamed[n + 1 :]
+
+
+def test_only_the_beginning_of_a_line_that_is_too_long_is_kept(tmp_path: Path) -> None:
+    line = b'{"v":"' + b"x" * (17 << 20) + b'"}\n'
+    (tmp_path / "in.jsonl").write_bytes(b'{"_id":1}\n' + line + b'{"_id":3}\n')
+    found = [one for piece in read(file(str(tmp_path / "in.jsonl"))) for one in piece.values]
+    assert [len(one) for one in found] == [9, 65536, 9]
+    assert line.startswith(found[1])
+
+
+def test_slices_of_lines_fit_together_where_a_line_is_too_long(tmp_path: Path) -> None:
+    data = b'{"_id":1}\n' + LONG + b'\n{"_id":3}\n'
+    (tmp_path / "in.jsonl").write_bytes(data)
+    for cut in range(len(data) + 1):
+        pieces = [
+            *line_pieces(tmp_path / "in.jsonl", 0, cut, None, usual=16, longest=60),
+            *line_pieces(tmp_path / "in.jsonl", cut, len(data), None, usual=16, longest=60),
+        ]
+        assert texts(pieces) == [b'{"_id":1}', LONG, b'{"_id":3}'], cut
+
+
+def test_a_long_line_that_a_record_can_hold_is_read(tmp_path: Path) -> None:
+    data = b'{"_id":1}\n' + LONG + b'\n{"_id":3}\n'
+    (tmp_path / "in.jsonl").write_bytes(data)
+    pieces = list(line_pieces(tmp_path / "in.jsonl", 0, len(data), None, usual=16))
+    assert [one for piece in pieces for one in piece.values] == data.splitlines()
+    assert not any(piece.bad for piece in pieces)
+
+
+@pytest.mark.parametrize("name", ["in.jsonl", "in.jsonl.gz"])
+def test_brackets_without_end_are_poison(tmp_path: Path, name: str) -> None:
+    data = b'{"_id":1}\n{"a":' + b"[" * 100_000 + b"]" * 100_000 + b'}\n{"_id":3}\n'
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    [(_, why)] = bad(file(str(tmp_path / name)))
+    assert why.startswith("Line 2 is no JSON object: maximum recursion depth exceeded")
+
+
+@pytest.mark.parametrize("name", ["in.jsonl", "in.jsonl.gz"])
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path, name: str) -> None:
+    data = b'\xef\xbb\xbf{"_id":1}\n{"_id":2}\n'
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    adaptor = file(str(tmp_path / name))
+    assert documents(adaptor) == [{"_id": 1}, {"_id": 2}]
+    assert bad(adaptor) == []
+
+
+# -- CSV ----------------------------------------------------------------------------------------------------
+
+
+def csv(path: Path, text: str) -> File:
+    path.write_text(text)
+    return file(str(path))
+
+
+def test_lines_with_nothing_on_them_are_no_rows(tmp_path: Path) -> None:
+    adaptor = csv(tmp_path / "in.csv", "\n_id,a\n1,x\n\n2,y\r\n\r\n")
+    assert documents(adaptor) == [{"_id": 1, "a": "x"}, {"_id": 2, "a": "y"}]
+    assert bad(adaptor) == []
+
+
+def test_columns_of_the_same_name_are_all_kept(tmp_path: Path) -> None:
+    adaptor = csv(tmp_path / "in.csv", "_id,a,a,a_2,,\n1,x,y,z,v,w\n")
+    assert documents(adaptor) == [{"_id": 1, "a": "x", "a_3": "y", "a_2": "z", "": "v", "_2": "w"}]
+
+
+def test_a_header_that_is_none_is_said(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="Line 1 is no header of a CSV file"):
+        list(read(csv(tmp_path / "in.csv", '"a"b,c\n1,2\n')))
+
+
+def test_a_large_cell_is_read(tmp_path: Path) -> None:
+    adaptor = csv(tmp_path / "in.csv", f"_id,a\n1,{'z' * 140_000}\n")
+    assert documents(adaptor) == [{"_id": 1, "a": "z" * 140_000}]
+
+
+def test_a_number_of_very_many_digits_stays_text(tmp_path: Path) -> None:
+    nines = "9" * 5000
+    assert documents(csv(tmp_path / "in.csv", f"_id,a\n1,{nines}\n2,{nines[:4000]}\n")) == [
+        {"_id": 1, "a": nines},
+        {"_id": 2, "a": int(nines[:4000])},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0", 0),
+        ("-7", -7),
+        ("007", "007"),
+        ("1.50", Decimal("1.50")),
+        ("-0.5", -0.5),
+        ("1e3", "1e3"),
+        ("1٢", "1٢"),
+        (".5", ".5"),
+        ("-", "-"),
+    ],
+)
+def test_a_cell_is_a_number_where_it_is_written_as_one(tmp_path: Path, text: str, value: Any) -> None:
+    assert documents(csv(tmp_path / "in.csv", f"a\n{text}\n")) == [{"a": value}]
+
+
+def test_a_row_that_is_no_csv_keeps_its_text(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_bytes(b'_id,a\n1,"x"y\n2,\xff\n3,z\n4,5,6\n7\n')
+    assert bad(file(str(tmp_path / "in.csv"))) == [
+        (b'1,"x"y', "Line 2 is no CSV: ',' expected after '\"'."),
+        (b"2,\xff", "Line 3 is not in UTF-8."),
+        (b'{"_id":4,"a":5,"column 3":6}', "Line 5 has 3 cells, its header 2."),
+        (b'{"_id":7}', "Line 6 has 1 cells, its header 2."),
+    ]
+
+
+@pytest.mark.parametrize("long", ["x" * 100, '"' + "x" * 100 + '"', '"' + "x" * 100 + '\nmore"', '"a\n' + "x" * 100 + '\nb"'])
+def test_a_row_longer_than_a_record_is_poison_and_those_behind_it_are_found(long: str) -> None:
+    data = f"_id,a\n1,x\n2,{long}\n3,y\n4,z\n".encode()
+    pieces = list(csv_pieces(True, io.BytesIO(data), None, usual=1, longest=60))
+    assert [values.decode(one) for piece in pieces for one in piece.values if not piece.bad] == [
+        {"_id": 1, "a": "x"},
+        {"_id": 3, "a": "y"},
+        {"_id": 4, "a": "z"},
+    ]
+    [(text, why)] = [(piece.values[0], piece.bad[0]) for piece in pieces if piece.bad]
+    assert text.startswith(b"2,")
+    assert why.startswith("Line 3 has more than 60 bytes")
+    for n, piece in enumerate(pieces):
+        assert list(csv_pieces(True, io.BytesIO(data), piece.position, usual=1, longest=60)) == pieces[n + 1 :]
+
+
+# -- Parquet ------------------------------------------------------------------------------------------------
+
+
+def parquet(path: Path, **columns: Any) -> File:
+    pq.write_table(pa.table(columns), path, row_group_size=5)
+    return file(str(path))
+
+
+def test_nanoseconds_are_kept(tmp_path: Path) -> None:
+    whole, more = 1_700_000_000_123_456_000, 1_700_000_000_123_456_789
+    moments = pa.array([whole, more, -1, None], pa.timestamp("ns"))
+    adaptor = parquet(
+        tmp_path / "in.parquet",
+        t=moments,
+        z=moments.cast(pa.timestamp("ns", "Europe/Berlin")),
+        clock=pa.array([1_000, 123_456_789, 0, None], pa.time64("ns")),
+        took=pa.array([1_500_000_000, 1, -1, None], pa.duration("ns")),
+        deep=pa.array([{"t": [whole]}, {"t": [more, None]}, {"t": []}, None], pa.struct({"t": pa.list_(pa.timestamp("ns"))})),
+    )
+    first, second, third, fourth = documents(adaptor)
+    us, ns = {"$date": "2023-11-14T22:13:20.123456Z"}, {"$date": "2023-11-14T22:13:20.123456789Z"}
+    assert first == {"t": us, "z": us, "clock": "00:00:00.000001", "took": 1.5, "deep": {"t": [us]}}
+    assert second == {"t": ns, "z": ns, "clock": "00:00:00.123456789", "took": Decimal("1E-9"), "deep": {"t": [ns, None]}}
+    assert third["t"] == {"$date": "1969-12-31T23:59:59.999999999Z"}
+    assert third["clock"] == "00:00:00"
+    assert fourth == {"t": None, "z": None, "clock": None, "took": None, "deep": None}
+
+
+def test_a_day_is_the_moment_at_which_it_begins(tmp_path: Path) -> None:
+    assert documents(parquet(tmp_path / "in.parquet", d=pa.array([date(2024, 1, 2)]))) == [{"d": {"$date": "2024-01-02T00:00:00.000Z"}}]
+
+
+@pytest.mark.parametrize("text", ["same", "each its own"])
+def test_a_piece_of_parquet_is_bounded_and_reading_goes_on_behind_it(tmp_path: Path, text: str) -> None:
+    cells = ["x" * 400] * 12 if text == "same" else [f"{n:400}" for n in range(12)]
+    path = tmp_path / "in.parquet"
+    parquet(path, _id=range(12), v=cells)
+    pieces = list(parquet_pieces(path, [0, 3], None, most=1000))
+    assert max(len(one.values) for one in pieces) <= 3
+    assert [values.decode(one)["_id"] for piece in pieces for one in piece.values] == list(range(12))
+    for n, piece in enumerate(pieces):
+        rest = [one for piece in parquet_pieces(path, [0, 3], piece.position, most=5000) for one in piece.values]
+        assert rest == [one for piece in pieces[n + 1 :] for one in piece.values]
+
+
+# -- files that are not what they should be ------------------------------------------------------------------
+
+
+def test_a_file_of_parquet_that_is_empty_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / "in.parquet").touch()
+    with pytest.raises(Damaged, match=r"in\.parquet is no whole parquet"):
+        list(read(file(str(tmp_path / "in.parquet"))))
+
+
+@pytest.mark.parametrize("name", ["in.jsonl.gz", "in.csv.gz", "in.jsonl.zst", "in.csv.zst", "in.parquet"])
+def test_a_file_that_ends_too_early_is_damaged(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    make(path, os.urandom(4000).hex())
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(Damaged, match=f"{name} is no whole"):
+        list(read(file(str(path))))
+
+
+def test_a_name_that_is_not_in_utf8_is_said(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "good.jsonl").write_text("{}")
+    Path(os.fsdecode(os.fsencode(tmp_path / "in") + b"/\xff.jsonl")).write_text("{}")
+    with pytest.raises(BadInput, match=r"in/\\udcff.jsonl is not in UTF-8"):
+        list(read(file(f"{tmp_path}/in/")))
+    assert list(file(f"{tmp_path}/in/").plan(Namespaces("^good"), 1).identity) == ["good.jsonl"]
+
+
+def test_a_name_with_brackets_that_is_there_is_no_pattern(tmp_path: Path) -> None:
+    (tmp_path / "a[1].jsonl").write_text('{"_id":1}')
+    (tmp_path / "a1.jsonl").write_text('{"_id":2}')
+    assert documents(file(str(tmp_path / "a[1].jsonl"))) == [{"_id": 1}]
+    assert documents(file(str(tmp_path / "a[0-9].jsonl"))) == [{"_id": 2}]

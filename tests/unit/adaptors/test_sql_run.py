@@ -1,0 +1,47 @@
+"""Messages in runs that one statement can write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headwater.adaptors.mysql.rows import MySQLShape
+from headwater.adaptors.mysql.tables import Column, Table
+from headwater.adaptors.sql.run import runs
+from headwater.core.errors import Rejected
+from headwater.pipeline.message import Message, Op
+
+COLUMNS = (Column("id", "int", "int"), Column("v", "text", "text"), Column("n", "int", "int", default=True))
+SHAPES = {name: MySQLShape(Table(schema="s", name=name, columns=COLUMNS, key=("id",), unique=(("id",),))) for name in ("t", "u")}
+
+
+def message(data: dict[str, Any], op: Op = Op.INSERT, namespace: str = "t") -> Message:
+    return Message(namespace, data, op, offset=7, id_fields=("id",))
+
+
+def cut(*messages: Message, once: bool) -> list[tuple[str, str, list[int]]]:
+    return [(run.shape.table.name, run.op, [row["id"] for row in run.rows]) for run in runs(messages, SHAPES.__getitem__, once=once)]
+
+
+def test_a_run_ends_where_table_kind_or_columns_change() -> None:
+    given = [message({"id": n, "n": 1}) for n in (1, 2)]
+    given += [message({"id": 3}), message({"id": 4}, Op.DELETE), message({"id": 5}, Op.DELETE), message({"id": 6}, namespace="u")]
+    expected = [("t", "upsert", [1, 2]), ("t", "upsert", [3]), ("t", "delete", [4, 5]), ("u", "upsert", [6])]
+    assert cut(*given, once=True) == cut(*given, once=False) == expected
+    assert cut(once=True) == []
+
+
+def test_an_id_that_comes_again_begins_a_run_where_a_statement_must_not_meet_it_twice() -> None:
+    given = [message({"id": n}) for n in (1, 2, 1, 3, 1)]
+    assert cut(*given, once=True) == [("t", "upsert", [1, 2]), ("t", "upsert", [1, 3]), ("t", "upsert", [1])]
+    assert cut(*given, once=False) == [("t", "upsert", [1, 2, 1, 3, 1])]
+
+
+def test_commands() -> None:
+    (found,) = runs([message({"command": "truncate"}, Op.COMMAND)], SHAPES.__getitem__, once=True)
+    assert found.op == "truncate"
+    with pytest.raises(Rejected, match="not known") as refused:
+        list(runs([message({"command": "dance"}, Op.COMMAND)], SHAPES.__getitem__, once=True))
+    assert refused.value.offset == 7
+    assert "ack" in refused.value.hint

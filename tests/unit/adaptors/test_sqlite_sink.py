@@ -1,0 +1,162 @@
+"""What the SQLite sink keeps beside the rows: what was taken, and by which run."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from headwater.adaptors.sqlite.adaptor import Sqlite
+from headwater.core.errors import Fenced, Rejected, Timeout, Unavailable
+from headwater.pipeline.adaptor import Batch, Part
+from headwater.pipeline.adaptors import sqlite
+from headwater.pipeline.message import Message, Op
+
+
+@pytest.fixture
+def sink(tmp_path: Path) -> Sqlite:
+    adaptor = sqlite(str(tmp_path / "out.db"), table="t")
+    assert adaptor.begin("p", "s", 1) == []
+    return adaptor
+
+
+def write(adaptor: Sqlite, *ranges: tuple[int, int], bucket: int = 0, buckets: int = 1, tag: str = "first", again: bool = False) -> None:
+    """Batches of these ranges, by one writer; a share has the offsets that are its number modulo their count."""
+    part = Part(pipeline="p", sink="s", start=0, end=1000, bucket=bucket, buckets=buckets, epoch=1, again=again)
+    with closing(adaptor.writer(part)) as writer:
+        for start, end in ranges:
+            offsets = [offset for offset in range(start, end) if offset % buckets == bucket]
+            messages = [Message("t", {"_id": offset, "tag": tag}, offset=offset) for offset in offsets]
+            writer.write(Batch(start=start, end=end, messages=messages))
+
+
+def noted(adaptor: Sqlite) -> list[tuple[int, ...]]:
+    with closing(sqlite3.connect(str(adaptor.path))) as db:
+        return db.execute("select start, stop, bucket, buckets from headwater_ranges order by 1, 2, 3").fetchall()
+
+
+def tags(adaptor: Sqlite) -> dict[int, str]:
+    return {row["_id"]: row["tag"] for row in adaptor.rows("t")}
+
+
+def test_ranges_that_touch_are_one_row_however_they_come(sink: Sqlite) -> None:
+    write(sink, *((offset, offset + 1) for offset in range(20)))
+    assert noted(sink) == [(0, 20, 0, 1)]
+    write(sink, (40, 50), (30, 40))
+    assert noted(sink) == [(0, 20, 0, 1), (30, 50, 0, 1)]
+    write(sink, (15, 35))
+    assert noted(sink) == [(0, 50, 0, 1)]
+    assert sink.begin("p", "s", 1) == [(0, 50)]
+
+
+def test_a_batch_within_what_was_taken_is_not_written_again(sink: Sqlite) -> None:
+    write(sink, (0, 10), (10, 20), (30, 40))
+    write(sink, (3, 4), (8, 15), (30, 40), tag="second")
+    assert set(tags(sink).values()) == {"first"}
+    write(sink, (15, 25), tag="second")  # some of it is new
+    assert {offset for offset, tag in tags(sink).items() if tag == "second"} == set(range(15, 25))
+    write(sink, (0, 2), tag="third", again=True)
+    assert {offset for offset, tag in tags(sink).items() if tag == "third"} == {0, 1}
+    assert noted(sink) == [(0, 25, 0, 1), (30, 40, 0, 1)]
+
+
+def test_shares_become_whole_once_all_are_there(sink: Sqlite) -> None:
+    write(sink, (0, 10), bucket=0, buckets=2)
+    write(sink, (0, 10), bucket=0, buckets=2, tag="second")
+    assert set(tags(sink).values()) == {"first"}
+    assert noted(sink) == [(0, 10, 0, 2)]
+    write(sink, (0, 10), bucket=1, buckets=2)
+    assert noted(sink) == [(0, 10, 0, 1)]
+    write(sink, (0, 10), bucket=1, buckets=2, tag="second")  # a share of what is whole
+    assert set(tags(sink).values()) == {"first"}
+    write(sink, (10, 20), bucket=0, buckets=2)
+    write(sink, (10, 20), bucket=1, buckets=2)
+    assert noted(sink) == [(0, 20, 0, 1)]
+
+
+def test_an_older_run_moves_no_position(sink: Sqlite) -> None:
+    write(sink, (0, 10))
+    sink.begin("p", "s", 2)
+    with pytest.raises(Fenced):
+        sink.forget("p", "s", -1, 1)
+    assert noted(sink) == [(0, 10, 0, 1)]
+    sink.forget("p", "s", 4, 2)
+    assert noted(sink) == [(0, 5, 0, 1)]
+
+
+def test_a_lock_of_somebody_else_is_waited_for_and_named(sink: Sqlite) -> None:
+    part = Part(pipeline="p", sink="s", start=0, end=1, epoch=1, timeout=0.05)
+    with closing(sink.writer(part)) as writer, closing(sqlite3.connect(str(sink.path), isolation_level=None)) as other:
+        other.execute("begin immediate")
+        with pytest.raises(Timeout, match=r"was locked by somebody else for 0\.05 s") as no:
+            writer.write(Batch(start=0, end=1, messages=[Message("t", {"_id": 1}, offset=0)]))
+        assert "timeout=" in no.value.hint
+        other.execute("rollback")
+        writer.write(Batch(start=0, end=1, messages=[Message("t", {"_id": 1}, offset=0)]))
+    assert noted(sink) == [(0, 1, 0, 1)]
+
+
+@pytest.fixture
+def any_table(tmp_path: Path) -> Sqlite:
+    adaptor = sqlite(str(tmp_path / "any.db"))
+    adaptor.begin("p", "s", 1)
+    return adaptor
+
+
+def give(adaptor: Sqlite, *messages: Message) -> None:
+    start, end = messages[0].offset, messages[-1].offset + 1
+    with closing(adaptor.writer(Part(pipeline="p", sink="s", start=start, end=end, epoch=1))) as writer:
+        writer.write(Batch(start=start, end=end, messages=messages))
+
+
+def test_a_truncate_empties_the_table_in_its_place_among_the_rows(any_table: Sqlite) -> None:
+    truncate = [Message(name, {"command": "truncate"}, Op.COMMAND, offset=number) for number, name in ((1, "t"), (3, "never"))]
+    give(any_table, Message("t", {"_id": 1}, offset=0), truncate[0], Message("t", {"_id": 2}, offset=2), truncate[1])
+    assert list(any_table.rows("t")) == [{"_id": 2}]
+    with pytest.raises(Rejected, match="not known") as no:
+        give(any_table, Message("t", {"command": "explode"}, Op.COMMAND, offset=4))
+    assert no.value.offset == 4
+
+
+def test_a_table_that_namespaces_share_is_not_emptied_for_one_of_them(sink: Sqlite) -> None:
+    give(sink, Message("a", {"_id": 1}, offset=0), Message("b", {"_id": 2}, offset=1))
+    with pytest.raises(Rejected, match="others' rows") as no:
+        give(sink, Message("b", {"command": "truncate"}, Op.COMMAND, offset=2))
+    assert no.value.offset == 2
+    assert len(list(sink.rows("t"))) == 2
+
+
+def test_a_field_is_not_taken_for_a_failing_machine_by_its_name(any_table: Sqlite) -> None:
+    """SQLite's columns have no case: it refuses the second of these in words that hold its name."""
+    with pytest.raises(Rejected, match="duplicate column"):
+        give(any_table, Message("t", {"_id": 1, "locked": 1}, offset=0), Message("t", {"_id": 2, "Locked": 1}, offset=1))
+
+
+@pytest.mark.parametrize("damage", ["overwritten", "emptied"])
+def test_a_database_that_is_damaged_is_no_messages_fault(any_table: Sqlite, damage: str) -> None:
+    with closing(any_table.writer(Part(pipeline="p", sink="s", start=0, end=9, epoch=1))) as writer:
+        writer.write(Batch(start=0, end=1, messages=[Message("t", {"_id": 1}, offset=0)]))
+    if damage == "overwritten":
+        data = Path(str(any_table.path)).read_bytes()
+        Path(str(any_table.path)).write_bytes(data[:100] + b"\xff" * (len(data) - 100))
+    else:
+        Path(str(any_table.path)).unlink()
+    with pytest.raises(Unavailable):
+        give(any_table, Message("t", {"_id": 2}, offset=1))
+
+
+def test_a_column_that_another_writer_has_made_meanwhile_is_there(any_table: Sqlite) -> None:
+    parts = [Part(pipeline="p", sink="s", start=0, end=9, epoch=1, bucket=bucket, buckets=2) for bucket in (0, 1)]
+    with closing(any_table.writer(parts[0])) as one, closing(any_table.writer(parts[1])) as other:
+        one.write(Batch(start=0, end=2, messages=[Message("t", {"_id": 1}, offset=0)]))
+        other.write(Batch(start=0, end=2, messages=[Message("t", {"_id": 2, "late": 5}, offset=1)]))
+        one.write(Batch(start=2, end=4, messages=[Message("t", {"_id": 1, "late": 7}, offset=2)]))
+    assert sorted(row["late"] for row in any_table.rows("t")) == [5, 7]
+
+
+def test_numbers_that_are_none_are_kept(any_table: Sqlite) -> None:
+    """SQLite itself would make null of the first."""
+    give(any_table, Message("t", {"_id": 1, "a": {"$numberDouble": "NaN"}, "b": {"$numberDouble": "-Infinity"}}, offset=0))
+    assert list(any_table.rows("t")) == [{"_id": 1, "a": "NaN", "b": float("-inf")}]
