@@ -86,8 +86,7 @@ class _Blocking(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         if isinstance(node.value, ast.Name) and node.value.id in _ITERATORS:
-            nothing = ast.Constant(None)
-            return ast.Subscript(ast.Name("Generator"), ast.Tuple([self.visit(node.slice), nothing, nothing]))
+            return ast.Subscript(ast.Name("Generator"), self.visit(node.slice))
         return self.generic_visit(node)
 
     def _named(self, name: str) -> str:

@@ -15,7 +15,7 @@ from bench.pipelines import documents
 from bench.pipelines.moving import NAME, Filled, timed
 from bench.sizes import Sizes
 from headwater.core.errors import Differs
-from headwater.core.settings import Settings, Spark
+from headwater.core.settings import Settings, SparkSettings
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline import Pipeline
 from headwater.pipeline.adaptors import file, sqlite
@@ -88,7 +88,7 @@ def _stepped(folder: Path, count: int) -> Sample:
     pipeline.source("in", file(str(source))).save("db", sqlite(str(base), table="t"), batch=count + 1)
     try:
         with EmbeddedLog(data) as log:
-            made = Run(pipeline, log, Settings(data=data, spark=Spark(start="never")))
+            made = Run(pipeline, log, Settings(data=data, spark=SparkSettings(start="never")))
             begun = time.perf_counter()
             result = made.go()
             seconds = time.perf_counter() - begun

@@ -8,12 +8,12 @@ from typing import Any
 from headwater.log.operations import LOG
 from headwater.pipeline.operations import PIPELINES
 from headwater.wire.operation import Operation
-from headwater.wire.part import Part
+from headwater.wire.part import PartDefinition
 
-PARTS: tuple[Part, ...] = (LOG, PIPELINES)
+PARTS: tuple[PartDefinition, ...] = (LOG, PIPELINES)
 
 
-def part_named(name: str) -> Part:
+def part_named(name: str) -> PartDefinition:
     """The part of this name."""
     return next(part for part in PARTS if part.name == name)
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headwater.adaptors.file.adaptor import File
-from headwater.adaptors.file.folder import Folder
+from headwater.adaptors.file.folder import PartFolder
 from headwater.adaptors.file.single import Single
 from headwater.adaptors.file.target import Target
 from headwater.core.errors import HeadwaterError
@@ -32,7 +32,7 @@ def adaptor_of(folder: Path, kind: str) -> File:
 
 
 def target_of(adaptor: File, files: FailingFiles | None = None) -> Target:
-    kind = Folder if adaptor.folder else Single
+    kind = PartFolder if adaptor.folder else Single
     return kind(adaptor, "p#1", "s", files)
 
 

@@ -13,7 +13,7 @@ import pytest
 from sql_ground import Ground
 
 from headwater.adaptors.mysql.adaptor import MySQL, mysql
-from headwater.adaptors.mysql.link import ask, connect, do, parsed
+from headwater.adaptors.mysql.connection import ask, connect, do, parsed
 
 
 @dataclass

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from headwater.adaptors.headwater.adaptor import Headwater, headwater
+from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor, headwater
 from headwater.adaptors.headwater.server import ServerLink
 from headwater.core.errors import Denied, Differs, Forbidden, Rejected, Timeout, UnknownTopic, Unreachable
-from headwater.core.settings import Settings, Spark
+from headwater.core.settings import Settings, SparkSettings
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.kafka.log import KafkaLog
 from headwater.log.record import Record
@@ -44,7 +44,7 @@ class Served(NamedTuple):
     log: EmbeddedLog
     name: str
 
-    def topic(self, name: str = "", **options: Any) -> Headwater:
+    def topic(self, name: str = "", **options: Any) -> HeadwaterAdaptor:
         return headwater(self.server.url, **({"topic": name or self.name, "token": OPERATOR} | options))
 
 
@@ -67,7 +67,7 @@ def served(shared: SpawnedServer) -> Iterator[Served]:
         yield Served(shared, log, fresh("orders"))
 
 
-def changes(adaptor: Headwater, cursor: Any = None) -> tuple[list[Message], Any]:
+def changes(adaptor: HeadwaterAdaptor, cursor: Any = None) -> tuple[list[Message], Any]:
     """Everything up to the first empty piece, and the cursor behind it."""
     found: list[Message] = []
     cursor = adaptor.plan(ALL, 1).cursor if cursor is None else values.decode_any(values.encode(cursor))
@@ -79,7 +79,7 @@ def changes(adaptor: Headwater, cursor: Any = None) -> tuple[list[Message], Any]
     return found, cursor
 
 
-def write(adaptor: Headwater, *messages: Message, **more: Any) -> None:
+def write(adaptor: HeadwaterAdaptor, *messages: Message, **more: Any) -> None:
     writer = adaptor.writer(msgspec.structs.replace(Part(pipeline="p#1", sink="s", start=0, end=1000), **more))
     try:
         writer.write(Batch(start=messages[0].offset, end=messages[-1].offset + 1, messages=messages))
@@ -140,7 +140,7 @@ def test_who_may_do_what_is_told_before_anything_is_sent(served: Served, tmp_pat
     pipeline = Pipeline("p")
     pipeline.source("in", file(str(tmp_path / "in.jsonl"))).save("out", served.topic(token=READER))
     with EmbeddedLog(tmp_path / "data") as log, pytest.raises(Forbidden):
-        Run(pipeline, log, Settings(spark=Spark(start="never"))).go()
+        Run(pipeline, log, Settings(spark=SparkSettings(start="never"))).go()
     assert served.log.bounds(name, 0).end == 0
     assert new not in [one.name for one in served.log.topics()]
     with pytest.raises(UnknownTopic) as told_name:
@@ -272,7 +272,7 @@ def test_a_pipeline_runs_from_a_directory_to_a_kafka_log(brokers: tuple[str, Kaf
     pipeline = Pipeline("p")
     pipeline.source("in", file(str(tmp_path / "in.jsonl"))).save("out", headwater(address, topic=topic, partitions=2))
     with EmbeddedLog(tmp_path / "data") as own:
-        assert Run(pipeline, own, Settings(spark=Spark(start="never"))).go().state == "done"
+        assert Run(pipeline, own, Settings(spark=SparkSettings(start="never"))).go().state == "done"
         assert verify(PipelineOperations(own, "p"), pipeline, "out").equal
     assert sum(log.bounds(topic, number).end for number in range(2)) == 500
 

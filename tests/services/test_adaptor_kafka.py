@@ -14,8 +14,8 @@ from kafka_raw import produce_raw
 from tools.services.private import PrivateServers
 
 from headwater.adaptors.kafka import source
-from headwater.adaptors.kafka.adaptor import Kafka, kafka
-from headwater.adaptors.kafka.link import Cluster
+from headwater.adaptors.kafka.adaptor import KafkaAdaptor, kafka
+from headwater.adaptors.kafka.connection import Cluster
 from headwater.core.errors import BadConfig, BadInput, Denied, Differs, NotFound, OffsetGone, Rejected, Timeout, Unreachable
 from headwater.pipeline.adaptor import Batch, CanCopy, CopyPlan, Part
 from headwater.pipeline.message import Message, Op
@@ -74,7 +74,7 @@ def part(**changes: Any) -> Part:
     return msgspec.structs.replace(Part(pipeline="p", sink="s", start=0, end=1000), **changes)
 
 
-def write(adaptor: Kafka, *messages: Message, where: Part | None = None) -> None:
+def write(adaptor: KafkaAdaptor, *messages: Message, where: Part | None = None) -> None:
     writer = adaptor.writer(where or part())
     try:
         writer.write(Batch(start=messages[0].offset, end=messages[-1].offset + 1, messages=messages))
@@ -82,12 +82,12 @@ def write(adaptor: Kafka, *messages: Message, where: Part | None = None) -> None
         writer.close()
 
 
-def copied(adaptor: Kafka, plan: CopyPlan) -> list[list[Message]]:
+def copied(adaptor: KafkaAdaptor, plan: CopyPlan) -> list[list[Message]]:
     """The messages of each slice."""
     return [[message for piece in adaptor.read(one, None) for message in piece.messages] for one in plan.slices]
 
 
-def followed(adaptor: Kafka, cursor: Any, topic: str, count: int) -> tuple[list[Message], Any]:
+def followed(adaptor: KafkaAdaptor, cursor: Any, topic: str, count: int) -> tuple[list[Message], Any]:
     found: list[Message] = []
     until = time.monotonic() + PATIENCE
     position = cursor
@@ -418,7 +418,7 @@ class TestTopic(CopyContract):
         return _Only(servers=broker.servers, chosen=topic)
 
 
-class _Only(Kafka, frozen=True, kw_only=True):
+class _Only(KafkaAdaptor, frozen=True, kw_only=True):
     """The contract reads every namespace, and others use this broker."""
 
     chosen: str

@@ -16,7 +16,7 @@ from pymongo.database import Database
 from tools.services.private import PrivateServers
 
 from headwater.adaptors.mongodb.adaptor import MongoDB, mongodb
-from headwater.adaptors.mongodb.oplog import Change, Oplog
+from headwater.adaptors.mongodb.oplog import Oplog, OplogChange
 from headwater.core.errors import OffsetGone, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Piece
@@ -143,7 +143,7 @@ def test_documents_are_looked_up_few_at_once_where_they_are_large(
     groups: list[int] = []
     look_up = Oplog._look_up_all
 
-    def counted(self: Oplog, changes: Sequence[Change], filters: Mapping[str, Any]) -> None:
+    def counted(self: Oplog, changes: Sequence[OplogChange], filters: Mapping[str, Any]) -> None:
         groups.append(len(changes))
         look_up(self, changes, filters)
 

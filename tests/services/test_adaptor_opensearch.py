@@ -12,7 +12,7 @@ from opensearch_ground import held, message, numbered, opensearch_at, own_prefix
 from tools.services.private import PrivateServers
 
 from headwater.adaptors.opensearch.adaptor import OpenSearch
-from headwater.adaptors.opensearch.client import Client
+from headwater.adaptors.opensearch.client import SearchClient
 from headwater.adaptors.opensearch.sink import OpenSearchWriter
 from headwater.core.errors import Rejected, Timeout, Unreachable
 from headwater.pipeline import values
@@ -213,7 +213,7 @@ def test_an_index_that_somebody_has_closed_to_writers_is_no_message_s_fault(adap
     assert held(adaptor) == {"a": {"n": 1}, "b": {"n": 2}}
 
 
-class Busy(Client):
+class Busy(SearchClient):
     """A cluster that has no room for some items of the first requests, as a full queue answers; the rest is the real one's."""
 
     def __init__(self, uri: str, times: int) -> None:

@@ -11,7 +11,7 @@ from postgres_ground import PostgresGround, a_postgres_ground
 from sql_ground import copied, documents, followed, insert, write
 
 from headwater.adaptors.postgres.adaptor import postgres
-from headwater.adaptors.postgres.link import connect
+from headwater.adaptors.postgres.connection import connect
 from headwater.core.errors import BadConfig, Rejected
 from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces

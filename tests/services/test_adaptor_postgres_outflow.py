@@ -72,7 +72,7 @@ def test_a_value_that_the_server_cannot_give_is_no_end_of_the_table(ground: Post
     ground.run("CREATE VIEW w AS SELECT id, 1 / (id - 15000) AS v FROM t")
     import psycopg
 
-    from headwater.adaptors.postgres.link import connect
+    from headwater.adaptors.postgres.connection import connect
     from headwater.adaptors.postgres.outflow import pieces
 
     with connect(ground.uri) as link, pytest.raises(psycopg.errors.DivisionByZero):

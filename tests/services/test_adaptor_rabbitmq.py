@@ -17,7 +17,7 @@ from tools.services.private import PrivateServers
 from headwater.adaptors.file.adaptor import file
 from headwater.adaptors.rabbitmq.adaptor import RabbitMQ, rabbitmq
 from headwater.core.errors import BadConfig, Denied, NotFound, Rejected, TooLarge, Unreachable
-from headwater.core.settings import Settings, Spark
+from headwater.core.settings import Settings, SparkSettings
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline.adaptor import LONGEST, Batch, Part
 from headwater.pipeline.definition import Pipeline
@@ -321,7 +321,7 @@ def test_through_a_queue_from_file_to_file(broker: Broker, tmp_path: Path) -> No
     there, back = Pipeline("there"), Pipeline("back")
     there.source("in", file(str(tmp_path / "in.jsonl"))).save("queue", rabbitmq(broker.uri, routing_key=queue))
     back.source("queue", rabbitmq(broker.uri, queues=queue)).save("out", file(str(tmp_path / "out.jsonl")))
-    settings = Settings(data=tmp_path / "data", spark=Spark(start="never", master="local[2]"))
+    settings = Settings(data=tmp_path / "data", spark=SparkSettings(start="never", master="local[2]"))
     with EmbeddedLog(tmp_path / "data") as log:
         for pipeline in (there, back):
             assert Run(pipeline, log, settings).go().state == "done"

@@ -9,7 +9,7 @@ from lossy import Fate, lossy
 from s3_ground import Store, part, written
 
 from headwater.adaptors.s3 import source
-from headwater.adaptors.s3.link import Bucket, Object
+from headwater.adaptors.s3.connection import Bucket, Object
 from headwater.core.errors import Fenced, Unreachable
 from headwater.pipeline.namespaces import Namespaces
 

@@ -11,7 +11,7 @@ from confluent_kafka import Producer, TopicPartition
 from headwater.core.errors import Fenced, OutcomeUnknown
 from headwater.log import Record
 from headwater.log.epochs import CLAIM, EPOCH, Epochs, mark
-from headwater.log.kafka.log import KafkaLog, Place
+from headwater.log.kafka.log import KafkaLog, KafkaPartition
 from headwater.log.kafka.writer import claim
 from headwater.log.record import Header
 from headwater.testing.log_ground import PATIENCE, at, counted, fresh, numbered
@@ -53,7 +53,7 @@ def test_marks_that_were_copied_from_a_longer_log_are_not_believed(kafka: str, l
     assert own == at(numbered(1), offsets)
 
 
-class Interrupted(Place):
+class Interrupted(KafkaPartition):
     """A partition in which something happens after the first record of a batch."""
 
     def __init__(self, log: KafkaLog, topic: str, happening: threading.Event, done: threading.Event) -> None:
@@ -93,7 +93,7 @@ def test_equal_claims_are_settled_by_who_came_first(kafka: str, log: KafkaLog, t
     """Both have seen the same end. The second one finds the first one's claim before its own, and claims again above it."""
     theirs = Producer({"bootstrap.servers": kafka})
 
-    class Overtaken(Place):
+    class Overtaken(KafkaPartition):
         overtaken = False
 
         def send(self, records: Sequence[Record], own: Header) -> Sequence[int]:

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headwater.core.errors import Fenced
-from headwater.core.settings import Settings, Spark
+from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log
 from headwater.log.kafka.log import KafkaLog
 from headwater.pipeline.adaptors import file, sqlite
@@ -52,7 +52,7 @@ def lines(folder: Path) -> list[str]:
 
 def test_a_pipeline_runs_on_kafka_and_a_second_run_finds_nothing_to_do(log: Log, tmp_path: Path) -> None:
     source, name = written(tmp_path, 1000), fresh("p")
-    settings = Settings(data=tmp_path / "data", spark=Spark(start="never"))
+    settings = Settings(data=tmp_path / "data", spark=SparkSettings(start="never"))
     result = Run(defined(tmp_path, name), log, settings).go()
     assert result.state == "done"
     assert lines(tmp_path) == sorted(source.read_text().splitlines())
@@ -65,7 +65,7 @@ def test_positions_states_and_words_of_an_operator_are_kept_in_kafka(log: Log, t
     written(tmp_path, 20)
     with sqlite3.connect(tmp_path / "out.db") as db:
         db.execute("create table t (_id integer primary key check (_id <> 14), text)")
-    name, settings = fresh("p"), Settings(data=tmp_path / "data", spark=Spark(start="never"))
+    name, settings = fresh("p"), Settings(data=tmp_path / "data", spark=SparkSettings(start="never"))
     assert Run(defined(tmp_path, name), log, settings).go().state == "stopped"
     operator = PipelineOperations(log, name, who="ann")
     assert operator.sink("table").stopped
@@ -96,7 +96,7 @@ def followed(folder: Path, servers: str, name: str) -> Pipeline:
 def test_a_newer_run_takes_over_and_the_older_one_ends(kafka: str, log: Log, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "out.db") as db:
         db.execute("create table t (_id integer primary key check (_id <> 30), text)")
-    name, settings = fresh("p"), Settings(data=tmp_path / "data", spark=Spark(start="never"))
+    name, settings = fresh("p"), Settings(data=tmp_path / "data", spark=SparkSettings(start="never"))
     problems: list[BaseException] = []
     pipeline = followed(tmp_path, kafka, name)
     older = Run(pipeline, log, settings, follow=True)  # stands at message 30 and waits for an operator
@@ -128,7 +128,7 @@ def test_tasks_of_a_cluster_deliver_what_is_in_kafka(log: Log, spark_master: str
     import headwater.spark
 
     source, name = written(tmp_path, 30_000), fresh("p")
-    settings = Settings(data=tmp_path / "data", spark=Spark(master=spark_master, start="eager"))
+    settings = Settings(data=tmp_path / "data", spark=SparkSettings(master=spark_master, start="eager"))
     try:
         result = Run(defined(tmp_path, name), log, settings).go()
     finally:

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from headwater.cli.finding import Finding
-from headwater.core.settings import Spark
+from headwater.core.settings import SparkSettings
 from headwater.core.units import rounded_size
 
 WRITES, BLOCK = 200, 4096
@@ -95,7 +95,7 @@ def server(data: Path) -> Finding:
     )
 
 
-def spark(settings: Spark, *, seconds: int = SPARK_SECONDS) -> Finding:
+def spark(settings: SparkSettings, *, seconds: int = SPARK_SECONDS) -> Finding:
     """Start a session in a process of its own, run one job with Python code in it, and see that the answer is right."""
     command = [sys.executable, "-m", "headwater.cli.spark_probe"]
     began = time.monotonic()

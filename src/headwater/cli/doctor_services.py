@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 from headwater.cli.finding import Finding
 from headwater.core.errors import BadConfig
-from headwater.core.settings import Kafka
+from headwater.core.settings import KafkaSettings
 
 SECONDS = 3.0
 
@@ -20,7 +20,7 @@ def kafka_client() -> Finding:
     return Finding("kafka client", True, "The package confluent-kafka is installed.")
 
 
-def kafka(address: str, settings: Kafka, *, seconds: float = SECONDS) -> Finding:
+def kafka(address: str, settings: KafkaSettings, *, seconds: float = SECONDS) -> Finding:
     """A broker answers ApiVersions without an error; behind TLS only the connection is tried."""
     host, port = split_address(address, 9092)
     secured = settings.client.get("security.protocol", "PLAINTEXT").upper().endswith("SSL")

@@ -14,7 +14,7 @@ import typer
 from headwater.cli.log_opening import only_partition, opened
 from headwater.cli.options import ConfigFile, DataDir, Json, PartitionNumber, TopicName
 from headwater.cli.output import Column, count, print_json_line, print_table, visible
-from headwater.cli.stop import Stop
+from headwater.cli.stop import StopSignal
 from headwater.core.errors import BadBounds, BadInput, OffsetGone
 from headwater.log import Log
 from headwater.log.json_form import show_record
@@ -87,7 +87,7 @@ def tail(
     json: Json = False,
 ) -> None:
     """Print records as they become durable, until Ctrl-C."""
-    with opened(data, config) as (log, _), Stop() as stop:
+    with opened(data, config) as (log, _), StopSignal() as stop:
         described = log.topic(topic)
         if partition is not None or start is not None:
             numbers = [only_partition(described, partition, "an offset belongs to one of them")]

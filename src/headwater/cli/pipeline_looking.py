@@ -13,7 +13,7 @@ from headwater.core.errors import BadInput
 from headwater.wire.ranges import read_closed_range
 
 if TYPE_CHECKING:
-    from headwater.pipeline.operating.answers import Place, Seen, Status
+    from headwater.pipeline.operating.answers import Seen, SinkPosition, Status
 
 _DETAIL = 80  # characters of one detail of the audit
 
@@ -89,7 +89,7 @@ def _notes(name: str, found: Status, at: At) -> None:
 PLACES = [Column("sink"), Column("position", True), Column("end", True), Column("lag", True), Column("state"), Column("error")]
 
 
-def place_row(one: Place) -> tuple[str, ...]:
+def place_row(one: SinkPosition) -> tuple[str, ...]:
     said = "-" if one.error is None else one.error.message.partition("\n")[0]
     error = f"{one.error.offset}: {said}" if one.error is not None and one.error.of_message else said  # else it is no message's fault
     return (one.sink, str(one.position), str(one.end), count(one.lag), one.state, error)

@@ -15,7 +15,7 @@ import typer
 from headwater.cli.output import count, print_json_line, visible
 from headwater.cli.pipeline_making import PipelineFile
 from headwater.cli.pipeline_options import At, command
-from headwater.cli.stop import Stop
+from headwater.cli.stop import StopSignal
 from headwater.core.errors import BadInput, Conflict, HeadwaterError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def run(
     if at.json:
         listeners.append(print_json_line)
     address = _address(pipeline, settings)
-    with at.told(), Stop() as stop, open_log(address) as log:
+    with at.told(), StopSignal() as stop, open_log(address) as log:
         listeners.append(Outages(log, pipeline.name))
         made = Run(pipeline, log, settings, follow=follow, again=again, file=_where(file), listeners=listeners)
         with _measured(made, metrics_port):
@@ -128,7 +128,7 @@ def _listeners(where: str | None) -> list[Listener]:
     return [to_file(Path(where))]
 
 
-def _watched(made: Run, stop: Stop, display: _Display | None) -> Result:
+def _watched(made: Run, stop: StopSignal, display: _Display | None) -> Result:
     """Run in a thread of its own, so that signals and the display stay with this one."""
     ended = threading.Event()
     results: list[Result] = []

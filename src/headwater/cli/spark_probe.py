@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from headwater.core.errors import HeadwaterError
-from headwater.core.settings import Spark
+from headwater.core.settings import SparkSettings
 
 
-def probe(settings: Spark) -> dict[str, Any]:
+def probe(settings: SparkSettings) -> dict[str, Any]:
     """What came of it: the version, or the problem and its hint."""
     from headwater.spark import session
 

@@ -11,7 +11,7 @@ from typing import Self
 INTERRUPTED = 130
 
 
-class Stop:
+class StopSignal:
     """While it is entered, `stopped` turns true at the first signal. For the main thread only, as signals are."""
 
     def __init__(self) -> None:

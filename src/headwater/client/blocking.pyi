@@ -88,10 +88,10 @@ class BlockingOnePipeline:
     ) -> list[answers.Seen]:
         """The messages `first` (None: the oldest) to `last` (None: the newest), both included, at most `limit` of them."""
 
-    def offsets(self) -> list[answers.Place]:
+    def offsets(self) -> list[answers.SinkPosition]:
         """Where every sink is, and what has stopped it."""
 
-    def offset(self, sink: str) -> answers.Taken:
+    def offset(self, sink: str) -> answers.SinkDetail:
         """Where a sink is, and by namespace the last message that it took."""
 
     def dead(self, sink: str | None = None) -> list[answers.Buried]:

@@ -65,11 +65,11 @@ class OnePipeline:
                 return found
             first = int(page.next)
 
-    async def offsets(self) -> list[answers.Place]:
+    async def offsets(self) -> list[answers.SinkPosition]:
         """Where every sink is, and what has stopped it."""
         return await self._backend.ask(ask.OFFSETS, ask.PipelineRequest(pipeline=self.name))
 
-    async def offset(self, sink: str) -> answers.Taken:
+    async def offset(self, sink: str) -> answers.SinkDetail:
         """Where a sink is, and by namespace the last message that it took."""
         return await self._backend.ask(ask.OFFSET, ask.SinkRequest(pipeline=self.name, sink=sink))
 

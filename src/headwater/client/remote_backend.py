@@ -16,7 +16,7 @@ from headwater.core.clock import Clock
 from headwater.core.errors import Unavailable, Untrusted
 from headwater.wire import json
 from headwater.wire.operation import Operation, R
-from headwater.wire.request import Sent, shape_of
+from headwater.wire.request import SentRequest, shape_of
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -82,14 +82,14 @@ class RemoteBackend(Backend):
         sent = shape_of(operation).write(request)
         return self.http.understood(operation.method, sent.path, read, await self._ask(operation, sent, **parts))
 
-    async def _ask(self, operation: Operation[R, Any], sent: Sent, **parts: Any) -> bytes:
+    async def _ask(self, operation: Operation[R, Any], sent: SentRequest, **parts: Any) -> bytes:
         headers = {**sent.headers, **parts.pop("headers", {})}
         if sent.body is not None:
             parts, headers = {"content": sent.body}, {"Content-Type": "application/json", **headers}
         patience = None if operation.patience is None else operation.patience + _LONGER
         return await self.http.ask(operation.method, sent.path, params=dict(sent.query), headers=headers, patience=patience, **parts)
 
-    async def _all(self, operation: Operation[R, A], sent: Sent) -> A:
+    async def _all(self, operation: Operation[R, A], sent: SentRequest) -> A:
         """A list, page by page."""
         found: list[msgspec.Raw] = []
         query: dict[str, Any] = dict(sent.query)

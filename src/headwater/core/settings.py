@@ -16,7 +16,7 @@ _SECRET = re.compile(r"passw|secret|token|credential|jaas|private|access.?key|ap
 _SECRET_IN_ADDRESS = re.compile(r"((?:passw[a-z]*|secret|token)=)[^;&\s]+|(//[^/@:\s]*:)[^/@\s]+(?=@)", re.IGNORECASE)
 
 
-class About(msgspec.Struct, frozen=True):
+class Note(msgspec.Struct, frozen=True):
     """What a setting does, and a value of it as it is written in the file."""
 
     text: str
@@ -32,108 +32,108 @@ class Passed(dict[str, str]):
         return repr({key: masked(key, value) for key, value in self.items()})
 
 
-class Server(msgspec.Struct, frozen=True, kw_only=True):
-    host: Annotated[str, About("The address to listen on. Anything beyond this machine needs a token file.", '"127.0.0.1"')] = "127.0.0.1"
-    port: Annotated[int, About("The port to listen on; 0 takes a free one.", "8420", 0, 65535)] = 8420
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    host: Annotated[str, Note("The address to listen on. Anything beyond this machine needs a token file.", '"127.0.0.1"')] = "127.0.0.1"
+    port: Annotated[int, Note("The port to listen on; 0 takes a free one.", "8420", 0, 65535)] = 8420
     token_file: Annotated[
-        Path | None, About("A file of tokens and their roles. Without one, whoever reaches the port may do anything.", '"tokens"')
+        Path | None, Note("A file of tokens and their roles. Without one, whoever reaches the port may do anything.", '"tokens"')
     ] = None
     tls_cert: Annotated[
-        Path | None, About("A PEM file of the server's certificate, for TLS. Taken anew when it changes.", '"server.pem"')
+        Path | None, Note("A PEM file of the server's certificate, for TLS. Taken anew when it changes.", '"server.pem"')
     ] = None
-    tls_key: Annotated[Path | None, About("A PEM file of the certificate's key, without a password.", '"server.key"')] = None
-    max_body: Annotated[Size, About("The largest request body.", '"64MiB"', 1)] = Size(64 << 20)
-    max_header: Annotated[Size, About("The largest head of a request: its address and headers.", '"32KiB"', 1 << 10)] = Size(32 << 10)
-    header_timeout: Annotated[Duration, About("How long a client may take to send the head of a request.", '"20s"', 1)] = Duration(20_000)
+    tls_key: Annotated[Path | None, Note("A PEM file of the certificate's key, without a password.", '"server.key"')] = None
+    max_body: Annotated[Size, Note("The largest request body.", '"64MiB"', 1)] = Size(64 << 20)
+    max_header: Annotated[Size, Note("The largest head of a request: its address and headers.", '"32KiB"', 1 << 10)] = Size(32 << 10)
+    header_timeout: Annotated[Duration, Note("How long a client may take to send the head of a request.", '"20s"', 1)] = Duration(20_000)
     body_timeout: Annotated[
-        Duration, About("How long a client may take to send a body, and one second more for each `server.min_rate` of it.", '"20s"', 1)
+        Duration,
+        Note("How long a client may take to send a body, and one second more for each `server.min_rate` of it.", '"20s"', 1),
     ] = Duration(20_000)
-    min_rate: Annotated[Size, About("The least that a client must send of a body in a second.", '"1KiB"', 1)] = Size(1 << 10)
+    min_rate: Annotated[Size, Note("The least that a client must send of a body in a second.", '"1KiB"', 1)] = Size(1 << 10)
     send_timeout: Annotated[
-        Duration, About("How long a client may take nothing of an answer or a stream before it is cut off.", '"60s"', 1)
+        Duration, Note("How long a client may take nothing of an answer or a stream before it is cut off.", '"60s"', 1)
     ] = Duration(60_000)
-    max_connections: Annotated[int, About("The most connections at once. More are answered 503.", "10000", 1)] = 10_000
+    max_connections: Annotated[int, Note("The most connections at once. More are answered 503.", "10000", 1)] = 10_000
     max_connections_per_address: Annotated[
-        int, About("The most connections at once from one address (of IPv6: from one /64 network).", "2000", 1)
+        int, Note("The most connections at once from one address (of IPv6: from one /64 network).", "2000", 1)
     ] = 2_000
-    max_streams: Annotated[int, About("The most streams at once: followers, and exports as lines. More are answered 503.", "2000", 1)] = (
+    max_streams: Annotated[int, Note("The most streams at once: followers, and exports as lines. More are answered 503.", "2000", 1)] = (
         2_000
     )
     stream_memory: Annotated[
         Size,
-        About("What all clients together may leave unread in memory. Beyond it those that take nothing are cut off.", '"256MiB"', 1 << 20),
+        Note("What all clients together may leave unread in memory. Beyond it those that take nothing are cut off.", '"256MiB"', 1 << 20),
     ] = Size(256 << 20)
-    stop_grace: Annotated[Duration, About("How long a stopping server lets requests end.", '"30s"', 0)] = Duration(30_000)
+    stop_grace: Annotated[Duration, Note("How long a stopping server lets requests end.", '"30s"', 0)] = Duration(30_000)
 
 
-class Client(msgspec.Struct, frozen=True, kw_only=True):
+class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
     ca_file: Annotated[
         Path | None,
-        About("A PEM file of the authorities that servers' certificates are checked by, in place of the system's.", '"authority.pem"'),
+        Note("A PEM file of the authorities that servers' certificates are checked by, in place of the system's.", '"authority.pem"'),
     ] = None
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
-    engine: Annotated[Literal["embedded", "kafka"], About("Where records are kept: in files below `data`, or in Kafka.", '"embedded"')] = (
+    engine: Annotated[Literal["embedded", "kafka"], Note("Where records are kept: in files below `data`, or in Kafka.", '"embedded"')] = (
         "embedded"
     )
-    segment: Annotated[Size, About("The size after which a new topic's segment is closed.", '"256MiB"', 1, (2 << 30) - 1)] = Size(256 << 20)
-    max_record: Annotated[Size, About("The largest record of a new topic: key, value and headers.", '"16MiB"', 1, 48 << 20)] = Size(
-        16 << 20
-    )
+    segment: Annotated[Size, Note("The size after which a new topic's segment is closed.", '"256MiB"', 1, (2 << 30) - 1)] = Size(256 << 20)
+    max_record: Annotated[Size, Note("The largest record of a new topic: key, value and headers.", '"16MiB"', 1, 48 << 20)] = Size(16 << 20)
 
 
-class Kafka(msgspec.Struct, frozen=True, kw_only=True):
-    bootstrap: Annotated[tuple[str, ...], About("Addresses of brokers, each host:port.", '["broker-1:9092", "broker-2:9092"]')] = ()
+class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
+    bootstrap: Annotated[tuple[str, ...], Note("Addresses of brokers, each host:port.", '["broker-1:9092", "broker-2:9092"]')] = ()
     replication: Annotated[
-        int | None, About("Copies of each partition of a new topic; 3 where there are three brokers, else 1, when not set.", "3", 1, 32767)
+        int | None,
+        Note("Copies of each partition of a new topic; 3 where there are three brokers, else 1, when not set.", "3", 1, 32767),
     ] = None
-    client: Annotated[Passed, About("Settings of the Kafka client, passed on as they are.", '"sasl.mechanism" = "PLAIN"')] = msgspec.field(
+    client: Annotated[Passed, Note("Settings of the Kafka client, passed on as they are.", '"sasl.mechanism" = "PLAIN"')] = msgspec.field(
         default_factory=Passed
     )
 
 
 class Cassandra(msgspec.Struct, frozen=True, kw_only=True):
     contact_points: Annotated[
-        tuple[str, ...], About("Addresses of nodes, each host or host:port (9042 without one).", '["node-1", "node-2:9042"]')
+        tuple[str, ...], Note("Addresses of nodes, each host or host:port (9042 without one).", '["node-1", "node-2:9042"]')
     ] = ()
 
 
-class Spark(msgspec.Struct, frozen=True, kw_only=True):
-    master: Annotated[str, About("Where Spark runs.", '"spark://host:7077"')] = "local[*]"
+class SparkSettings(msgspec.Struct, frozen=True, kw_only=True):
+    master: Annotated[str, Note("Where Spark runs.", '"spark://host:7077"')] = "local[*]"
     remote: Annotated[
         str | None,
-        About(
+        Note(
             "A Spark Connect server. Sessions over Connect are not offered: setting it is refused when Spark starts.", '"sc://host:15002"'
         ),
     ] = None
     start: Annotated[
         Literal["lazy", "eager", "never"],
-        About("Whether Spark is started: beside the work, once there is enough of it; before the work; or not at all.", '"lazy"'),
+        Note("Whether Spark is started: beside the work, once there is enough of it; before the work; or not at all.", '"lazy"'),
     ] = "lazy"
-    driver_memory: Annotated[Size, About("Memory of the Java process that drives Spark.", '"1GiB"', 256 << 20)] = Size(1 << 30)
-    conf: Annotated[Passed, About("Settings of Spark, passed on as they are.", '"spark.sql.shuffle.partitions" = "8"')] = msgspec.field(
+    driver_memory: Annotated[Size, Note("Memory of the Java process that drives Spark.", '"1GiB"', 256 << 20)] = Size(1 << 30)
+    conf: Annotated[Passed, Note("Settings of Spark, passed on as they are.", '"spark.sql.shuffle.partitions" = "8"')] = msgspec.field(
         default_factory=Passed
     )
 
 
 class Logging(msgspec.Struct, frozen=True, kw_only=True):
-    format: Annotated[Literal["auto", "json"], About("Lines for people on a terminal and JSON elsewhere, or always JSON.", '"json"')] = (
+    format: Annotated[Literal["auto", "json"], Note("Lines for people on a terminal and JSON elsewhere, or always JSON.", '"json"')] = (
         "auto"
     )
-    level: Annotated[Literal["debug", "info", "warning", "error"], About("The least important messages that are shown.", '"info"')] = "info"
+    level: Annotated[Literal["debug", "info", "warning", "error"], Note("The least important messages that are shown.", '"info"')] = "info"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that can be set. Built whole by `headwater.core.config.load`, or by hand in code and tests."""
 
-    data: Annotated[Path, About("The data directory.", '"data"')] = Path("data")
-    server: Server = Server()
-    client: Client = Client()
+    data: Annotated[Path, Note("The data directory.", '"data"')] = Path("data")
+    server: ServerSettings = ServerSettings()
+    client: ClientSettings = ClientSettings()
     log: LogSettings = LogSettings()
-    kafka: Kafka = Kafka()
+    kafka: KafkaSettings = KafkaSettings()
     cassandra: Cassandra = Cassandra()
-    spark: Spark = Spark()
+    spark: SparkSettings = SparkSettings()
     logging: Logging = Logging()
 
 
@@ -142,7 +142,7 @@ class Setting(msgspec.Struct, frozen=True):
 
     key: str
     type: Any
-    about: About
+    about: Note
     default: Any
 
     @property

@@ -45,7 +45,7 @@ _Column = np.ndarray[tuple[int], np.dtype[Any]]
 _Numbers = int | _Column  # one for all records, or one for each
 
 
-class Batch(NamedTuple):
+class EncodedBatch(NamedTuple):
     """Encoded records that still lack their offsets and their seal."""
 
     buffer: bytearray | memoryview
@@ -150,7 +150,7 @@ def too_large(size: int, limit: int) -> TooLarge:
     )
 
 
-def encode(records: Sequence[Record], *, now: int, limit: int = 16 << 20) -> Batch:
+def encode(records: Sequence[Record], *, now: int, limit: int = 16 << 20) -> EncodedBatch:
     """Encode records as one batch, offsets and seal left open: that is done under the partition's lock, this outside.
 
     Errors: `BadInput` for no records and for fields of other types, `TooLarge` for a record above `limit` bytes or a batch above 64 MiB.
@@ -160,7 +160,7 @@ def encode(records: Sequence[Record], *, now: int, limit: int = 16 << 20) -> Bat
         if not count:
             raise BadInput("An empty batch cannot be appended.", hint="Append at least one record.")
         if count == 1:
-            return Batch(bytearray().join((_record(records[0], now, limit, TRAILER.size), _OPEN)), (0,), 1)
+            return EncodedBatch(bytearray().join((_record(records[0], now, limit, TRAILER.size), _OPEN)), (0,), 1)
         worth = count >= _MIXED or (count >= _COLUMNS and _alike(records[0], records[-1]))
         return (worth and encode_by_columns(records, now, limit)) or encode_one_by_one(records, now, limit)
     except _OTHER_TYPES as error:
@@ -176,7 +176,7 @@ def _alike(one: Record, other: Record) -> bool:
     )
 
 
-def encode_one_by_one(records: Sequence[Record], now: int, limit: int) -> Batch:
+def encode_one_by_one(records: Sequence[Record], now: int, limit: int) -> EncodedBatch:
     """Any batch, and every error."""
     try:
         return _one_by_one(records, now, limit)
@@ -184,7 +184,7 @@ def encode_one_by_one(records: Sequence[Record], now: int, limit: int) -> Batch:
         raise unfit(records, error) from error
 
 
-def _one_by_one(records: Sequence[Record], now: int, limit: int) -> Batch:
+def _one_by_one(records: Sequence[Record], now: int, limit: int) -> EncodedBatch:
     last = len(records) - 1
     sealed = _record(records[last], now, limit, TRAILER.size)
     parts: list[bytes] = []
@@ -213,10 +213,10 @@ def _one_by_one(records: Sequence[Record], now: int, limit: int) -> Batch:
     buffer = bytearray().join(parts)
     if len(buffer) > MAX_BATCH:
         raise TooLarge(f"A batch of {len(buffer)} bytes is larger than 64 MiB.", hint="Append it in several batches.")
-    return Batch(buffer, list(accumulate(lengths, initial=0)), last + 1)
+    return EncodedBatch(buffer, list(accumulate(lengths, initial=0)), last + 1)
 
 
-def encode_by_columns(records: Sequence[Record], now: int, limit: int) -> Batch | None:
+def encode_by_columns(records: Sequence[Record], now: int, limit: int) -> EncodedBatch | None:
     """The bytes of `encode_one_by_one`, without a step for each record. None where that one has an error to tell."""
     try:
         return _by_columns(records, now, limit)
@@ -224,7 +224,7 @@ def encode_by_columns(records: Sequence[Record], now: int, limit: int) -> Batch 
         return None
 
 
-def _by_columns(records: Sequence[Record], now: int, limit: int) -> Batch | None:
+def _by_columns(records: Sequence[Record], now: int, limit: int) -> EncodedBatch | None:
     count = len(records)
     keys, key_size, no_key = _measured([record.key for record in records])
     values, data_size, no_value = _measured([record.value for record in records])
@@ -262,7 +262,7 @@ def _by_columns(records: Sequence[Record], now: int, limit: int) -> Batch | None
     buffer[last + 20] |= LAST
     for place in (last + 8, last + HEAD.size + len(keys[-1])):  # the trailer is a part of the last record's data
         U32.pack_into(buffer, place, U32.unpack_from(buffer, place)[0] + TRAILER.size)
-    return Batch(buffer, starts, count)
+    return EncodedBatch(buffer, starts, count)
 
 
 def _places(size: _Numbers, count: int) -> tuple[_Column, int, int]:
@@ -331,7 +331,7 @@ def _put(buffer: bytearray, starts: _Column, at: _Numbers, kind: str, numbers: _
         np.ndarray((len(buffer) - np.dtype(kind).itemsize + 1,), kind, buffer, 0, (1,))[starts + at] = numbers
 
 
-def seal(batch: Batch, offset: int, durable: int) -> None:
+def seal(batch: EncodedBatch, offset: int, durable: int) -> None:
     """Give a batch its offsets, the durable end as known now, its length and its checksum. May be done again with others."""
     buffer = batch.buffer
     if batch.records < _VECTOR:

@@ -11,7 +11,7 @@ from headwater.log.json_form import Decoder, ShownSettings, ShownTopic
 from headwater.log.record import Compacted, check_topic_name
 from headwater.wire.json import LARGEST
 from headwater.wire.operation import Operation, Paging, Request, Role, Schema, described, placed
-from headwater.wire.part import Part
+from headwater.wire.part import PartDefinition
 
 EVENT_ID = "^[0-9]{1,18}$"
 _BASE64 = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
@@ -361,7 +361,7 @@ DELETE_BEFORE = Operation(
     errors=_WRITES,
 )
 
-LOG = Part(
+LOG = PartDefinition(
     name="log",
     door="log",
     operations=(TOPICS, CREATE_TOPIC, TOPIC, DELETE_TOPIC, BOUNDS, OFFSET_AT, COMPACT, READ, SCAN, TAIL, APPEND, DELETE_BEFORE),

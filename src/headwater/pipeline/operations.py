@@ -14,7 +14,7 @@ from headwater.core.errors import BadBounds, BadInput, Conflict, NotFound, Stopp
 from headwater.pipeline.operating import answers
 from headwater.wire.json import LARGEST
 from headwater.wire.operation import DryRun, Operation, Paging, Reason, Request, Role, Runs, Why, described
-from headwater.wire.part import Part
+from headwater.wire.part import PartDefinition
 
 _NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 _PLAIN = re.compile(r"\^?(?:[\w .-]|\\[.-])*\$?|\.\*")  # expressions whose search takes no longer than the text is
@@ -210,14 +210,19 @@ MESSAGES: Operation[ReadMessages, answers.Messages] = _reads(
     continues="from",
     errors=(*_KNOWN, Timeout),
 )
-OFFSETS: Operation[PipelineRequest, list[answers.Place]] = _reads(
-    "offsets", f"{_ONE}/offsets", PipelineRequest, list[answers.Place], "Where every sink is, and what has stopped it.", errors=_KNOWN
+OFFSETS: Operation[PipelineRequest, list[answers.SinkPosition]] = _reads(
+    "offsets",
+    f"{_ONE}/offsets",
+    PipelineRequest,
+    list[answers.SinkPosition],
+    "Where every sink is, and what has stopped it.",
+    errors=_KNOWN,
 )
-OFFSET: Operation[SinkRequest, answers.Taken] = _reads(
+OFFSET: Operation[SinkRequest, answers.SinkDetail] = _reads(
     "offset",
     f"{_ONE}/offsets/{{sink}}",
     SinkRequest,
-    answers.Taken,
+    answers.SinkDetail,
     "Where a sink is, and by namespace the last message that it took.",
     errors=_SINK,
 )
@@ -343,7 +348,7 @@ VERIFY: Operation[SinkRequest, answers.Verified] = _reads(
     errors=(*_SINK, Timeout),
 )
 
-PIPELINES = Part(
+PIPELINES = PartDefinition(
     name="pipeline",
     door="pipelines",
     operations=(

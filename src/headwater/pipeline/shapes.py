@@ -17,7 +17,7 @@ _UNFIT = re.compile(r'["\\\x00-\x1f]').search  # names that the decoder's struct
 MOST = 200  # fields: documents with more are taken one by one
 
 
-class Shape:
+class DocumentShape:
     """The top-level fields that documents may have; each may be missing."""
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -42,7 +42,7 @@ class Shape:
         return {name: list(map(slot, rows)) for name, slot in zip(self.names, self._slots, strict=True)}
 
 
-def shape_of(documents: Iterable[Mapping[str, Any]], known: Sequence[str] = ()) -> Shape | None:
+def shape_of(documents: Iterable[Mapping[str, Any]], known: Sequence[str] = ()) -> DocumentShape | None:
     """The shape with the known fields and those of these documents, in the order in which they appear; None where there can be none."""
     names = dict.fromkeys(known)
     for one in documents:
@@ -52,5 +52,5 @@ def shape_of(documents: Iterable[Mapping[str, Any]], known: Sequence[str] = ()) 
 
 
 @lru_cache(maxsize=64)
-def _shape(names: tuple[str, ...]) -> Shape:
-    return Shape(names)
+def _shape(names: tuple[str, ...]) -> DocumentShape:
+    return DocumentShape(names)

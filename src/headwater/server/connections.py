@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from headwater.core.metrics import HttpMetrics
-from headwater.core.settings import Server
+from headwater.core.settings import ServerSettings
 
 if TYPE_CHECKING:
     from headwater.server.connection import Connection
@@ -46,7 +46,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     connections_per_address: int
 
     @classmethod
-    def of(cls, server: Server, *, descriptors: int) -> Limits:
+    def of(cls, server: ServerSettings, *, descriptors: int) -> Limits:
         """As the settings say, and no more connections than leave file descriptors for the log."""
         return cls(
             header=server.max_header,

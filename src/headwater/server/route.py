@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from headwater.wire.operation import Operation
-from headwater.wire.request import Shape, shape_of
+from headwater.wire.request import RequestShape, shape_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -24,7 +24,7 @@ class Route(NamedTuple):
     handler: Handler
 
     @property
-    def shape(self) -> Shape[Any]:
+    def shape(self) -> RequestShape[Any]:
         return shape_of(self.operation)
 
 

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from headwater.core.errors import BadConfig
-from headwater.core.settings import Server
+from headwater.core.settings import ServerSettings
 
 Stamp = tuple[tuple[int, ...], ...]
 
@@ -23,7 +23,7 @@ class Certificate:
         self.context = self._loaded()
 
     @classmethod
-    def of(cls, server: Server) -> Certificate | None:
+    def of(cls, server: ServerSettings) -> Certificate | None:
         """The certificate that the settings name, None without one. Errors: `BadConfig`, also for a certificate without its key."""
         if server.tls_cert is None and server.tls_key is None:
             return None

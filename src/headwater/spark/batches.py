@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.log.arrow import lengths
-from headwater.spark.tables import Table
+from headwater.spark.tables import SparkTable
 
 BYTES = 64 << 20  # of one batch: Java holds it whole, and `binary` columns end at 2 GiB
 _VIEWS = ("key", "value", "headers")
@@ -25,7 +25,7 @@ def pieces(batch: pa.RecordBatch, limit: int = BYTES) -> Iterator[pa.RecordBatch
         start = stop
 
 
-def rows(table: Table, partition: int, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def rows(table: SparkTable, partition: int, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The rows that a table makes of a batch, as Spark takes them: Spark refuses views, and compares types and nullability exactly."""
     made = table.rows(partition, batch, schema.names)
     columns = [made[field.name] if made[field.name].type == field.type else made[field.name].cast(field.type) for field in schema]

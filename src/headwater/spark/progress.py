@@ -10,7 +10,7 @@ import msgspec
 from headwater.core.clock import Clock
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
     """A job at one moment. Records are counted by offsets: a compacted or Kafka partition may hold fewer."""
 
     ranges: int
@@ -59,8 +59,8 @@ class Meter:
                 self._done.add(index)
                 self._records += self._sizes[index]
 
-    def read(self) -> Progress:
+    def read(self) -> JobProgress:
         with self._lock:
             done, records = len(self._done), self._records
         seconds = self._clock.monotonic() - self._began
-        return Progress(ranges=len(self._sizes), ranges_done=done, records=sum(self._sizes), records_done=records, seconds=seconds)
+        return JobProgress(ranges=len(self._sizes), ranges_done=done, records=sum(self._sizes), records_done=records, seconds=seconds)

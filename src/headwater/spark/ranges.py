@@ -24,14 +24,14 @@ from headwater.core.errors import BadBounds, Cancelled, HeadwaterError, Unavaila
 from headwater.core.ids import random_id
 from headwater.log import Log
 from headwater.log.address import LogAddress
-from headwater.spark.progress import Meter, Progress
+from headwater.spark.progress import JobProgress, Meter
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from headwater.core.metrics import SparkMetrics
-    from headwater.spark.tasks import Failure, Report, Row, Work
+    from headwater.spark.tasks import Report, Row, TaskFailure, Work
 
 POLL = 0.05  # seconds between looks at cancellation; Ctrl-C is noticed within one
 CANCELLING = 30.0  # seconds that a cancelled job may take to end
@@ -78,7 +78,7 @@ def run(
     worker: Worker,
     *,
     schema: pa.Schema,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[JobProgress], None] | None = None,
     cancel: threading.Event | None = None,
 ) -> list[pa.Table]:
     """Work off ranges once; see `Runner.run`. Whoever does it again and again keeps a `Runner`."""
@@ -106,7 +106,7 @@ class Runner:
 
         self._session, self._address = session, address
         self._clock, self._metrics, self._pool = clock or SystemClock(), metrics, pool
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, RangeJob] = {}
         self._receiver = Reports(self._deliver)
         self._reports = session.sparkContext.accumulator((), self._receiver)
 
@@ -133,7 +133,7 @@ class Runner:
         *,
         schema: pa.Schema,
         read_only: bool = True,
-        progress: Callable[[Progress], None] | None = None,
+        progress: Callable[[JobProgress], None] | None = None,
         every: float = 0.5,
         cancel: threading.Event | None = None,
         through: Through | None = None,
@@ -166,7 +166,7 @@ class Runner:
 
     def start(
         self, ranges: Sequence[Range], worker: Worker, *, schema: pa.Schema, read_only: bool = True, through: Through | None = None
-    ) -> Job:
+    ) -> RangeJob:
         """Begin as `run` does, and return at once. For threads that must not wait, such as a server's."""
         from headwater.spark.tasks import Work
 
@@ -182,7 +182,7 @@ class Runner:
                 attempts=attempts(self._session),
                 reports=self._reports,
             )
-            job = Job(self._session, work, clock=self._clock, pool=self._pool, ended=self._ended, through=through or _mapped)
+            job = RangeJob(self._session, work, clock=self._clock, pool=self._pool, ended=self._ended, through=through or _mapped)
             self._jobs[name] = job
             job.start()
         except Exception as problem:  # Spark's process is gone: not even a thread that is to talk to it can be made
@@ -195,13 +195,13 @@ class Runner:
         if job is not None:  # a report of a job that was given up comes late
             job.reported(report)
 
-    def _ended(self, job: Job) -> None:
+    def _ended(self, job: RangeJob) -> None:
         self._jobs.pop(job.name, None)
         if self._metrics is not None:
             self._metrics.round(job.progress().seconds)
 
 
-class Job:
+class RangeJob:
     """Ranges being worked off. Made by `Runner.start`."""
 
     def __init__(
@@ -211,7 +211,7 @@ class Job:
         *,
         clock: Clock,
         pool: str | None,
-        ended: Callable[[Job], None],
+        ended: Callable[[RangeJob], None],
         through: Through,
     ) -> None:
         from pyspark import InheritableThread
@@ -220,7 +220,7 @@ class Job:
         self._session, self._work, self._clock, self._pool, self._ended, self._through = session, work, clock, pool, ended, through
         self._meter = Meter([len(one) for one in work.ranges], clock=clock)
         self._rows: dict[int, bytes] = {}
-        self._failures: dict[int, Failure] = {}
+        self._failures: dict[int, TaskFailure] = {}
         self._problem: Exception | None = None
         self._cancelled = False
         self._done = threading.Event()
@@ -247,7 +247,7 @@ class Job:
             self._stop_tasks()  # again and again: a job that Spark has not taken up yet cannot be cancelled
             self._clock.wait(self._done, POLL)
 
-    def progress(self) -> Progress:
+    def progress(self) -> JobProgress:
         return self._meter.read()
 
     def result(self) -> list[pa.Table]:

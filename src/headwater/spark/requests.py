@@ -43,7 +43,7 @@ class Span(msgspec.Struct, frozen=True):
         return Span(max(self.low, other.low), min(self.high, other.high))
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Where to read, what, and from where to where. It travels to tasks."""
 
     address: LogAddress
@@ -57,13 +57,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     split: int = SPLIT
     limit: int | None = None
 
-    def check_batch(self) -> Request:
+    def check_batch(self) -> ReadRequest:
         """Errors: `BadInput` for what only a stream takes."""
         if self.latest or self.limit is not None:
             raise BadInput("startOffset=latest and maxRecordsPerTrigger do not fit a read.", hint="Leave them out, or use readStream.")
         return self
 
-    def check_stream(self) -> Request:
+    def check_stream(self) -> ReadRequest:
         """Errors: `BadInput` for what only a read takes."""
         if self.end is not None or self.end_time is not None:
             raise BadInput("endOffset and endTimestamp do not fit a stream.", hint="Leave them out, or use read.")
@@ -77,7 +77,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return self.partitions is None or partition in self.partitions
 
 
-def read_options(options: Mapping[str, str]) -> Request:
+def read_options(options: Mapping[str, str]) -> ReadRequest:
     """Without a place, the configured log. Errors: `BadInput` for an unknown option (with the nearest known one) or an unfit value."""
     given = {name.lower(): value for name, value in options.items()}
     client = {name.removeprefix("kafka."): given.pop(name) for name in list(given) if name.startswith("kafka.")}
@@ -97,7 +97,7 @@ def read_options(options: Mapping[str, str]) -> Request:
     if given.get("startoffset") in ("earliest", "latest"):
         del given["startoffset"]
     partitions = value("partition", lambda text: frozenset(_count(part) for part in text.split(",")), None)
-    return Request(
+    return ReadRequest(
         address=_address(given, client),
         target=given.get("path", ""),
         partitions=partitions,

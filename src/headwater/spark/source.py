@@ -19,8 +19,8 @@ from headwater.log import Log
 from headwater.log.opening import open_log
 from headwater.spark.batches import pieces, rows
 from headwater.spark.ranges import Range
-from headwater.spark.requests import Request, Span, read_options
-from headwater.spark.tables import Table, find_table
+from headwater.spark.requests import ReadRequest, Span, read_options
+from headwater.spark.tables import SparkTable, find_table
 
 NAME = "headwater"
 SCAN = 16_384  # records of one batch
@@ -41,7 +41,7 @@ class Source(DataSource):
         return from_arrow_schema(table.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return Reader(read_options(self.options).check_batch(), find_table(self.options["path"], self.options), schema)
+        return RangeReader(read_options(self.options).check_batch(), find_table(self.options["path"], self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         from headwater.spark.stream import StreamReader
@@ -49,22 +49,24 @@ class Source(DataSource):
         return StreamReader(read_options(self.options).check_stream(), find_table(self.options["path"], self.options), schema)
 
 
-class Slice(InputPartition):
+class RangePartition(InputPartition):
     """A range for one task."""
 
     def __init__(self, range: Range) -> None:
         super().__init__(range)
 
 
-class Reader(DataSourceReader):
+class RangeReader(DataSourceReader):
     """Reads a table up to the durable end at the time of planning."""
 
-    def __init__(self, request: Request, table: Table, schema: StructType) -> None:
+    def __init__(self, request: ReadRequest, table: SparkTable, schema: StructType) -> None:
         self.request, self.table, self.schema = request, table, chosen(table, schema)
 
     def partitions(self) -> list[InputPartition]:
         with open_log(self.request.address, read_only=True) as log:
-            return [Slice(one) for whole in planned(log, self.request, self.table.topic) for one in split(whole, self.request.split)]
+            return [
+                RangePartition(one) for whole in planned(log, self.request, self.table.topic) for one in split(whole, self.request.split)
+            ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if partition.value is None:  # Spark's way to say that there are no partitions
@@ -72,7 +74,7 @@ class Reader(DataSourceReader):
         return read(self.request, self.table, self.schema, partition.value)
 
 
-def planned(log: Log, request: Request, topic: str) -> list[Range]:
+def planned(log: Log, request: ReadRequest, topic: str) -> list[Range]:
     """The ranges that hold what was asked for, one for each partition that has some."""
     found = []
     for partition in range(log.topic(topic).partitions):
@@ -93,7 +95,7 @@ def split(range: Range, records: int) -> list[Range]:
     return range.slices(-(-len(range) // records))
 
 
-def read(request: Request, table: Table, schema: pa.Schema, range: Range) -> Iterator[pa.RecordBatch]:
+def read(request: ReadRequest, table: SparkTable, schema: pa.Schema, range: Range) -> Iterator[pa.RecordBatch]:
     """The rows of a range, inside a task."""
     with open_log(request.address, read_only=True) as log:
         for batch in log.scan(range.topic, range.partition, range.start, range.end, batch=SCAN):
@@ -101,7 +103,7 @@ def read(request: Request, table: Table, schema: pa.Schema, range: Range) -> Ite
                 yield rows(table, range.partition, piece, schema)
 
 
-def chosen(table: Table, schema: StructType) -> pa.Schema:
+def chosen(table: SparkTable, schema: StructType) -> pa.Schema:
     """The columns that the user's schema names: some or all of the table's. Errors: `BadInput` for others."""
     arrow = to_arrow_schema(schema, timezone="UTC")
     for field in arrow:

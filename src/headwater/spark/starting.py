@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from headwater.core.config import load
 from headwater.core.errors import Conflict, HeadwaterError, Unavailable, Unsupported
-from headwater.core.settings import Spark
+from headwater.core.settings import SparkSettings
 from headwater.spark.java import Java, cache_folder, find_java
 from headwater.spark.warm import COLLECTOR, SPARING, Archive, archive_for, make_at_exit
 
@@ -32,7 +32,7 @@ _LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
 
 
 def session(
-    settings: Spark | None = None,
+    settings: SparkSettings | None = None,
     *,
     name: str = "headwater",
     quiet: bool = True,
@@ -96,7 +96,7 @@ def attach(session: SparkSession) -> None:
     session.dataSource.register(DefaultSource)
 
 
-def conf(settings: Spark, *, name: str, archive: Archive | None = None, log: Path | None = None) -> dict[str, str]:
+def conf(settings: SparkSettings, *, name: str, archive: Archive | None = None, log: Path | None = None) -> dict[str, str]:
     """Spark's settings for a session: ours, then those of `[spark.conf]` over them; Java options are joined, the user's last."""
     master = _master(settings)
     options = [COLLECTOR]
@@ -149,7 +149,7 @@ def _start(java: Java, chosen: Mapping[str, str], log: Path | None) -> SparkSess
             raise Unavailable(f"Spark did not start: {said}", hint=hint) from problem
 
 
-def _master(settings: Spark) -> str:
+def _master(settings: SparkSettings) -> str:
     asked = settings.conf.get("spark.master", settings.master)
     local = _LOCAL.fullmatch(asked)
     return f"local[{local[1] or 1},{ATTEMPTS}]" if local else asked

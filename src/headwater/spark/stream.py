@@ -14,9 +14,9 @@ from headwater.core.errors import BadBounds, Conflict, OffsetGone
 from headwater.log import Log
 from headwater.log.opening import open_log
 from headwater.spark.ranges import Range
-from headwater.spark.requests import Request
-from headwater.spark.source import Slice, chosen, read, split
-from headwater.spark.tables import Table
+from headwater.spark.requests import ReadRequest
+from headwater.spark.source import RangePartition, chosen, read, split
+from headwater.spark.tables import SparkTable
 
 Ends = dict[int, int]
 
@@ -28,7 +28,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     log's start, beyond its end, or of a topic that was deleted and created again, is an error.
     """
 
-    def __init__(self, request: Request, table: Table, schema: StructType) -> None:
+    def __init__(self, request: ReadRequest, table: SparkTable, schema: StructType) -> None:
         self.request, self.table, self.schema = request, table, chosen(table, schema)
         self._log: Log | None = None
         self._last: Ends | None = None  # where a stream of what is available now ends
@@ -67,7 +67,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         begins = self._checked(start)
         ranges = [Range(self.table.topic, p, begins.get(p, 0), stop) for p, stop in _offsets(end).items() if begins.get(p, 0) < stop]
-        return [Slice(one) for whole in ranges for one in split(whole, self.request.split)]
+        return [RangePartition(one) for whole in ranges for one in split(whole, self.request.split)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read(self.request, self.table, self.schema, partition.value)

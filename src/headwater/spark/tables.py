@@ -20,7 +20,7 @@ GROUP = "headwater.spark.tables"
 HEADERS = pa.list_(pa.struct([pa.field("name", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 
 
-class Table(ABC):
+class SparkTable(ABC):
     """Rows made of the records of one topic, batch by batch."""
 
     topic: str
@@ -35,10 +35,10 @@ class Table(ABC):
         """
 
 
-Factory = Callable[[str, Mapping[str, str]], Table]
+Factory = Callable[[str, Mapping[str, str]], SparkTable]
 
 
-class TopicTable(Table):
+class TopicTable(SparkTable):
     """The records of a topic as they are."""
 
     schema = pa.schema(
@@ -80,7 +80,7 @@ def headers(blocks: pa.Array) -> pa.Array:
     return pa.array(each, HEADERS)
 
 
-def find_table(target: str, options: Mapping[str, str]) -> Table:
+def find_table(target: str, options: Mapping[str, str]) -> SparkTable:
     """The table of `scheme:name`. Errors: `BadInput` for a scheme that nobody has registered, naming those that exist."""
     known: dict[str, Factory | None] = {"topic": TopicTable} | dict.fromkeys(entry_points(group=GROUP).names)
     scheme, colon, name = target.partition(":")

@@ -17,10 +17,10 @@ from headwater.log import Log
 from headwater.log.opening import LogAddress, open_log
 from headwater.spark.ranges import Range, Worker
 
-Row = tuple[int, bytes, "Failure | None"]  # the number of a range, its result, or its failure
+Row = tuple[int, bytes, "TaskFailure | None"]  # the number of a range, its result, or its failure
 
 
-class Failure(msgspec.Struct, frozen=True):
+class TaskFailure(msgspec.Struct, frozen=True):
     """An error of a task, as it travels to the driver."""
 
     kind: str
@@ -42,7 +42,7 @@ class Report(msgspec.Struct, frozen=True):
 
     job: str
     number: int
-    failure: Failure | None
+    failure: TaskFailure | None
 
 
 class Reports(AccumulatorParam[tuple[Report, ...]]):
@@ -126,7 +126,7 @@ def _tables(worker: Worker, log: Log, range: Range) -> Iterable[pa.RecordBatch |
     return (given,) if isinstance(given, pa.RecordBatch | pa.Table) else given
 
 
-def failure_of(problem: Exception) -> Failure:
+def failure_of(problem: Exception) -> TaskFailure:
     """An error ready to travel. The frames of this file are left out of its traceback: they are the same for all."""
     trace = problem.__traceback__
     while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename == __file__:
@@ -135,7 +135,7 @@ def failure_of(problem: Exception) -> Failure:
     pickled = None
     if isinstance(problem, HeadwaterError):
         pickled = pickle.dumps(problem)
-    return Failure(type(problem).__name__, str(problem), text, pickled)
+    return TaskFailure(type(problem).__name__, str(problem), text, pickled)
 
 
 def decoded(payload: bytes) -> pa.Table:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tempfile import TemporaryDirectory
 
 from headwater.core.errors import HeadwaterError
-from headwater.core.settings import Passed, Spark
+from headwater.core.settings import Passed, SparkSettings
 from headwater.log import Record
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.spark.java import cache_folder, find_java
@@ -20,7 +20,7 @@ def record(options: Sequence[str]) -> None:
     """One run of Spark that loads what sessions load, with Java told to keep it."""
     from pyspark import SparkContext
 
-    settings = Spark(master="local[2]", conf=Passed({JAVA_OPTIONS: " ".join(options)}))
+    settings = SparkSettings(master="local[2]", conf=Passed({JAVA_OPTIONS: " ".join(options)}))
     spark = session(settings, archive="none")
     spark.sparkContext.parallelize(range(2), 2).mapPartitions(lambda numbers: numbers).collect()
     spark.range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id long").toArrow()

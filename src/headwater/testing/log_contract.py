@@ -5,12 +5,12 @@ from __future__ import annotations
 from headwater.testing.log_appending import Appending
 from headwater.testing.log_claiming import Claiming
 from headwater.testing.log_keeping import Keeping
-from headwater.testing.log_reading import Reading
-from headwater.testing.log_topics import Topics
+from headwater.testing.log_reading import ReadingTests
+from headwater.testing.log_topics import TopicTests
 from headwater.testing.log_waiting import Waiting
 
 
-class LogContract(Topics, Appending, Reading, Waiting, Keeping, Claiming):
+class LogContract(TopicTests, Appending, ReadingTests, Waiting, Keeping, Claiming):
     """Subclass it in a test module, and give the fixture `open_log`: a function that opens one more Log on the same storage.
 
     Each test gets storage of its own, or names of its own in storage that is shared (names are random, so both will do).

@@ -32,7 +32,7 @@ def rows(batch: pa.RecordBatch) -> list[Record]:
     ]
 
 
-class Reading(Ground):
+class ReadingTests(Ground):
     def test_an_empty_partition_is_read_as_empty(self, log: Log, topic: str) -> None:
         assert log.bounds(topic, 0) == Bounds(0, 0)
         assert log.read(topic, 0, 0) == []

@@ -11,7 +11,7 @@ from headwater.testing.log_ground import Ground, OpenLog, at, everything, fresh,
 MIB = 1 << 20
 
 
-class Topics(Ground):
+class TopicTests(Ground):
     def test_a_topic_is_as_it_was_created(self, log: Log) -> None:
         name = fresh("topic")
         settings = TopicSettings(segment=3 * MIB, period=3_600_000, max_record=2 * MIB)

@@ -10,7 +10,7 @@ import msgspec
 from headwater.wire.operation import Operation
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """One part. What lies in layers above its own is named as `module:name` and imported when it is used."""
 
     name: str

@@ -20,7 +20,7 @@ from headwater.wire.parameter import Field, Parameter, bounds_of, fields_of
 _PLAIN = re.compile(rb"[A-Za-z_]+=[A-Za-z0-9_.-]*(?:&[A-Za-z_]+=[A-Za-z0-9_.-]*){0,9}")  # what needs no decoding: nearly every query
 
 
-class Sent(msgspec.Struct, frozen=True):
+class SentRequest(msgspec.Struct, frozen=True):
     """A request as it is sent over HTTP."""
 
     path: str
@@ -29,7 +29,7 @@ class Sent(msgspec.Struct, frozen=True):
     body: bytes | None
 
 
-class Shape(Generic[R]):
+class RequestShape(Generic[R]):
     """How the requests of an operation travel."""
 
     def __init__(self, operation: Operation[R, Any]) -> None:
@@ -101,10 +101,10 @@ class Shape(Generic[R]):
 
     # -- as the client sends it -----------------------------------------------------------------------------
 
-    def write(self, request: R) -> Sent:
+    def write(self, request: R) -> SentRequest:
         """Where the request goes, and with what."""
         named = {name: quote(one.write(getattr(request, one.field)), safe="") for name, one in self.path.items()}
-        return Sent(
+        return SentRequest(
             path=self._operation.path.format(**named),
             query=self._written(request, self.query.values()),
             headers=self._written(request, self.headers),
@@ -121,9 +121,9 @@ class Shape(Generic[R]):
 
 
 @cache
-def shape_of(operation: Operation[R, Any]) -> Shape[R]:
+def shape_of(operation: Operation[R, Any]) -> RequestShape[R]:
     """How the requests of this operation travel."""
-    return Shape(operation)
+    return RequestShape(operation)
 
 
 def paging_parameters(paging: Paging) -> tuple[Parameter, Parameter]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwater.adaptors.headwater.adaptor import Headwater, headwater
+from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor, headwater
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record, TopicSettings
 
@@ -20,10 +20,10 @@ def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
 
 
 @pytest.fixture
-def topic(log: EmbeddedLog, tmp_path: Path) -> Callable[..., Headwater]:
+def topic(log: EmbeddedLog, tmp_path: Path) -> Callable[..., HeadwaterAdaptor]:
     """A topic `orders` of the log, and the adaptor for it."""
 
-    def made(*records: Record, partitions: int = 1, settings: TopicSettings | None = None, **options: Any) -> Headwater:
+    def made(*records: Record, partitions: int = 1, settings: TopicSettings | None = None, **options: Any) -> HeadwaterAdaptor:
         log.create_topic("orders", partitions=partitions, settings=settings)
         if records:
             log.append("orders", 0, records)

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from headwater.adaptors.headwater.adaptor import Headwater
-from headwater.core.settings import Settings, Spark
+from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
+from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part
@@ -19,7 +19,7 @@ from headwater.pipeline.running.run import Result, Run
 ALL = Namespaces()
 
 
-def changes(adaptor: Headwater, cursor: Any = None, chosen: Namespaces = ALL) -> tuple[list[Message], dict[int, str], Any]:
+def changes(adaptor: HeadwaterAdaptor, cursor: Any = None, chosen: Namespaces = ALL) -> tuple[list[Message], dict[int, str], Any]:
     """Everything up to the first empty piece, what is wrong with it, and the cursor behind it."""
     found: list[Message] = []
     bad: dict[int, str] = {}
@@ -37,7 +37,7 @@ def part(**more: Any) -> Part:
     return msgspec.structs.replace(Part(pipeline="p#1", sink="s", start=0, end=1000), **more)
 
 
-def write(adaptor: Headwater, *messages: Message, where: Part | None = None) -> None:
+def write(adaptor: HeadwaterAdaptor, *messages: Message, where: Part | None = None) -> None:
     writer = adaptor.writer(where or part())
     try:
         writer.write(Batch(start=messages[0].offset, end=messages[-1].offset + 1, messages=messages))
@@ -46,4 +46,4 @@ def write(adaptor: Headwater, *messages: Message, where: Part | None = None) -> 
 
 
 def run(pipeline: Pipeline, log: Log, **more: Any) -> Result:
-    return Run(pipeline, log, Settings(spark=Spark(start="never")), **more).go()
+    return Run(pipeline, log, Settings(spark=SparkSettings(start="never")), **more).go()

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from headwater_ground import ALL, changes, run, write
 
-from headwater.adaptors.headwater.adaptor import Headwater, headwater
+from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor, headwater
 from headwater.core.errors import BadConfig, Differs, OffsetGone
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record, TopicSettings
@@ -24,7 +24,7 @@ from headwater.pipeline.operating.operations import PipelineOperations
 # -- json -----------------------------------------------------------------------------------------------------
 
 
-def test_a_value_is_a_document_and_the_key_its_id_where_it_has_none(topic: Callable[..., Headwater]) -> None:
+def test_a_value_is_a_document_and_the_key_its_id_where_it_has_none(topic: Callable[..., HeadwaterAdaptor]) -> None:
     adaptor = topic(
         Record(None, b'{"_id":1,"n":12345678901234567890,"d":1.10}', timestamp=5_000),
         Record(b"ann", b'{"n":1}'),
@@ -45,12 +45,12 @@ def test_a_value_is_a_document_and_the_key_its_id_where_it_has_none(topic: Calla
     assert (found[0].namespace, found[0].timestamp) == ("orders", 5_000)
 
 
-def test_a_key_changes_no_field_that_the_value_has(topic: Callable[..., Headwater]) -> None:
+def test_a_key_changes_no_field_that_the_value_has(topic: Callable[..., HeadwaterAdaptor]) -> None:
     found, _, _ = changes(topic(Record(b'{"region":"north","shelf":3}', b'{"region":"south","n":1}')))
     assert [one.data for one in found] == [{"region": "south", "n": 1, "shelf": 3}]
 
 
-def test_a_null_value_is_a_delete_of_what_the_key_names(topic: Callable[..., Headwater]) -> None:
+def test_a_null_value_is_a_delete_of_what_the_key_names(topic: Callable[..., HeadwaterAdaptor]) -> None:
     plain, _, _ = changes(topic(Record(b"a-7", None), Record(b"7", None), Record(b'{"region":1,"id":2}', None)))
     assert [(one.op, one.data) for one in plain] == [
         (Op.DELETE, {"_id": "a-7"}),
@@ -59,13 +59,13 @@ def test_a_null_value_is_a_delete_of_what_the_key_names(topic: Callable[..., Hea
     ]
 
 
-def test_an_id_of_several_fields_is_a_list_in_the_key(topic: Callable[..., Headwater]) -> None:
+def test_an_id_of_several_fields_is_a_list_in_the_key(topic: Callable[..., HeadwaterAdaptor]) -> None:
     found, bad, _ = changes(topic(Record(b'[1,"b"]', None), Record(b'[1,"b"]', b'{"n":1}'), Record(b"x", None), id=("region", "name")))
     assert [one.data for one in found] == [{"region": 1, "name": "b"}, {"n": 1, "region": 1, "name": "b"}, {}]
     assert sorted(bad) == [2]
 
 
-def test_what_does_not_decode_is_marked_with_its_place(topic: Callable[..., Headwater]) -> None:
+def test_what_does_not_decode_is_marked_with_its_place(topic: Callable[..., HeadwaterAdaptor]) -> None:
     found, bad, _ = changes(topic(Record(b"1", b'{"n":1}'), Record(b"2", b"no json \xff"), Record(b"3", b"[1]"), Record(None, None)))
     assert sorted(bad) == [1, 2, 3]
     assert bad[1].startswith("Offset 1 of orders, partition 0: This is no JSON object")
@@ -76,7 +76,7 @@ def test_what_does_not_decode_is_marked_with_its_place(topic: Callable[..., Head
 # -- following and copying ------------------------------------------------------------------------------------
 
 
-def test_following_goes_on_behind_the_cursor_in_every_partition(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+def test_following_goes_on_behind_the_cursor_in_every_partition(log: EmbeddedLog, topic: Callable[..., HeadwaterAdaptor]) -> None:
     adaptor = topic(partitions=3)
     for number in range(3):
         log.append("orders", number, [Record(None, b'{"p":%d,"n":%d}' % (number, n)) for n in range(3)])
@@ -89,7 +89,7 @@ def test_following_goes_on_behind_the_cursor_in_every_partition(log: EmbeddedLog
     assert changes(adaptor, cursor)[0] == []
 
 
-def test_following_ends_when_told_and_gives_what_comes(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+def test_following_ends_when_told_and_gives_what_comes(log: EmbeddedLog, topic: Callable[..., HeadwaterAdaptor]) -> None:
     adaptor = topic()
     seen: list[int] = []
     for piece in adaptor.follow(adaptor.plan(ALL, 1).cursor, ALL, lambda: len(seen) >= 2):
@@ -99,7 +99,7 @@ def test_following_ends_when_told_and_gives_what_comes(log: EmbeddedLog, topic: 
     assert seen == [1, 2]
 
 
-def test_only_a_copy_is_cut_and_what_comes_later_is_left_to_following(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+def test_only_a_copy_is_cut_and_what_comes_later_is_left_to_following(log: EmbeddedLog, topic: Callable[..., HeadwaterAdaptor]) -> None:
     adaptor = topic(*[Record(None, b'{"n":%d}' % n) for n in range(10)], partitions=2, copy=True)
     plan = adaptor.plan(ALL, 3)
     assert [(one.spec["partition"], one.spec["begin"], one.spec["end"]) for one in plan.slices] == [(0, 0, 4), (0, 4, 8), (0, 8, 10)]
@@ -110,7 +110,7 @@ def test_only_a_copy_is_cut_and_what_comes_later_is_left_to_following(log: Embed
     assert msgspec.structs.replace(adaptor, copy=False).plan(ALL, 3).slices == ()  # in order, all as changes
 
 
-def test_large_records_come_in_pieces(topic: Callable[..., Headwater]) -> None:
+def test_large_records_come_in_pieces(topic: Callable[..., HeadwaterAdaptor]) -> None:
     adaptor = topic(*[Record(None, b'{"n":%d,"text":"%b"}' % (n, b"x" * 1_000_000)) for n in range(12)], tail=False)
     (one,) = adaptor.plan(ALL, 1).slices
     pieces = list(adaptor.read(one, None))
@@ -120,7 +120,7 @@ def test_large_records_come_in_pieces(topic: Callable[..., Headwater]) -> None:
     assert rest == list(range(len(pieces[0].messages), 12))
 
 
-def test_a_topic_that_was_made_anew_is_another(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+def test_a_topic_that_was_made_anew_is_another(log: EmbeddedLog, topic: Callable[..., HeadwaterAdaptor]) -> None:
     adaptor = topic(Record(None, b"{}"), Record(None, b"{}"), copy=True)
     plan = adaptor.plan(ALL, 1)
     assert adaptor.same(plan, ALL)
@@ -134,7 +134,7 @@ def test_a_topic_that_was_made_anew_is_another(log: EmbeddedLog, topic: Callable
         list(adaptor.read(plan.slices[0], None))
 
 
-def test_what_was_deleted_before_it_was_read_is_an_error(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+def test_what_was_deleted_before_it_was_read_is_an_error(log: EmbeddedLog, topic: Callable[..., HeadwaterAdaptor]) -> None:
     small = TopicSettings(segment=1)
     adaptor = topic(settings=small, copy=True)
     for n in range(4):
@@ -151,7 +151,7 @@ def test_what_was_deleted_before_it_was_read_is_an_error(log: EmbeddedLog, topic
     ]
 
 
-def test_a_topic_that_was_compacted_has_the_last_of_each_key(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+def test_a_topic_that_was_compacted_has_the_last_of_each_key(log: EmbeddedLog, topic: Callable[..., HeadwaterAdaptor]) -> None:
     adaptor = topic(settings=TopicSettings(segment=1), tail=False)
     for n in range(6):
         log.append("orders", 0, [Record(b"k", b'{"n":%d}' % n)])
@@ -164,7 +164,7 @@ def test_a_topic_that_was_compacted_has_the_last_of_each_key(log: EmbeddedLog, t
 # -- bytes ----------------------------------------------------------------------------------------------------
 
 
-def test_bytes_are_copied_to_another_topic_as_they_are(log: EmbeddedLog, topic: Callable[..., Headwater], tmp_path: Path) -> None:
+def test_bytes_are_copied_to_another_topic_as_they_are(log: EmbeddedLog, topic: Callable[..., HeadwaterAdaptor], tmp_path: Path) -> None:
     given = [
         Record(b"\x00\xff", b"\xfe{", (("h", b"\x01"), ("n", None), ("h", b"2")), 1_700_000_000_123, mode=2, op=6),
         Record(None, b"text", timestamp=9),

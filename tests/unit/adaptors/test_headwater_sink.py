@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from headwater_ground import ALL, changes, part, run, write
 
-from headwater.adaptors.headwater.adaptor import Headwater, headwater
-from headwater.adaptors.headwater.place import Place, place_of
+from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor, headwater
+from headwater.adaptors.headwater.address import HeadwaterAddress, place_of
 from headwater.core.errors import BadConfig, BadInput, NotFound, ReadOnly, Rejected, Unavailable, UnknownTopic, Unreachable
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.partitioner import partition_for
@@ -31,7 +31,7 @@ from headwater.pipeline.transforms import omit
 # -- the sink -------------------------------------------------------------------------------------------------
 
 
-def test_records_tell_where_they_come_from_and_deletes_have_no_value(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+def test_records_tell_where_they_come_from_and_deletes_have_no_value(log: EmbeddedLog, topic: Callable[..., HeadwaterAdaptor]) -> None:
     write(
         topic(),
         Message("shop.orders", {"_id": "a", "n": 2**64}, offset=7, timestamp=5_000),
@@ -50,7 +50,7 @@ def test_records_tell_where_they_come_from_and_deletes_have_no_value(log: Embedd
     assert dict(got[2].headers) == {"pipeline": b"p#1/s", "namespace": b"shop.orders", "offset": b"9", "data": b'{"_id":5}'}
 
 
-def test_what_was_written_is_read_as_it_was(topic: Callable[..., Headwater]) -> None:
+def test_what_was_written_is_read_as_it_was(topic: Callable[..., HeadwaterAdaptor]) -> None:
     adaptor, fields = topic(id=("a", "b")), ("a", "b")
     given = [
         Message("orders", {"a": 1, "b": "2", "x": [1]}, offset=0, id_fields=fields),
@@ -61,7 +61,7 @@ def test_what_was_written_is_read_as_it_was(topic: Callable[..., Headwater]) -> 
     assert [(one.op, one.data, one.id) for one in changes(adaptor)[0]] == [(one.op, one.data, one.id) for one in given]
 
 
-def test_changes_of_one_document_stay_in_one_partition_and_in_order(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+def test_changes_of_one_document_stay_in_one_partition_and_in_order(log: EmbeddedLog, topic: Callable[..., HeadwaterAdaptor]) -> None:
     write(topic(partitions=4), *[Message("x", {"_id": n % 10, "n": n}, offset=n) for n in range(200)])
     slices = [[values.decode(one.value or b"") for one in log.read("orders", number, 0)] for number in range(4)]
     assert sum(map(len, slices)) == 200
@@ -81,7 +81,7 @@ def test_a_topic_is_made_where_there_is_none_and_left_as_it_is_where_there_is(lo
 
 
 def test_what_a_topic_holds_is_the_last_of_each_key_and_every_message_without_one(
-    log: EmbeddedLog, topic: Callable[..., Headwater]
+    log: EmbeddedLog, topic: Callable[..., HeadwaterAdaptor]
 ) -> None:
     adaptor = topic(partitions=2)
     sent = Message("x", {"n": 7}, offset=7)  # without an id
@@ -94,7 +94,7 @@ def test_what_a_topic_holds_is_the_last_of_each_key_and_every_message_without_on
     assert sorted(map(str, found)) == ["{'_id': 1, 'n': 2}", "{'n': 7}", "{'of': 0}", "{'of': 1}"]  # both at the offset 20
 
 
-def test_a_refused_message_is_named_and_those_before_it_are_there(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+def test_a_refused_message_is_named_and_those_before_it_are_there(log: EmbeddedLog, topic: Callable[..., HeadwaterAdaptor]) -> None:
     adaptor = topic(settings=TopicSettings(max_record=2000), partitions=3)
     good = [Message("x", {"_id": n}, offset=n) for n in range(4)]
     for wrong in (
@@ -140,7 +140,9 @@ def test_what_is_wrong_with_a_server_is_no_message_s_fault(status: int, code: st
             thread.join()
 
 
-def test_a_message_that_is_too_large_by_its_headers_alone_is_found_among_others(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+def test_a_message_that_is_too_large_by_its_headers_alone_is_found_among_others(
+    log: EmbeddedLog, topic: Callable[..., HeadwaterAdaptor]
+) -> None:
     adaptor = topic(settings=TopicSettings(max_record=200))
     messages = [Message("x", {"_id": n, "text": "x" * (170 if n == 13 else 1)}, offset=n) for n in range(30)]
     with pytest.raises(Rejected, match="larger than the topic's limit") as refused:
@@ -157,7 +159,7 @@ def test_names_that_no_topic_can_have_are_refused_at_their_message(tmp_path: Pat
         assert refused.value.offset == 2
 
 
-def test_a_partition_that_has_an_only_writer_is_left_to_it(log: EmbeddedLog, topic: Callable[..., Headwater]) -> None:
+def test_a_partition_that_has_an_only_writer_is_left_to_it(log: EmbeddedLog, topic: Callable[..., HeadwaterAdaptor]) -> None:
     adaptor = topic()
     writer = adaptor.writer(part())
     log.claim("orders", 0)
@@ -197,7 +199,7 @@ def test_a_document_that_is_no_record_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("written", ["orders", "{namespace}"])
 def test_a_pipeline_does_not_write_to_what_it_reads(
-    written: str, log: EmbeddedLog, topic: Callable[..., Headwater], tmp_path: Path
+    written: str, log: EmbeddedLog, topic: Callable[..., HeadwaterAdaptor], tmp_path: Path
 ) -> None:
     pipeline = Pipeline("round")
     link = tmp_path / "link"
@@ -227,7 +229,7 @@ def test_a_circle_that_the_addresses_show_is_refused_before_anything_is_opened(t
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WHERE", "http://host:1")
 
-    def complete(read: Headwater, written: Headwater, name: str = "p", log_dir: str | None = None) -> None:
+    def complete(read: HeadwaterAdaptor, written: HeadwaterAdaptor, name: str = "p", log_dir: str | None = None) -> None:
         pipeline = Pipeline(name, log_dir=log_dir)
         pipeline.source("in", read).save("out", written)
         pipeline.complete()
@@ -260,9 +262,9 @@ def test_a_circle_that_the_addresses_show_is_refused_before_anything_is_opened(t
 def test_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WHERE", "http://Host:8420/")
-    assert place_of(headwater("d", topic="t")) == Place(kind="directory", where=str(tmp_path / "d"))
+    assert place_of(headwater("d", topic="t")) == HeadwaterAddress(kind="directory", where=str(tmp_path / "d"))
     assert place_of(headwater(topic="t")).where == str(tmp_path / "data")
-    assert place_of(headwater("${WHERE}", topic="t")) == Place(kind="server", where="http://host:8420")
+    assert place_of(headwater("${WHERE}", topic="t")) == HeadwaterAddress(kind="server", where="http://host:8420")
     kafka = place_of(headwater("kafka://a:1,b:2", topic="t", client={"sasl.password": "${WHERE}"}))
     assert (kafka.kind, kafka.where, kafka.client) == ("kafka", "a:1,b:2", {"sasl.password": "http://Host:8420/"})
     (tmp_path / "headwater.toml").write_text('[log]\nengine = "kafka"\n[kafka]\nbootstrap = ["b:2"]\n')
@@ -299,7 +301,7 @@ def test_options_that_cannot_be(tmp_path: Path) -> None:
         headwater("d", topic="x-{namespace}").topic_for("a/b")
 
 
-def test_what_is_not_there_is_told_and_nothing_is_made(topic: Callable[..., Headwater], tmp_path: Path) -> None:
+def test_what_is_not_there_is_told_and_nothing_is_made(topic: Callable[..., HeadwaterAdaptor], tmp_path: Path) -> None:
     topic(Record(None, b"{}"))
     with pytest.raises(NotFound, match="no data directory"):
         headwater(str(tmp_path / "nowhere"), topic="orders").check("source", ALL)
@@ -325,7 +327,7 @@ def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
-def test_trying_it_out_reads_one_message_and_writes_nothing(topic: Callable[..., Headwater], tmp_path: Path) -> None:
+def test_trying_it_out_reads_one_message_and_writes_nothing(topic: Callable[..., HeadwaterAdaptor], tmp_path: Path) -> None:
     pipeline = Pipeline("p")
     pipeline.source("in", topic(Record(b"1", b'{"n":1}'))).save("out", headwater(str(tmp_path / "new"), topic="t"))
     found = preflight(pipeline)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pymongo.errors import ConfigurationError, OperationFailure
 
 from headwater.adaptors.mongodb.adaptor import MongoDB, mongodb
-from headwater.adaptors.mongodb.oplog import Change, _message
+from headwater.adaptors.mongodb.oplog import OplogChange, _message
 from headwater.adaptors.mongodb.source import KINDS, _text, kind_of, range_of
 from headwater.adaptors.mongodb.types import CODEC, NO_TEXT, from_json, to_json
 from headwater.core.errors import BadConfig, BadInput, Denied, HeadwaterError, Unreachable
@@ -237,7 +237,7 @@ def test_text_that_is_no_utf_8_is_a_record_that_could_not_be_read() -> None:
     """No server refuses it. It must not end the reading of all other documents."""
     document = bson.decode(bson.encode({"_id": 1, "text": "abc"}).replace(b"abc", b"a\xffc"), CODEC)
     assert _text(document, 1) == (b'{"_id":1}', NO_TEXT)
-    message, wrong, _ = _message(Change("c", Op.INSERT, 1, Timestamp(1, 1), document), {})
+    message, wrong, _ = _message(OplogChange("c", Op.INSERT, 1, Timestamp(1, 1), document), {})
     assert (message is not None, wrong) == (True, NO_TEXT)
 
 

@@ -10,10 +10,10 @@ import pymysql
 import pytest
 
 from headwater.adaptors.mysql.adaptor import mariadb, mysql
-from headwater.adaptors.mysql.link import Where, about_data, meaning, parsed
+from headwater.adaptors.mysql.connection import Where, about_data, meaning, parsed
 from headwater.adaptors.mysql.rows import MySQLShape
 from headwater.adaptors.mysql.sql import create_table, on_conflict
-from headwater.adaptors.mysql.tables import Column, Table, converter
+from headwater.adaptors.mysql.tables import MysqlColumn, MysqlTable, converter
 from headwater.core.errors import (
     BadConfig,
     Denied,
@@ -77,8 +77,8 @@ def test_errors_about_values(code: int) -> None:
     assert about_data(pymysql.err.OperationalError(code, "no"))
 
 
-def column(kind: Any, **more: Any) -> Column:
-    return Column("c", kind, more.pop("data_type", kind), **more)
+def column(kind: Any, **more: Any) -> MysqlColumn:
+    return MysqlColumn("c", kind, more.pop("data_type", kind), **more)
 
 
 @pytest.mark.parametrize(
@@ -103,20 +103,20 @@ def column(kind: Any, **more: Any) -> Column:
         (column("text"), "x", "x"),
     ],
 )
-def test_values_from_the_binary_log(given: Column, value: Any, made: Any) -> None:
+def test_values_from_the_binary_log(given: MysqlColumn, value: Any, made: Any) -> None:
     found = converter(given)(value)
     assert found == made
     assert type(found) is type(made)
 
 
-def table(**more: Any) -> Table:
+def table(**more: Any) -> MysqlTable:
     columns = (
-        Column("id", "int", "int"),
-        Column("v", "text", "text"),
-        Column("j", "json", "json"),
-        Column("n", "int", "int", default=True),
+        MysqlColumn("id", "int", "int"),
+        MysqlColumn("v", "text", "text"),
+        MysqlColumn("j", "json", "json"),
+        MysqlColumn("n", "int", "int", default=True),
     )
-    return Table(schema="s", name="t", columns=columns, **({"key": ("id",), "unique": (("id",),)} | more))
+    return MysqlTable(schema="s", name="t", columns=columns, **({"key": ("id",), "unique": (("id",),)} | more))
 
 
 def test_rows_of_messages() -> None:
@@ -139,7 +139,7 @@ def test_rows_of_messages() -> None:
 def test_a_key_that_does_not_sort_as_it_compares_is_not_sliced() -> None:
     assert table().sliced
     assert not table(key=()).sliced
-    assert not Table(schema="s", name="t", columns=(Column("e", "text", "enum"),), key=("e",)).sliced
+    assert not MysqlTable(schema="s", name="t", columns=(MysqlColumn("e", "text", "enum"),), key=("e",)).sliced
 
 
 def test_statements_name_what_they_write() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headwater.adaptors.opensearch.adaptor import OpenSearch, elasticsearch, index_name, opensearch
-from headwater.adaptors.opensearch.client import Client, explained
+from headwater.adaptors.opensearch.client import SearchClient, explained
 from headwater.adaptors.opensearch.sink import id_text, plain, problem
 from headwater.core.errors import BadConfig, BadInput, Unavailable, Unreachable
 from headwater.pipeline.env import env
@@ -164,7 +164,7 @@ def test_an_option_without_sense_is_told_with_one_that_has(options: dict[str, An
 @pytest.mark.parametrize("uri", ["", "http://", "http://x:port", "ftp://x:9200", "http://x,ftp://y"])
 def test_an_address_that_is_none(uri: str) -> None:
     with pytest.raises(BadConfig):
-        Client(uri)
+        SearchClient(uri)
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
@@ -182,7 +182,7 @@ def test_a_server_that_is_too_busy_is_waited_for_like_one_that_is_away(status: i
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            with Client(f"http://127.0.0.1:{server.server_address[1]}") as client:
+            with SearchClient(f"http://127.0.0.1:{server.server_address[1]}") as client:
                 with pytest.raises(Unreachable, match=rf"cannot take this now \({status}\)"):
                     client.get("/")
                 with pytest.raises(Unavailable) as told:

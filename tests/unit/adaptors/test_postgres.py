@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from headwater.adaptors.postgres.adaptor import postgres
-from headwater.adaptors.postgres.pgoutput import UNCHANGED, Begin, Change, Commit, Relation, Truncate, decode, lsn, lsn_text
+from headwater.adaptors.postgres.pgoutput import UNCHANGED, Begin, Commit, Relation, RowChange, Truncate, decode, lsn, lsn_text
 from headwater.adaptors.postgres.rows import PostgresShape
 from headwater.adaptors.postgres.sql import delete, upsert
-from headwater.adaptors.postgres.tables import Column, Table
+from headwater.adaptors.postgres.tables import PostgresColumn, PostgresTable
 from headwater.adaptors.postgres.types import Type, type_of, value_of
 from headwater.core.errors import BadConfig, BadInput, Rejected
 from headwater.pipeline.env import env
@@ -92,15 +92,15 @@ def test_changes_are_decoded() -> None:
     assert decode(b"R" + struct.pack(">I", 9) + b"public\0t\0d" + struct.pack(">H", 2) + columns) == Relation(
         9, "public", "t", (("id", 23), ("größe", 25)), ("id",)
     )
-    assert decode(b"I" + struct.pack(">I", 9) + b"N" + cells("1", None)) == Change(9, "insert", None, ("1", None))
-    assert decode(b"U" + struct.pack(">I", 9) + b"N" + cells("1", object())) == Change(9, "update", None, ("1", UNCHANGED))
-    assert decode(b"U" + struct.pack(">I", 9) + b"K" + cells("1", None) + b"N" + cells("2", "ä")) == Change(
+    assert decode(b"I" + struct.pack(">I", 9) + b"N" + cells("1", None)) == RowChange(9, "insert", None, ("1", None))
+    assert decode(b"U" + struct.pack(">I", 9) + b"N" + cells("1", object())) == RowChange(9, "update", None, ("1", UNCHANGED))
+    assert decode(b"U" + struct.pack(">I", 9) + b"K" + cells("1", None) + b"N" + cells("2", "ä")) == RowChange(
         9, "update", ("1", None), ("2", "ä")
     )
-    assert decode(b"U" + struct.pack(">I", 9) + b"O" + cells("1", "x") + b"N" + cells("1", "y")) == Change(
+    assert decode(b"U" + struct.pack(">I", 9) + b"O" + cells("1", "x") + b"N" + cells("1", "y")) == RowChange(
         9, "update", ("1", "x"), ("1", "y"), True
     )
-    assert decode(b"D" + struct.pack(">I", 9) + b"K" + cells("1", None)) == Change(9, "delete", ("1", None), None)
+    assert decode(b"D" + struct.pack(">I", 9) + b"K" + cells("1", None)) == RowChange(9, "delete", ("1", None), None)
     assert decode(b"T" + struct.pack(">IBII", 2, 0, 9, 10)) == Truncate((9, 10))
     assert decode(b"Y whatever") is None
 
@@ -110,9 +110,13 @@ def test_places_in_the_wal_keep_their_spelling(text: str) -> None:
     assert lsn_text(lsn(text)) == text
 
 
-def table(**more: Any) -> Table:
-    columns = (Column("id", Type("int"), "int"), Column("v", Type("text"), "text"), Column("n", Type("int"), "int", default=True))
-    return Table(oid=1, schema="s", name="t", columns=columns, **({"key": ("id",)} | more))
+def table(**more: Any) -> PostgresTable:
+    columns = (
+        PostgresColumn("id", Type("int"), "int"),
+        PostgresColumn("v", Type("text"), "text"),
+        PostgresColumn("n", Type("int"), "int", default=True),
+    )
+    return PostgresTable(oid=1, schema="s", name="t", columns=columns, **({"key": ("id",)} | more))
 
 
 def test_the_columns_by_which_changes_are_known() -> None:

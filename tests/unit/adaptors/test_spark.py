@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from headwater.adaptors.spark.adaptor import Spark, spark
-from headwater.adaptors.spark.link import staging
+from headwater.adaptors.spark.adaptor import SparkAdaptor, spark
+from headwater.adaptors.spark.connection import staging
 from headwater.core.errors import BadConfig, Conflict, Fenced, NotFound, Rejected, Unavailable, Unreachable
-from headwater.core.settings import Spark as Settings
+from headwater.core.settings import SparkAdaptor as Settings
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, CanWrite, CopyPlan, Part
 from headwater.pipeline.definition import Pipeline
@@ -48,7 +48,7 @@ def messages(start: int, end: int) -> list[Message]:
     return [Message("orders", {"_id": n, "name": f"n{n}"}, offset=n) for n in range(start, end)]
 
 
-def written(adaptor: Spark, where: Part, given: list[Message] | None = None) -> dict[str, Any]:
+def written(adaptor: SparkAdaptor, where: Part, given: list[Message] | None = None) -> dict[str, Any]:
     """What a task does, up to the receipt."""
     writer = adaptor.writer(where)
     try:
@@ -58,15 +58,15 @@ def written(adaptor: Spark, where: Part, given: list[Message] | None = None) -> 
         writer.close()
 
 
-def deliver(adaptor: Spark, where: Part, given: list[Message] | None = None) -> None:
+def deliver(adaptor: SparkAdaptor, where: Part, given: list[Message] | None = None) -> None:
     adaptor.publish(where, written(adaptor, where, given))
 
 
-def documents(adaptor: Spark, plan: CopyPlan) -> list[dict[str, Any]]:
+def documents(adaptor: SparkAdaptor, plan: CopyPlan) -> list[dict[str, Any]]:
     return [values.decode(text) for one in plan.slices for piece in adaptor.read(one, None) for text in piece.values]
 
 
-def ids(adaptor: Spark) -> list[int]:
+def ids(adaptor: SparkAdaptor) -> list[int]:
     return sorted(row["_id"] for row in adaptor.rows("orders"))
 
 

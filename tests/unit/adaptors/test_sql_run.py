@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from headwater.adaptors.mysql.rows import MySQLShape
-from headwater.adaptors.mysql.tables import Column, Table
+from headwater.adaptors.mysql.tables import MysqlColumn, MysqlTable
 from headwater.adaptors.sql.run import runs
 from headwater.core.errors import Rejected
 from headwater.pipeline.message import Message, Op
 
-COLUMNS = (Column("id", "int", "int"), Column("v", "text", "text"), Column("n", "int", "int", default=True))
-SHAPES = {name: MySQLShape(Table(schema="s", name=name, columns=COLUMNS, key=("id",), unique=(("id",),))) for name in ("t", "u")}
+COLUMNS = (MysqlColumn("id", "int", "int"), MysqlColumn("v", "text", "text"), MysqlColumn("n", "int", "int", default=True))
+SHAPES = {name: MySQLShape(MysqlTable(schema="s", name=name, columns=COLUMNS, key=("id",), unique=(("id",),))) for name in ("t", "u")}
 
 
 def message(data: dict[str, Any], op: Op = Op.INSERT, namespace: str = "t") -> Message:

@@ -10,7 +10,7 @@ import pytest
 from headwater.cli import doctor_machine
 from headwater.cli.doctor_machine import TOO_FAST, file_system, judged, nearest_folder
 from headwater.cli.finding import Finding
-from headwater.core.settings import Spark
+from headwater.core.settings import SparkSettings
 
 MOUNTS = """\
 /dev/vda / ext4 rw 0 0
@@ -109,7 +109,7 @@ def test_spark_that_never_answers_is_ended_with_its_children(probe, tmp_path: Pa
         open({str(tmp_path / "child")!r}, "w").write(str(child.pid))
         threading.Event().wait()
     """)
-    finding = doctor_machine.spark(Spark(), seconds=4)
+    finding = doctor_machine.spark(SparkSettings(), seconds=4)
     assert not finding.ok
     assert "no answer within 4 seconds" in finding.said
     state = subprocess.run(["ps", "-o", "stat=", "-p", (tmp_path / "child").read_text()], capture_output=True, text=True).stdout
@@ -118,14 +118,14 @@ def test_spark_that_never_answers_is_ended_with_its_children(probe, tmp_path: Pa
 
 def test_spark_that_dies_is_told_by_its_last_words(probe) -> None:
     probe("import sys; sys.exit('first\\nno memory left')")
-    finding = doctor_machine.spark(Spark())
+    finding = doctor_machine.spark(SparkSettings())
     assert not finding.ok
     assert "no memory left" in finding.said
 
 
 def test_a_problem_of_spark_comes_with_its_hint(probe) -> None:
     probe("""print('noise'); print('{"problem": "Spark did not start.", "hint": "See the log."}')""")
-    finding = doctor_machine.spark(Spark())
+    finding = doctor_machine.spark(SparkSettings())
     assert (finding.ok, finding.said, finding.todo) == (False, "Spark did not start.", "See the log.")
 
 
@@ -140,5 +140,5 @@ def test_settings_reach_the_probe_unseen(probe, tmp_path: Path) -> None:
     """)
     from headwater.core.settings import Passed
 
-    finding = doctor_machine.spark(Spark(conf=Passed({"my.secret": "hunter2"})))
+    finding = doctor_machine.spark(SparkSettings(conf=Passed({"my.secret": "hunter2"})))
     assert finding.ok, finding

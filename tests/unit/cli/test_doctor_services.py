@@ -10,7 +10,7 @@ import pytest
 from headwater.cli import doctor_services
 from headwater.cli.doctor_services import split_address
 from headwater.core.errors import BadConfig
-from headwater.core.settings import Kafka, Passed
+from headwater.core.settings import KafkaSettings, Passed
 
 Answering = Callable[[bytes], str]
 
@@ -71,7 +71,7 @@ def api_versions(correlation: int, error: int) -> bytes:
     ],
 )
 def test_what_is_no_broker(answering: Answering, answer: bytes, says: str) -> None:
-    finding = doctor_services.kafka(answering(answer), Kafka())
+    finding = doctor_services.kafka(answering(answer), KafkaSettings())
     assert not finding.ok
     assert says in finding.said
     assert "kafka.bootstrap" in finding.todo
@@ -90,7 +90,7 @@ def test_what_is_no_node(answering: Answering, answer: bytes, says: str) -> None
 
 def test_nobody_listens(closed_port: str) -> None:
     for finding in (
-        doctor_services.kafka(closed_port, Kafka()),
+        doctor_services.kafka(closed_port, KafkaSettings()),
         doctor_services.cassandra(closed_port),
         doctor_services.spark_master(f"spark://{closed_port}"),
     ):
@@ -108,7 +108,7 @@ def test_a_server_that_is_silent_is_not_waited_for() -> None:
 
 def test_behind_tls_only_the_connection_is_tried(answering: Answering) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        settings = Kafka(client=Passed({"security.protocol": "sasl_ssl"}))
+        settings = KafkaSettings(client=Passed({"security.protocol": "sasl_ssl"}))
         assert doctor_services.kafka(f"127.0.0.1:{listener.getsockname()[1]}", settings).ok
 
 

@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from headwater.cli.stop import Stop
+from headwater.cli.stop import StopSignal
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_asks_to_stop(number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    with Stop() as stop:
+    with StopSignal() as stop:
         assert not stop.stopped()
         os.kill(os.getpid(), number)
         assert stop.event.wait(5)

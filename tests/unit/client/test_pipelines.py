@@ -25,7 +25,7 @@ from headwater.log.record import Bounds, Record
 from headwater.pipeline import operations
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.state import Entry
-from headwater.pipeline.operating.answers import Acked, Marked, Place, Refused, Resolved
+from headwater.pipeline.operating.answers import Acked, Marked, Refused, Resolved, SinkPosition
 from headwater.pipeline.operating.performer import PipelinePerformer
 from headwater.testing.app import app_over
 
@@ -68,7 +68,7 @@ async def test_the_list_and_the_status_tell_where_every_sink_is(door: Pipelines,
     assert (status.pipeline, status.state, status.end, status.lag, status.phase) == ("shop", "stopped at report", 16, 2, "complete")
     assert (status.began, status.process, status.dead, status.edits) == ("2023-11-14T22:13:20.000Z", "host:1", 1, 0)
     archive, report = status.sinks
-    assert archive == Place(sink="archive", position=15, end=16, lag=0, state="idle")
+    assert archive == SinkPosition(sink="archive", position=15, end=16, lag=0, state="idle")
     assert report.error is not None
     assert (report.state, report.error.offset, report.error.message) == ("stopped", 14, "no number: 'many'")
     assert report.error.trace == "line 1\nline 2"

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.core.config import Config, Flag, Origin, load
 from headwater.core.errors import BadConfig
-from headwater.core.settings import MASK, Kafka, Passed, Settings, every_setting
+from headwater.core.settings import MASK, KafkaSettings, Passed, Settings, every_setting
 
 
 @pytest.fixture
@@ -269,7 +269,7 @@ def test_a_secret_of_the_wrong_type_is_masked_in_the_error(tmp_path: Path, write
 
 
 def test_the_repr_of_settings_built_by_hand_is_masked() -> None:
-    assert "hunter2" not in repr(Kafka(client=Passed({"sasl.password": "hunter2"})))
+    assert "hunter2" not in repr(KafkaSettings(client=Passed({"sasl.password": "hunter2"})))
 
 
 # -- the list of settings ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headwater.core.errors import BadInput, HeadwaterError, TooLarge
 from headwater.log.embedded.columns import encode_columns
-from headwater.log.layout import Batch, decode, decode_headers, encode, encode_by_columns, encode_headers, encode_one_by_one, seal
+from headwater.log.layout import EncodedBatch, decode, decode_headers, encode, encode_by_columns, encode_headers, encode_one_by_one, seal
 from headwater.log.record import Header, Mode, Record
 
 # offset 0 | message length 16 = 8 + 3 + 5 | timestamp 1 491 252 302 000 ms | mode 0 | key length 3 | "key" | data length 5 | "value"
@@ -207,7 +207,7 @@ def test_headers_that_the_block_does_not_hold(headers: tuple[Header, ...], kind:
 
 
 def test_bad_input() -> None:
-    def empty() -> Batch:
+    def empty() -> EncodedBatch:
         return encode([], now=0)
 
     with pytest.raises(BadInput, match="empty batch"):

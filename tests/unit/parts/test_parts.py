@@ -180,3 +180,12 @@ def test_an_operation_of_pipelines_stands_in_four_files_at_most(name: str) -> No
     (operation,) = (one for one in parts.part_named("pipeline").operations if one.name == name)
     found = places(operation)
     assert len({line.partition(":")[0] for line in found}) <= 4, "\n".join(found)
+
+
+def test_public_class_names_are_unique() -> None:
+    """Two classes of one name are mixed up by whoever searches for one of them."""
+    found: dict[str, list[str]] = {}
+    for path in SRC.rglob("*.py"):
+        for name in re.findall(r"^class ([A-Za-z]\w*)", path.read_text(), re.MULTILINE):
+            found.setdefault(name, []).append(str(path.relative_to(SRC)))
+    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}

@@ -11,7 +11,7 @@ import typer
 from headwater.client.backend import Backend
 from headwater.client.job import Job
 from headwater.wire.operation import Operation, Request, Role, described
-from headwater.wire.part import Part
+from headwater.wire.part import PartDefinition
 from headwater.wire.progress import report
 
 
@@ -74,7 +74,7 @@ def group() -> typer.Typer:
     return tree
 
 
-TOY = Part(
+TOY = PartDefinition(
     name="toy",
     door="toy",
     operations=(ASK, STREAM, JOB),

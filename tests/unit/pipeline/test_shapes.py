@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.pipeline import values
-from headwater.pipeline.shapes import MOST, Shape, shape_of
+from headwater.pipeline.shapes import MOST, DocumentShape, shape_of
 
 _SCALARS: st.SearchStrategy[Any] = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 _VALUES = st.recursive(_SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3))
@@ -32,14 +32,14 @@ def test_columns_hold_what_decoding_gives(documents: list[dict[str, Any]]) -> No
 
 
 def test_numbers_stay_exact() -> None:
-    columns = Shape(["a"]).columns([b'{"a":1.10}', b'{"a":12345678901234567890}', b'{"a":0.5}'])
+    columns = DocumentShape(["a"]).columns([b'{"a":1.10}', b'{"a":12345678901234567890}', b'{"a":0.5}'])
     assert columns == {"a": [Decimal("1.10"), 12345678901234567890, 0.5]}
-    assert Shape(["a"]).columns([rb'{"\u0061":"\n","a":2}']) == {"a": [2]}
+    assert DocumentShape(["a"]).columns([rb'{"\u0061":"\n","a":2}']) == {"a": [2]}
 
 
 @pytest.mark.parametrize("text", [b'{"a":1,"b":2}', b"[]", b"{", b'{"a":"\xff"}', b'{"a":1e99999999999999999999}', b'{"a":' + b"[" * 5000])
 def test_what_does_not_fit_is_nobodys(text: bytes) -> None:
-    assert Shape(["a"]).columns([b'{"a":1}', text]) is None
+    assert DocumentShape(["a"]).columns([b'{"a":1}', text]) is None
 
 
 def test_known_fields_come_first_and_many_are_too_many() -> None:

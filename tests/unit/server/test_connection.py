@@ -14,14 +14,14 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from headwater.core.metrics import HttpMetrics
-from headwater.core.settings import Server
+from headwater.core.settings import ServerSettings
 from headwater.server.connection import Connection
 from headwater.server.connections import STUCK, Connections, Limits
 
 pytestmark = pytest.mark.anyio
 HOST = b"Host: x\r\n"
 GET = b"GET / HTTP/1.1\r\n" + HOST + b"\r\n"
-LIMITS = Limits.of(Server(), descriptors=10_000)
+LIMITS = Limits.of(ServerSettings(), descriptors=10_000)
 LATER = 1000.0  # seconds: beyond every limit of time
 
 

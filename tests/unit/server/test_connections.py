@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from headwater.core.settings import Server
+from headwater.core.settings import ServerSettings
 from headwater.server.connections import Limits, _network
 from headwater.server.listening import descriptors_for
 
@@ -28,8 +28,8 @@ def test_whose_connections_are_counted_together(one: str | None, other: str | No
 
 
 def test_there_are_no_more_connections_than_descriptors() -> None:
-    assert Limits.of(Server(max_connections=10_000), descriptors=500).connections == 500
-    assert Limits.of(Server(max_connections=100), descriptors=500).connections == 100
+    assert Limits.of(ServerSettings(max_connections=10_000), descriptors=500).connections == 500
+    assert Limits.of(ServerSettings(max_connections=100), descriptors=500).connections == 100
 
 
 def test_the_limit_of_descriptors_is_raised_and_some_are_kept_for_the_log() -> None:

@@ -8,19 +8,19 @@ import pytest
 
 from headwater.core.errors import BadConfig
 from headwater.core.metrics import HttpMetrics
-from headwater.core.settings import Server
+from headwater.core.settings import ServerSettings
 from headwater.server.connections import Connections, Limits
 from headwater.server.tls import Certificate
 
 
 def test_without_settings_there_is_none() -> None:
-    assert Certificate.of(Server()) is None
+    assert Certificate.of(ServerSettings()) is None
 
 
 @pytest.mark.parametrize("one", ["tls_cert", "tls_key"])
 def test_one_without_the_other_is_refused(one: str) -> None:
     with pytest.raises(BadConfig, match="set together"):
-        Certificate.of(Server(**{one: Path("x.pem")}))
+        Certificate.of(ServerSettings(**{one: Path("x.pem")}))
 
 
 def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
 
 
 def test_handshakes_count_as_connections() -> None:
-    connections = Connections(Limits.of(Server(max_connections=3, max_connections_per_address=2), descriptors=10), HttpMetrics())
+    connections = Connections(Limits.of(ServerSettings(max_connections=3, max_connections_per_address=2), descriptors=10), HttpMetrics())
     with connections.handshake("10.0.0.1") as first, connections.handshake("10.0.0.1") as second:
         assert (first, second) == (None, None)
         with connections.handshake("10.0.0.1") as third:

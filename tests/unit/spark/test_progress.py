@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 
-from headwater.spark.progress import Meter, Progress
+from headwater.spark.progress import JobProgress, Meter
 
 
 class HandClock:
@@ -26,7 +26,7 @@ def test_rate_lag_and_eta_follow_from_what_is_done() -> None:
     clock.now += 2
     meter.finished(1)
     seen = meter.read()
-    assert seen == Progress(ranges=3, ranges_done=1, records=1000, records_done=300, seconds=2.0)
+    assert seen == JobProgress(ranges=3, ranges_done=1, records=1000, records_done=300, seconds=2.0)
     assert (seen.rate, seen.lag) == (150.0, 700)
     assert seen.eta is not None
     assert round(seen.eta, 3) == 4.667

@@ -19,7 +19,7 @@ from headwater.core.errors import BadBounds, Cancelled, TaskFailed, Unavailable
 from headwater.core.metrics import Metrics
 from headwater.log import Log, Record
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.spark.progress import Progress
+from headwater.spark.progress import JobProgress
 from headwater.spark.ranges import Range, Runner, attempts, run
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class TestRunner:
             runner.run(HALVES[:1], lambda log, slice: pa.table({"other": [1]}), schema=COUNTS)
 
     def test_tells_progress_until_all_is_done(self, runner: Runner) -> None:
-        seen: list[Progress] = []
+        seen: list[JobProgress] = []
         runner.run(HALVES, count, schema=COUNTS, progress=seen.append, every=0)
         assert seen[-1].ranges_done == seen[-1].ranges == 3
         assert seen[-1].records_done == seen[-1].records == 2000
@@ -184,7 +184,7 @@ class TestRunner:
                 wait_for(tmp_path / "go")
             return count(log, slice)
 
-        def watch(progress: Progress) -> None:
+        def watch(progress: JobProgress) -> None:
             if progress.records_done == 1000:
                 (tmp_path / "go").touch()
 

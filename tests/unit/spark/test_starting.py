@@ -10,7 +10,7 @@ import pytest
 
 from headwater.core.errors import Conflict, Unsupported
 from headwater.core.metrics import Metrics
-from headwater.core.settings import Passed, Spark
+from headwater.core.settings import Passed, SparkSettings
 from headwater.spark import session, stop
 from headwater.spark.starting import JAVA_OPTIONS, conf, log_file
 from headwater.spark.warm import Archive
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     ],
 )
 def test_a_local_master_runs_a_range_again(master: str, used: str) -> None:
-    assert conf(Spark(master=master), name="x")["spark.master"] == used
+    assert conf(SparkSettings(master=master), name="x")["spark.master"] == used
 
 
 def test_workers_run_this_python_and_nothing_is_shown() -> None:
-    chosen = conf(Spark(), name="orders")
+    chosen = conf(SparkSettings(), name="orders")
     assert chosen["spark.pyspark.python"] == sys.executable
     assert chosen["spark.app.name"] == "orders"
     assert chosen["spark.ui.enabled"] == "false"
@@ -46,24 +46,24 @@ def test_workers_run_this_python_and_nothing_is_shown() -> None:
 
 
 def test_what_is_set_by_hand_weighs_more() -> None:
-    chosen = conf(Spark(conf=Passed({"spark.ui.enabled": "true", JAVA_OPTIONS: "-Dmine=1"})), name="x")
+    chosen = conf(SparkSettings(conf=Passed({"spark.ui.enabled": "true", JAVA_OPTIONS: "-Dmine=1"})), name="x")
     assert chosen["spark.ui.enabled"] == "true"
     assert chosen[JAVA_OPTIONS].endswith(" -Dmine=1"), "the last of two options counts"
     assert "-XX:+UseSerialGC" in chosen[JAVA_OPTIONS]
 
 
 def test_the_drivers_address_is_left_alone_on_a_cluster() -> None:
-    assert conf(Spark(), name="x")["spark.driver.host"] == "127.0.0.1"
-    assert "spark.driver.host" not in conf(Spark(master="spark://host:7077"), name="x")
+    assert conf(SparkSettings(), name="x")["spark.driver.host"] == "127.0.0.1"
+    assert "spark.driver.host" not in conf(SparkSettings(master="spark://host:7077"), name="x")
 
 
 def test_java_writes_to_the_log_and_uses_the_archive(tmp_path: Path) -> None:
     file = tmp_path / "a.aot"
     file.touch()
-    options = conf(Spark(), name="x", archive=Archive(file, aot=True), log=tmp_path / "spark.log")[JAVA_OPTIONS].split()
+    options = conf(SparkSettings(), name="x", archive=Archive(file, aot=True), log=tmp_path / "spark.log")[JAVA_OPTIONS].split()
     assert f"-XX:AOTCache={file}" in options
     assert "-XX:TieredStopAtLevel=1" not in options
-    assert "-XX:TieredStopAtLevel=1" in conf(Spark(), name="x")[JAVA_OPTIONS].split()
+    assert "-XX:TieredStopAtLevel=1" in conf(SparkSettings(), name="x")[JAVA_OPTIONS].split()
     assert f"-Dheadwater.spark.log={tmp_path / 'spark.log'}" in options
     (named,) = [option for option in options if option.startswith("-Dlog4j2.configurationFile=file://")]
     assert Path(named.removeprefix("-Dlog4j2.configurationFile=file://")).exists()
@@ -71,7 +71,7 @@ def test_java_writes_to_the_log_and_uses_the_archive(tmp_path: Path) -> None:
 
 def test_connect_is_refused_before_anything_starts() -> None:
     with pytest.raises(Unsupported, match="Spark Connect"):
-        session(Spark(remote="sc://host:15002"))
+        session(SparkSettings(remote="sc://host:15002"))
 
 
 def test_the_log_is_kept_with_what_can_be_made_again(tmp_path: Path) -> None:
@@ -81,9 +81,9 @@ def test_the_log_is_kept_with_what_can_be_made_again(tmp_path: Path) -> None:
 @pytest.mark.spark
 class TestSession:
     def test_this_process_has_one(self, spark: SparkSession) -> None:
-        assert session() is session(Spark(master="local[2]")) is spark
+        assert session() is session(SparkSettings(master="local[2]")) is spark
         with pytest.raises(Conflict, match=r"session on local\[2,4\]"):
-            session(Spark(master="local[7]"))
+            session(SparkSettings(master="local[7]"))
 
     def test_a_worker_is_this_python(self, spark: SparkSession) -> None:
         def which(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -110,7 +110,7 @@ class TestSession:
         assert metrics.spark.session_up
         stop(again, metrics=metrics.spark)
         assert b"headwater_spark_session_up 0.0" in metrics.render()
-        fresh = session(Spark(master="local[1]"), archive="use", name="second")
+        fresh = session(SparkSettings(master="local[1]"), archive="use", name="second")
         assert fresh.range(5).count() == 5
         assert fresh.sparkContext.appName == "second"
         fresh.stop()

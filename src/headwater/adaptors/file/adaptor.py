@@ -129,12 +129,12 @@ class File(CanCopy, CanWrite, frozen=True, kw_only=True):
         target(self, pipeline, sink).forget(position, epoch)
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
-        from headwater.adaptors.file.given_back import rows
+        from headwater.adaptors.file.readback import rows
 
         return rows(self)
 
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
-        from headwater.adaptors.file.given_back import stored_as
+        from headwater.adaptors.file.readback import stored_as
 
         return stored_as(self.written_format, self.envelope, self.infer, data)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _PART = re.compile(r"part-(\d{20})-(\d{20})(?:-(\d+)of(\d+))?(\.\d+)?\.")  # the last group: a further file of the same part
 
 
-class Folder(Target):
+class PartFolder(Target):
     """A folder of parts, each named by its offsets [start, end)."""
 
     def __init__(self, adaptor: File, pipeline: str, sink: str, files: Files | None = None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headwater.adaptors.file.folder import Folder
+from headwater.adaptors.file.folder import PartFolder
 from headwater.adaptors.file.formats import compression_of
 from headwater.adaptors.file.single import Single, columns
 from headwater.adaptors.file.standard import Standard
@@ -38,4 +38,4 @@ def writer(adaptor: File, part: Part) -> SinkWriter:
 def target(adaptor: File, pipeline: str, sink: str) -> Target:
     if adaptor.standard:
         return Standard(adaptor, pipeline, sink)
-    return Folder(adaptor, pipeline, sink) if adaptor.folder else Single(adaptor, pipeline, sink)
+    return PartFolder(adaptor, pipeline, sink) if adaptor.folder else Single(adaptor, pipeline, sink)

@@ -17,7 +17,7 @@ from headwater.core.files import explained
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch
 from headwater.pipeline.message import Op
-from headwater.pipeline.shapes import Shape, shape_of
+from headwater.pipeline.shapes import DocumentShape, shape_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +48,7 @@ class TableWriter(Temporary):
         self._compression = compression
         self._gathered: list[_Gathered] = []
         self._count = 0
-        self._shape: Shape | None = None
+        self._shape: DocumentShape | None = None
         self._open: pq.ParquetWriter | None = None
         self._schema: pa.Schema | None = None
         self._files: list[Path] = []

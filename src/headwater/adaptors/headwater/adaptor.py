@@ -21,7 +21,7 @@ OWN = "pipeline-"  # how the topics of pipelines begin
 _ANY = "{namespace}"
 
 
-class Headwater(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
+class HeadwaterAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
     """A topic of a log. As a sink, `{namespace}` in the topic's name stands for the message's namespace."""
 
     kind: ClassVar[str] = "headwater"
@@ -64,7 +64,7 @@ class Headwater(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         return self._check_source(chosen) if role == "source" else self._check_sink()
 
     def _check_source(self, chosen: Namespaces) -> list[str]:
-        from headwater.adaptors.headwater.link import opened
+        from headwater.adaptors.headwater.connection import opened
         from headwater.adaptors.headwater.source import checked
 
         self._check_read()
@@ -74,8 +74,8 @@ class Headwater(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
             return [f"topic {topic.name} at {link.where}: {_partitions(topic.partitions)}, {count:,} offsets"]
 
     def _check_sink(self) -> list[str]:
-        from headwater.adaptors.headwater.link import opened
-        from headwater.adaptors.headwater.place import place_of
+        from headwater.adaptors.headwater.address import place_of
+        from headwater.adaptors.headwater.connection import opened
 
         self._check_written()
         place = place_of(self)
@@ -98,21 +98,21 @@ class Headwater(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
             return [f"topic {self.topic} at {link.where}: {_partitions(topic.partitions)}"]
 
     def circular(self, pipeline: str, log_dir: str | None, sinks: Mapping[str, tuple[Adaptor, bool]]) -> str:
-        from headwater.adaptors.headwater.place import Place, configured, place_of
+        from headwater.adaptors.headwater.address import HeadwaterAddress, configured, place_of
 
         try:
             read = place_of(self)
-            own = configured(Path(self.home)) if log_dir is None else Place(kind="directory", where=os.path.abspath(log_dir))
+            own = configured(Path(self.home)) if log_dir is None else HeadwaterAddress(kind="directory", where=os.path.abspath(log_dir))
             if self.topic in (f"{OWN}{pipeline}", f"{OWN}{pipeline}-offsets") and read.same(own):
                 return f"Pipeline {pipeline} would read its own log, {self.topic}, and so read what it has just read."
             for name, (sink, changed) in sinks.items():
-                if isinstance(sink, Headwater) and read.same(place_of(sink)) and self._meets(sink, changed):
+                if isinstance(sink, HeadwaterAdaptor) and read.same(place_of(sink)) and self._meets(sink, changed):
                     return f"Sink {name} would write to {self.topic}, which the same pipeline reads: it would never end."
         except HeadwaterError:  # what cannot be resolved here is told where a connection is made
             return ""
         return ""
 
-    def _meets(self, sink: Headwater, changed: bool) -> bool:
+    def _meets(self, sink: HeadwaterAdaptor, changed: bool) -> bool:
         """`changed`: transforms in between may send messages to other namespaces."""
         if _ANY in sink.topic:
             return self.format != "message" and not changed and sink.topic.replace(_ANY, self.topic) == self.topic
@@ -165,8 +165,8 @@ class Headwater(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
 
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
         """Make the topic. That also tells a wrong token before the first message, whose fault it is not."""
-        from headwater.adaptors.headwater.circle import refuse_circle
-        from headwater.adaptors.headwater.link import opened
+        from headwater.adaptors.headwater.connection import opened
+        from headwater.adaptors.headwater.loop_check import refuse_circle
         from headwater.adaptors.headwater.sink import made
 
         self._check_written()
@@ -204,7 +204,7 @@ def headwater(
     id: str | tuple[str, ...] | list[str] | None = None,
     partitions: int = 1,
     client: dict[str, str | Env] | None = None,
-) -> Headwater:
+) -> HeadwaterAdaptor:
     """A data directory, `kafka://host:9092,host:9092`, or the `http(s)://` address of a headwater server with its `token`. Without an
     address: the log that `headwater.toml` and the environment name (`--data` of a command is not seen).
 
@@ -232,7 +232,7 @@ def headwater(
     for name, value in (client or {}).items():
         if not isinstance(value, str | Env):
             raise BadConfig(f"The client's setting {name} is no text.", hint=f'Write client={{"{name}": "..."}}.')
-    made = Headwater(
+    made = HeadwaterAdaptor(
         address=address,
         topic=topic,
         token=token,
@@ -246,7 +246,7 @@ def headwater(
         home=os.getcwd(),
     )
     if isinstance(address, str) and "${" not in address:  # one with a password in it must not get as far as being shown
-        from headwater.adaptors.headwater.place import place_of
+        from headwater.adaptors.headwater.address import place_of
 
         place_of(msgspec.structs.replace(made, client={}))
     return made

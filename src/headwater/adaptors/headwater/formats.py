@@ -21,10 +21,10 @@ from headwater.log.record import Header, Record
 from headwater.pipeline import values
 from headwater.pipeline.message import Message, Mode, Op, identified
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.running.work import PROGRESS, UNREADABLE, Progress
+from headwater.pipeline.running.work import PROGRESS, UNREADABLE, CopyProgress
 
 if TYPE_CHECKING:
-    from headwater.spark.tables import Table
+    from headwater.spark.tables import SparkTable
 
 FORMATS = ("json", "bytes", "message")
 TABLES = "headwater.spark.tables"  # the entry point group; its module is not imported for the name, because it loads numpy and Arrow
@@ -136,7 +136,7 @@ class MessageDecoder(Decoder):
         """A record tells how far its pipeline had read, and of which topic: of this very one, it is what we have just written."""
         if progress is None:
             return
-        position = msgspec.json.decode(progress, type=Progress).position
+        position = msgspec.json.decode(progress, type=CopyProgress).position
         if isinstance(position, dict) and position.get("generation") == self._generation:
             raise BadConfig(f"{self.topic} is the log of a pipeline that reads it: it would never end.", hint="Read another topic.")
 
@@ -144,7 +144,7 @@ class MessageDecoder(Decoder):
 class TableDecoder(Decoder):
     """The rows of a table that a part has registered."""
 
-    def __init__(self, table: Table, name: str, ids: tuple[str, ...]) -> None:
+    def __init__(self, table: SparkTable, name: str, ids: tuple[str, ...]) -> None:
         super().__init__(table.topic, ids)
         self._table, self._name = table, name
 
@@ -186,7 +186,7 @@ def topic_of(format: str, topic: str) -> str:
     return topic if format in FORMATS else table_of(format, topic).topic
 
 
-def table_of(format: str, topic: str) -> Table:
+def table_of(format: str, topic: str) -> SparkTable:
     """Errors: `BadConfig` for a format that nobody has registered."""
     if format not in entry_points(group=TABLES).names:
         raise BadConfig(f"headwater() knows no format {format!r}.", hint=f"Use one of {', '.join(known())}.")

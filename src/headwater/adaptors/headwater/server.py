@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import msgspec
 
-from headwater.adaptors.headwater.link import BYTES, Link
+from headwater.adaptors.headwater.connection import BYTES, HeadwaterConnection
 from headwater.core.errors import BadConfig, BadInput, Denied, Forbidden, HeadwaterError, NotFound, Timeout, Unavailable, Unreachable
 from headwater.core.units import Size
 from headwater.log.record import Bounds, Mode, Record, Topic, TopicSettings, check_topic_name
@@ -54,7 +54,7 @@ class _Problem(msgspec.Struct):
 _page, _problem = msgspec.json.Decoder(_Page), msgspec.json.Decoder(_Problem)
 
 
-class ServerLink(Link):
+class ServerLink(HeadwaterConnection):
     """One server. `seconds`: how long one answer may take."""
 
     splits = False  # its log may be Kafka's, where an earlier claim says which later records count

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from headwater.adaptors.headwater.circle import refuse_circle
+from headwater.adaptors.headwater.connection import BYTES, HeadwaterConnection, opened
 from headwater.adaptors.headwater.formats import OFFSET, SENT, as_bytes, as_json
-from headwater.adaptors.headwater.link import BYTES, Link, opened
+from headwater.adaptors.headwater.loop_check import refuse_circle
 from headwater.core.errors import (
     AlreadyExists,
     BadInput,
@@ -34,14 +34,14 @@ from headwater.pipeline.adaptor import Batch, Part, SinkWriter
 from headwater.pipeline.message import Message, Op
 
 if TYPE_CHECKING:
-    from headwater.adaptors.headwater.adaptor import Headwater
+    from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
 
 _ONCE = 10_000
 Sent = tuple[int, Record]  # the message's offset, and what it became
 
 
 class HeadwaterWriter(SinkWriter):
-    def __init__(self, adaptor: Headwater, part: Part) -> None:
+    def __init__(self, adaptor: HeadwaterAdaptor, part: Part) -> None:
         self._adaptor, self._part = adaptor, part
         self._link = opened(adaptor, read_only=False, seconds=part.timeout)
         self._topics: dict[str, Topic] = {}
@@ -144,7 +144,7 @@ class HeadwaterWriter(SinkWriter):
         )
 
 
-def made(link: Link, name: str, partitions: int) -> Topic:
+def made(link: HeadwaterConnection, name: str, partitions: int) -> Topic:
     """The topic, made where there is none. One that is there keeps the partitions that it has."""
     try:
         return link.find(name)
@@ -156,7 +156,7 @@ def made(link: Link, name: str, partitions: int) -> Topic:
         return link.find(name)
 
 
-def rows(adaptor: Headwater, namespace: str) -> Iterator[dict[str, Any]]:
+def rows(adaptor: HeadwaterAdaptor, namespace: str) -> Iterator[dict[str, Any]]:
     """The last document of each key. Of records without a key each message once, however often it was sent."""
     if adaptor.format == "bytes":
         raise Unsupported("Records that were copied as they are cannot be compared as documents.", hint="Compare the topics.")
@@ -173,7 +173,7 @@ def rows(adaptor: Headwater, namespace: str) -> Iterator[dict[str, Any]]:
                 yield values.decode(one.value)
 
 
-def _admitted(link: Link, topic: Topic, every: Sequence[Bounds]) -> Iterator[tuple[int, Record]]:
+def _admitted(link: HeadwaterConnection, topic: Topic, every: Sequence[Bounds]) -> Iterator[tuple[int, Record]]:
     """The records within these bounds that count, with their partitions."""
     for number, bounds in enumerate(every):
         at, epochs = bounds.start, Epochs()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from headwater.adaptors.headwater.circle import stored_reader
+from headwater.adaptors.headwater.connection import BYTES, HeadwaterConnection, opened
 from headwater.adaptors.headwater.formats import (
     BytesDecoder,
     Decoder,
@@ -18,7 +18,7 @@ from headwater.adaptors.headwater.formats import (
     table_of,
     topic_of,
 )
-from headwater.adaptors.headwater.link import BYTES, Link, opened
+from headwater.adaptors.headwater.loop_check import stored_reader
 from headwater.core.errors import BadBounds, Differs, NotFound, OffsetGone, Unavailable, UnknownTopic, Unreachable
 from headwater.log.epochs import Epochs, unmarked
 from headwater.log.record import Record, Topic
@@ -26,14 +26,14 @@ from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
 
 if TYPE_CHECKING:
-    from headwater.adaptors.headwater.adaptor import Headwater
+    from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
 
 _ONCE = 10_000  # records asked for at once
 _LOOK = 5.0  # seconds between two looks whether the topic is still the same one
 _AGAIN = "Read it anew from its beginning with `headwater pipeline run --again`."
 
 
-def checked(adaptor: Headwater, link: Link, chosen: Namespaces) -> Topic:
+def checked(adaptor: HeadwaterAdaptor, link: HeadwaterConnection, chosen: Namespaces) -> Topic:
     """The topic that is read. Errors: `UnknownTopic`; `NotFound` where the namespaces leave it out."""
     topic = link.topic(topic_of(adaptor.format, adaptor.topic))
     if adaptor.format != "message" and adaptor.topic not in chosen:
@@ -55,7 +55,7 @@ def _waiting() -> Iterator[None]:
         raise Unreachable(error.message, hint=error.hint) from error
 
 
-def plan(adaptor: Headwater, chosen: Namespaces, slices: int) -> CopyPlan:
+def plan(adaptor: HeadwaterAdaptor, chosen: Namespaces, slices: int) -> CopyPlan:
     with _waiting(), opened(adaptor, read_only=True) as link:
         topic = checked(adaptor, link, chosen)
         every = link.all_bounds(topic)
@@ -74,7 +74,7 @@ def plan(adaptor: Headwater, chosen: Namespaces, slices: int) -> CopyPlan:
         return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, cursor={"generation": topic.generation, "at": at})
 
 
-def same(adaptor: Headwater, plan: CopyPlan) -> bool:
+def same(adaptor: HeadwaterAdaptor, plan: CopyPlan) -> bool:
     with _waiting(), opened(adaptor, read_only=True) as link:
         try:
             topic = link.topic(topic_of(adaptor.format, adaptor.topic))
@@ -83,7 +83,7 @@ def same(adaptor: Headwater, plan: CopyPlan) -> bool:
         return plan.identity == {"topic": topic.name, "generation": topic.generation}
 
 
-def read(adaptor: Headwater, part: Slice, position: Any) -> Iterator[Piece]:
+def read(adaptor: HeadwaterAdaptor, part: Slice, position: Any) -> Iterator[Piece]:
     """The records of a range of a partition. The position is the next offset, and the claim that holds there."""
     number, end, chosen = part.spec["partition"], part.spec["end"], Namespaces(part.spec["chosen"])
     with opened(adaptor, read_only=True) as link:
@@ -100,7 +100,7 @@ def read(adaptor: Headwater, part: Slice, position: Any) -> Iterator[Piece]:
                 yield Piece(position=after, messages=messages, bad=bad)
 
 
-def follow(adaptor: Headwater, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+def follow(adaptor: HeadwaterAdaptor, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
     """Everything from the cursor on. An empty piece is given only when there is nothing more for now."""
     with opened(adaptor, read_only=True) as link, ExitStack() as stack:
         generation = cursor["generation"]
@@ -129,7 +129,7 @@ def follow(adaptor: Headwater, cursor: Any, chosen: Namespaces, stopped: Callabl
                     _still(link, topic.name, generation)
 
 
-def decoder_of(adaptor: Headwater, link: Link, chosen: Namespaces, generation: str) -> Decoder:
+def decoder_of(adaptor: HeadwaterAdaptor, link: HeadwaterConnection, chosen: Namespaces, generation: str) -> Decoder:
     match adaptor.format:
         case "json":
             return JsonDecoder(adaptor.topic, adaptor.ids)
@@ -141,7 +141,7 @@ def decoder_of(adaptor: Headwater, link: Link, chosen: Namespaces, generation: s
             return TableDecoder(table_of(other, adaptor.topic), adaptor.topic, adaptor.ids)
 
 
-def ids_of(adaptor: Headwater, link: Link) -> dict[str, tuple[str, ...]]:
+def ids_of(adaptor: HeadwaterAdaptor, link: HeadwaterConnection) -> dict[str, tuple[str, ...]]:
     """By namespace, the fields that tell documents apart: of another pipeline's log, as its source has said."""
     if adaptor.format != "message":
         return {adaptor.topic: adaptor.ids}
@@ -156,7 +156,7 @@ def ids_of(adaptor: Headwater, link: Link) -> dict[str, tuple[str, ...]]:
 class _Partition:
     """One partition that is read on and on."""
 
-    def __init__(self, adaptor: Headwater, link: Link, topic: Topic, number: int, at: int, epoch: int) -> None:
+    def __init__(self, adaptor: HeadwaterAdaptor, link: HeadwaterConnection, topic: Topic, number: int, at: int, epoch: int) -> None:
         self._link, self._topic, self.number, self.at = link, topic.name, number, at
         self._epochs = Epochs(epoch)
         # In the log of a pipeline every message counts: one that compaction took before it was read here is lost, and must be told.
@@ -221,7 +221,7 @@ def _position(generation: str, at: dict[str, list[int]]) -> dict[str, Any]:
     return {"generation": generation, "at": {number: list(where) for number, where in at.items()}}
 
 
-def _still(link: Link, name: str, generation: str) -> Topic:
+def _still(link: HeadwaterConnection, name: str, generation: str) -> Topic:
     with _waiting():
         topic = link.topic(name)
     if topic.generation != generation:

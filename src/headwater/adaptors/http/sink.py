@@ -30,7 +30,7 @@ REST = 0.5  # seconds: no server ends a connection sooner because nobody uses it
 SECONDS = 10.0  # to look whether the address answers at all
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     status: int
     text: str
     later: float | None  # seconds after which the other side wants to be asked again
@@ -65,13 +65,13 @@ class Poster(Closing):
         """The status of a request that changes nothing. Errors: `Unreachable`, `Timeout`."""
         return self._ask("HEAD", self._addresses[""], b"", {}, SECONDS).status
 
-    def send(self, namespace: str, body: bytes, headers: dict[str, str], seconds: float) -> Answer:
+    def send(self, namespace: str, body: bytes, headers: dict[str, str], seconds: float) -> HttpAnswer:
         """Errors: `Unreachable`, `Timeout`."""
         if namespace not in self._addresses:
             self._addresses[namespace] = self._adaptor.address(namespace)
         return self._ask(self._adaptor.method, self._addresses[namespace], body, headers, seconds)
 
-    def _ask(self, method: str, address: str, body: bytes, headers: dict[str, str], seconds: float) -> Answer:
+    def _ask(self, method: str, address: str, body: bytes, headers: dict[str, str], seconds: float) -> HttpAnswer:
         deadline = time.monotonic() + seconds
         self._watched(deadline, seconds)
         told = {"trace": self._opened} if self._socket is None or self._socket.fileno() < 0 or self._rested < time.monotonic() else {}
@@ -87,7 +87,7 @@ class Poster(Closing):
                 except httpx2.HTTPError:
                     if time.monotonic() < deadline:  # else it was we who did not wait for its end, and the answer itself is there
                         raise
-                return Answer(answer.status_code, _shown(text), _later(answer.headers.get("retry-after", "")))
+                return HttpAnswer(answer.status_code, _shown(text), _later(answer.headers.get("retry-after", "")))
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             if isinstance(error, httpx2.TimeoutException) or time.monotonic() >= deadline:
                 raise Timeout(f"{self.place} has not answered within {seconds:.3g} s.", hint="See how busy it is.") from error
@@ -212,7 +212,7 @@ class HttpWriter(SinkWriter):
             hint=f"Give the sink a longer timeout{' or a smaller batch' if self._adaptor.batched else ''}.",
         )
 
-    def _judged(self, answer: Answer, offset: int) -> Unreachable:
+    def _judged(self, answer: HttpAnswer, offset: int) -> Unreachable:
         """An answer that asks for another try. Errors: `Rejected` for a message that is refused, `Unreachable` where trying is no use."""
         status, said = answer.status, f": {answer.text}" if answer.text else ""
         if status in AGAIN or status >= 500:

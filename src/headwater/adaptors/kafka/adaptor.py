@@ -14,7 +14,7 @@ from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.strict import strict
 
 
-class Kafka(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
+class KafkaAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
     """A cluster. `topic` names the topic for every namespace, `{namespace}` in it stands for the namespace."""
 
     kind: ClassVar[str] = "kafka"
@@ -40,7 +40,7 @@ class Kafka(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
     client: dict[str, str | Env] = msgspec.field(default_factory=dict)
 
     def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
-        from headwater.adaptors.kafka.link import Cluster
+        from headwater.adaptors.kafka.connection import Cluster
 
         with Cluster(self) as cluster:
             if role == "source":
@@ -64,7 +64,7 @@ class Kafka(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         return read(self, part, position)
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
-        from headwater.adaptors.kafka.link import Cluster
+        from headwater.adaptors.kafka.connection import Cluster
 
         with Cluster(self) as cluster:
             try:
@@ -89,9 +89,9 @@ class Kafka(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         return name
 
     def writer(self, part: Part) -> SinkWriter:
-        from headwater.adaptors.kafka.sink import KafkaWriter
+        from headwater.adaptors.kafka.sink import KafkaSinkWriter
 
-        return KafkaWriter(self, part)
+        return KafkaSinkWriter(self, part)
 
 
 _OURS = frozenset(
@@ -120,7 +120,7 @@ def kafka(
     tail: bool = False,
     id: str | tuple[str, ...] | list[str] = "_id",
     client: Mapping[str, str | Env] | None = None,
-) -> Kafka:
+) -> KafkaAdaptor:
     """The brokers, such as `broker-1:9092,broker-2:9092`. `tail`: go on with what comes after the copy. `id`: the fields that tell
     documents apart. `client`: further settings of the client, such as `{"security.protocol": "SASL_SSL", "sasl.password": "${SECRET}"}`.
     """
@@ -131,6 +131,6 @@ def kafka(
             raise BadConfig(f"kafka() sets {name} itself: what it promises depends on it.", hint=f"Leave {name} out of client.")
         if not isinstance(value, str | Env):
             raise BadConfig(f"The client's setting {name} is no text.", hint=f'Write client={{"{name}": "..."}}.')
-    return Kafka(
+    return KafkaAdaptor(
         servers=servers, topic=topic, tail=tail, id=(id,) if isinstance(id, str) else tuple(id), client={**client} if client else {}
     )

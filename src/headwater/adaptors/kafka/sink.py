@@ -5,26 +5,26 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from headwater.adaptors.kafka.link import GONE, Heard, explained, library, made, settings
+from headwater.adaptors.kafka.connection import GONE, ClientErrors, explained, library, made, settings
 from headwater.core.errors import BadInput, HeadwaterError, Rejected, Timeout, Unavailable, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, SinkWriter
 from headwater.pipeline.message import Message, Op
 
 if TYPE_CHECKING:
-    from headwater.adaptors.kafka.adaptor import Kafka
+    from headwater.adaptors.kafka.adaptor import KafkaAdaptor
 
 _TOO_LARGE = frozenset({"MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
 _REFUSED = _TOO_LARGE | {"INVALID_RECORD", "INVALID_TIMESTAMP", "POLICY_VIOLATION", "TOPIC_EXCEPTION"} | GONE
 _LATE = frozenset({"_MSG_TIMED_OUT", "_TIMED_OUT", "_PURGE_QUEUE", "_PURGE_INFLIGHT"})
 
 
-class KafkaWriter(SinkWriter):
-    def __init__(self, adaptor: Kafka, part: Part) -> None:
+class KafkaSinkWriter(SinkWriter):
+    def __init__(self, adaptor: KafkaAdaptor, part: Part) -> None:
         self._adaptor, self._part = adaptor, part
         self._where = str(adaptor.resolved().servers)
         self._kafka = library()
-        self._heard = Heard()
+        self._heard = ClientErrors()
         own: dict[str, Any] = {
             "error_cb": self._heard,
             "enable.idempotence": True,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from headwater.adaptors.kafka.link import DENIED, GONE, Cluster, explained
+from headwater.adaptors.kafka.connection import DENIED, GONE, Cluster, explained
 from headwater.core.errors import BadInput, Differs, HeadwaterError, NotFound, OffsetGone, Unreachable
 from headwater.log.kafka.records import UNREADABLE, headers_of
 from headwater.pipeline import values
@@ -16,7 +16,7 @@ from headwater.pipeline.message import Message, Mode, Op, identified, op_said
 from headwater.pipeline.namespaces import Namespaces
 
 if TYPE_CHECKING:
-    from headwater.adaptors.kafka.adaptor import Kafka
+    from headwater.adaptors.kafka.adaptor import KafkaAdaptor
 
 _PIECE = 4 << 20  # bytes
 _ONCE = 2000  # messages asked for at once
@@ -29,7 +29,7 @@ _ID = "id"  # beside the offsets of a topic's partitions in a cursor: which topi
 Cursor = dict[str, dict[str, Any]]  # by topic, the next offset of each partition, and the topic's id
 
 
-def plan(adaptor: Kafka, chosen: Namespaces) -> CopyPlan:
+def plan(adaptor: KafkaAdaptor, chosen: Namespaces) -> CopyPlan:
     with Cluster(adaptor) as cluster:
         found = cluster.bounds(cluster.topics(chosen))
         slices = [
@@ -43,7 +43,7 @@ def plan(adaptor: Kafka, chosen: Namespaces) -> CopyPlan:
         return CopyPlan(identity=ids, slices=tuple(slices), ids=dict.fromkeys(found, adaptor.id), cursor=cursor)
 
 
-def read(adaptor: Kafka, part: Slice, position: Any) -> Iterator[Piece]:
+def read(adaptor: KafkaAdaptor, part: Slice, position: Any) -> Iterator[Piece]:
     """The messages of a partition in [position, end). The position is the next offset."""
     number, end = part.spec["partition"], part.spec["end"]
     at = part.spec["begin"] if position is None else int(position)
@@ -81,7 +81,7 @@ def read(adaptor: Kafka, part: Slice, position: Any) -> Iterator[Piece]:
         yield gathered.piece(end)
 
 
-def follow(adaptor: Kafka, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+def follow(adaptor: KafkaAdaptor, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
     """Everything from the cursor on. Partitions that are new are read from their beginning."""
     at: Cursor = _copied(cursor or {})
     with Cluster(adaptor, **{"queued.max.messages.kbytes": 32 << 10}) as cluster:
@@ -176,7 +176,7 @@ def _copied(at: Cursor) -> Cursor:
 class _Gathered:
     """Messages on their way into a piece."""
 
-    def __init__(self, adaptor: Kafka) -> None:
+    def __init__(self, adaptor: KafkaAdaptor) -> None:
         self._ids = adaptor.id
         self._messages: list[Message] = []
         self._bad: dict[int, str] = {}

@@ -15,7 +15,7 @@ from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.strict import strict
 
 if TYPE_CHECKING:
-    from headwater.adaptors.mongodb.link import Link
+    from headwater.adaptors.mongodb.connection import MongoConnection
 
 
 class MongoDB(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
@@ -41,13 +41,13 @@ class MongoDB(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         sample='mongodb("${MONGODB_URI}", tail=True, collection_filters={"orders": {"open": True}})',
     )
 
-    def connect(self) -> Link:
+    def connect(self) -> MongoConnection:
         # Here and below pymongo is needed; it is an extra, so nothing of ours that imports it is imported before.
-        from headwater.adaptors.mongodb.link import Link
+        from headwater.adaptors.mongodb.connection import MongoConnection
 
         # Of two secondaries, one may not yet have what the other's oplog tells: a document would be read as it was before its change, or
         # not at all, and nothing would come after it.
-        return Link(str(self.resolved().uri), given=self.uri, primary=self.tail)
+        return MongoConnection(str(self.resolved().uri), given=self.uri, primary=self.tail)
 
     def filters(self) -> dict[str, Any]:
         from headwater.adaptors.mongodb.types import from_json

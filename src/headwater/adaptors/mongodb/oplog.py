@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson import Timestamp, encode
 
-from headwater.adaptors.mongodb.link import Link
+from headwater.adaptors.mongodb.connection import MongoConnection
 from headwater.adaptors.mongodb.source import PIECE
 from headwater.adaptors.mongodb.types import NO_TEXT, to_json
 from headwater.core.errors import BadInput, OffsetGone, Timeout, Unsupported
@@ -33,7 +33,9 @@ PATIENCE = 30.0  # seconds for the newest entry to become readable
 class Oplog:
     """The oplog of one replica set, of which one database is followed."""
 
-    def __init__(self, link: Link, *, clock: Callable[[], float] = time.monotonic, wait: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self, link: MongoConnection, *, clock: Callable[[], float] = time.monotonic, wait: Callable[[float], None] = time.sleep
+    ) -> None:
         self._link, self._clock, self._wait = link, clock, wait
         self._database = link.database.name
         self._at_once, self._weight = FIRST, 0  # changes looked up together, and the bytes of the last ones
@@ -97,7 +99,7 @@ class Oplog:
                     return found, True
         return found, len(found) > batch
 
-    def _changes(self, entry: dict[str, Any]) -> Iterator[Change]:
+    def _changes(self, entry: dict[str, Any]) -> Iterator[OplogChange]:
         """What an entry says of documents of this database. Those of a transaction are in one entry."""
         op, value = entry["op"], entry.get("o") or {}
         if op == "c" and "applyOps" in value:
@@ -111,13 +113,13 @@ class Oplog:
             return
         match op:
             case "i":
-                yield Change(collection, Op.INSERT, value["_id"], entry["ts"], value)
+                yield OplogChange(collection, Op.INSERT, value["_id"], entry["ts"], value)
             case "u":
-                yield Change(collection, Op.UPDATE, entry["o2"]["_id"], entry["ts"])
+                yield OplogChange(collection, Op.UPDATE, entry["o2"]["_id"], entry["ts"])
             case "d":
-                yield Change(collection, Op.DELETE, value["_id"], entry["ts"])
+                yield OplogChange(collection, Op.DELETE, value["_id"], entry["ts"])
 
-    def _groups(self, changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
+    def _groups(self, changes: Sequence[OplogChange]) -> Iterator[Sequence[OplogChange]]:
         """Changes whose documents are looked up at once: entries are small, and the documents that they change may be large. Fewer where
         the last ones were; never a part of an entry."""
         start = 0
@@ -130,7 +132,7 @@ class Oplog:
             self._at_once = max(1, min(MOST, self._at_once * PIECE // max(self._weight, PIECE // 2)))
             start = end
 
-    def _pieces(self, changes: Sequence[Change], filters: Mapping[str, Any]) -> Iterator[Piece]:
+    def _pieces(self, changes: Sequence[OplogChange], filters: Mapping[str, Any]) -> Iterator[Piece]:
         """The messages of changes, in pieces that end where an entry ends: a transaction is one entry."""
         messages: list[Message] = []
         bad: dict[int, str] = {}
@@ -148,12 +150,12 @@ class Oplog:
                 yield Piece(position=_cursor(change.stamp), messages=messages, bad=bad)
                 messages, bad, weight = [], {}, 0
 
-    def _look_up_all(self, changes: Sequence[Change], filters: Mapping[str, Any]) -> None:
+    def _look_up_all(self, changes: Sequence[OplogChange], filters: Mapping[str, Any]) -> None:
         for collection in {change.collection for change in changes}:
             wanted = [one for one in changes if one.collection == collection and one.wanted(filters)]
             self._look_up(wanted, collection, filters.get(collection))
 
-    def _look_up(self, changes: Sequence[Change], collection: str, chosen: Any) -> None:
+    def _look_up(self, changes: Sequence[OplogChange], collection: str, chosen: Any) -> None:
         """Read the documents that were changed, whole and as they are now."""
         if not changes:
             return
@@ -165,7 +167,7 @@ class Oplog:
 
 
 @dataclass(slots=True)
-class Change:
+class OplogChange:
     """One change of one document; without the document it has to be looked up, or is gone."""
 
     collection: str
@@ -179,7 +181,7 @@ class Change:
         return self.op is not Op.DELETE and (self.document is None or self.collection in filters)
 
 
-def _message(change: Change, filters: Mapping[str, Any]) -> tuple[Message | None, str, int]:
+def _message(change: OplogChange, filters: Mapping[str, Any]) -> tuple[Message | None, str, int]:
     """A change as a message, what is wrong with it, and its size; None where its document is gone: its deletion follows."""
     op, wrong = change.op, ""
     if op is not Op.DELETE and change.document is None:

@@ -11,7 +11,7 @@ from bson import Regex
 from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 
-from headwater.adaptors.mongodb.link import Link
+from headwater.adaptors.mongodb.connection import MongoConnection
 from headwater.adaptors.mongodb.types import from_json
 from headwater.core.errors import BadInput, Denied, DiskFull, Rejected, Timeout, Unreachable
 from headwater.pipeline import values
@@ -33,7 +33,7 @@ class Action(NamedTuple):
     document: RawBSONDocument | None
 
 
-class Refusal(NamedTuple):
+class MongoRefusal(NamedTuple):
     """Which action of a request the server refuses, and why."""
 
     number: int
@@ -44,7 +44,7 @@ class Refusal(NamedTuple):
 class MongoWriter(SinkWriter):
     """Each collection's messages go as one ordered request: what was refused stops those behind it, and only those."""
 
-    def __init__(self, part: Part, link: Link, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, part: Part, link: MongoConnection, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._part, self._link, self._clock = part, link, clock
         self._deadline = 0.0
 
@@ -98,7 +98,7 @@ class MongoWriter(SinkWriter):
             f"MongoDB refuses it: {failed.text}.", offset=messages[failed.number].offset, before_taken=True, hint="Correct it with edit."
         )
 
-    def _send(self, target: Any, actions: list[Action]) -> Refusal | None:
+    def _send(self, target: Any, actions: list[Action]) -> MongoRefusal | None:
         """All of them in order, up to the first that is refused; None when all are done. Errors: `Unreachable`, `Timeout`, `DiskFull`."""
         from pymongo import DeleteOne, ReplaceOne
         from pymongo.errors import BulkWriteError
@@ -126,7 +126,7 @@ class MongoWriter(SinkWriter):
         except Denied as error:  # of the whole request: no message is to blame
             raise Unreachable(error.message, hint=error.hint) from error
 
-    def _one_by_one(self, target: Any, actions: list[Action]) -> Refusal | None:
+    def _one_by_one(self, target: Any, actions: list[Action]) -> MongoRefusal | None:
         from pymongo.errors import WriteError
 
         for number, one in enumerate(actions):
@@ -139,7 +139,7 @@ class MongoWriter(SinkWriter):
                 return self._refused({"writeErrors": [{**(error.details or {}), "index": number}]})
         return None
 
-    def _refused(self, details: dict[str, Any]) -> Refusal:
+    def _refused(self, details: dict[str, Any]) -> MongoRefusal:
         """What an answer says was refused. Errors: `DiskFull`, `Unreachable` where that is no action's fault."""
         where = self._link.where
         lost = "; ".join(str(one.get("errmsg")) for one in details.get("writeConcernErrors", ()))
@@ -151,7 +151,7 @@ class MongoWriter(SinkWriter):
                 raise DiskFull(f"MongoDB at {where} has no space left: {text}.", hint="Make space there.")
             if code in PASSING:
                 raise Unreachable(f"MongoDB at {where} cannot write now: {text}.", hint="See its log.")
-            return Refusal(int(one["index"]), code, text)
+            return MongoRefusal(int(one["index"]), code, text)
         raise Unreachable(f"MongoDB at {where} did not say what it has refused.", hint="See its log.")
 
     def _late(self) -> Timeout:

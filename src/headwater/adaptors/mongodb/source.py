@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson import DatetimeMS, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Timestamp
 
-from headwater.adaptors.mongodb.link import Link
+from headwater.adaptors.mongodb.connection import MongoConnection
 from headwater.adaptors.mongodb.types import NO_TEXT, from_json, to_json
 from headwater.core.errors import BadInput, Differs
 from headwater.pipeline import values
@@ -53,7 +53,7 @@ _PYTHON: tuple[tuple[type, ...], ...] = (  # in the same order, but for truth va
 )
 
 
-def plan(link: Link, collections: Mapping[str, str | None], slices: int, cursor: Any) -> CopyPlan:
+def plan(link: MongoConnection, collections: Mapping[str, str | None], slices: int, cursor: Any) -> CopyPlan:
     cut: list[Slice] = []
     with link.asking():
         for name, identity in collections.items():
@@ -102,7 +102,7 @@ def _usable(value: Any) -> bool:
     return not (isinstance(value, float) and math.isnan(value))
 
 
-def read(link: Link, part: Slice, position: Any, *, chosen: Any, batch: int) -> Iterator[Piece]:
+def read(link: MongoConnection, part: Slice, position: Any, *, chosen: Any, batch: int) -> Iterator[Piece]:
     if "uuid" in part.spec and link.collections(Namespaces()).get(part.namespace) != part.spec["uuid"]:
         raise Differs(f"The collection {part.namespace} is another than the one that the copy began with.", hint="Start the copy anew.")
     query = range_of(part.spec, position)
@@ -154,7 +154,7 @@ def _text(document: dict[str, Any], identity: Any) -> tuple[bytes, str]:
         return values.encode({"_id": identity}), NO_TEXT
 
 
-def same(link: Link, stored: CopyPlan, collections: Mapping[str, str | None]) -> bool:
+def same(link: MongoConnection, stored: CopyPlan, collections: Mapping[str, str | None]) -> bool:
     """Whether no collection of the plan was dropped or made anew since. A new one beside them does not matter: it is not in the plan."""
     if stored.identity["database"] != link.database.name:
         return False

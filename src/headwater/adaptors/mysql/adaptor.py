@@ -13,7 +13,7 @@ from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.strict import strict
 
 if TYPE_CHECKING:
-    from headwater.adaptors.mysql.link import Where
+    from headwater.adaptors.mysql.connection import Where
     from headwater.adaptors.sql.session import Session
     from headwater.adaptors.sql.statements import Statements
 
@@ -106,7 +106,7 @@ class MySQL(SqlAdaptor, frozen=True, kw_only=True):
         return mysql_check.source(self._where(), chosen, tail=self.tail)
 
     def _where(self) -> Where:
-        from headwater.adaptors.mysql.link import parsed
+        from headwater.adaptors.mysql.connection import parsed
 
         return parsed(self.address())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.adaptors.mysql.link import Where, ask, code_of, connected, library, quote
+from headwater.adaptors.mysql.connection import Where, ask, code_of, connected, library, quote
 from headwater.adaptors.mysql.sql import ATTEMPT_TO_CREATE, ATTEMPTS, STATEMENTS
 from headwater.adaptors.mysql.tables import tables
 from headwater.adaptors.mysql.tail import prepare

@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
-from headwater.adaptors.mysql.link import Where, abandon, ask, connected, do, library
-from headwater.adaptors.mysql.tables import Table, document, table, tables
+from headwater.adaptors.mysql.connection import Where, abandon, ask, connected, do, library
+from headwater.adaptors.mysql.tables import MysqlTable, document, table, tables
 from headwater.adaptors.sql.table import split_name
 from headwater.core.errors import Differs, TooLarge
 from headwater.pipeline import values
@@ -69,7 +69,7 @@ def whole(where: Where, schema: str, name: str) -> list[Slice]:
         return _slices(link, found, 1) if found is not None else []
 
 
-def _pages(link: Any, one: Table, spec: dict[str, Any], position: Any) -> Iterator[Piece]:
+def _pages(link: Any, one: MysqlTable, spec: dict[str, Any], position: Any) -> Iterator[Piece]:
     limit = max(1, min(PAGE_ROWS, PAGE // max(one.row_bytes, 1)))
     last = position["key"] if position is not None else None
     while True:
@@ -89,7 +89,7 @@ def _pages(link: Any, one: Table, spec: dict[str, Any], position: Any) -> Iterat
             return
 
 
-def _sorted(link: Any, one: Table, position: Any) -> Iterator[Piece]:
+def _sorted(link: Any, one: MysqlTable, position: Any) -> Iterator[Piece]:
     """By a key whose index cannot be entered in the middle: all that is behind the last one, which the server sorts."""
     # A copy that an older version has begun counted rows: it goes on at the beginning, since rows may be gone by now.
     last = (position or {}).get("key")
@@ -97,7 +97,7 @@ def _sorted(link: Any, one: Table, position: Any) -> Iterator[Piece]:
         yield Piece(position={"key": _key(rows[-1], one)}, values=[_text(row[0], one) for row in rows])
 
 
-def _stream(link: Any, one: Table, position: Any) -> Iterator[Piece]:
+def _stream(link: Any, one: MysqlTable, position: Any) -> Iterator[Piece]:
     """Without a key: all rows in the order in which the server keeps them, those read before passed over."""
     done = position["rows"] if position is not None else 0
     seen = 0
@@ -108,7 +108,7 @@ def _stream(link: Any, one: Table, position: Any) -> Iterator[Piece]:
             yield Piece(position={"rows": seen}, values=[_text(row[0], one) for row in fresh])
 
 
-def _select(one: Table, test: str) -> str:
+def _select(one: MysqlTable, test: str) -> str:
     """Documents, and behind each what of its key the document does not tell, in the order of the key."""
     marks = "".join(f", {column.mark}" for column in one.places if column.mark)
     order = ", ".join(column.place for column in one.places)
@@ -135,13 +135,13 @@ def _read(link: Any, question: str) -> Iterator[list[tuple[Any, ...]]]:
         abandon(link, cursor)
 
 
-def _slices(link: Any, one: Table, slices: int) -> list[Slice]:
+def _slices(link: Any, one: MysqlTable, slices: int) -> list[Slice]:
     cuts = _cuts(link, one, slices) if slices > 1 and one.sliced else []
     bounds = [None, *cuts, None]
     return [Slice(one.namespace, {"key": list(one.key), "from": low, "to": high}) for low, high in pairwise(bounds)]
 
 
-def _cuts(link: Any, one: Table, slices: int) -> list[list[Any]]:
+def _cuts(link: Any, one: MysqlTable, slices: int) -> list[list[Any]]:
     """Keys that divide the table into about equal parts, found by walking its index."""
     count = ask(link, f"SELECT COUNT(*) FROM {one.quoted}")[0][0] if one.rows < 1_000_000 else one.rows
     found: list[list[Any]] = []
@@ -155,7 +155,7 @@ def _cuts(link: Any, one: Table, slices: int) -> list[list[Any]]:
     return found
 
 
-def _key(row: tuple[Any, ...], one: Table) -> list[Any]:
+def _key(row: tuple[Any, ...], one: MysqlTable) -> list[Any]:
     """What stands for the row's place: of each column of its key the mark that was read with it, or the document's value."""
     told, marks = values.decode(_text(row[0], one)), iter(row[1:])
     return [_mark(next(marks)) if column.mark else told[column.name] for column in one.places]
@@ -166,7 +166,7 @@ def _mark(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _behind(link: Any, one: Table, key: Sequence[Any], *, equal: bool) -> str:
+def _behind(link: Any, one: MysqlTable, key: Sequence[Any], *, equal: bool) -> str:
     """A test for keys behind one, column by column: servers do not use their index for a comparison of lists."""
     columns = [column.place for column in one.places]
     texts = [link.escape(literal(value)) for value in key]
@@ -188,7 +188,7 @@ def literal(value: Any) -> Any:
     return str(found) if isinstance(found, UUID) else found
 
 
-def _text(value: Any, one: Table) -> bytes:
+def _text(value: Any, one: MysqlTable) -> bytes:
     if value is None:
         raise TooLarge(f"A row of {one.namespace} is larger than the server's max_allowed_packet.", hint="Raise max_allowed_packet.")
     data = value.encode() if isinstance(value, str) else bytes(value)

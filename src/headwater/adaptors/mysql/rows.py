@@ -8,19 +8,19 @@ from math import isfinite
 from typing import Any, ClassVar
 from uuid import UUID
 
-from headwater.adaptors.mysql.tables import Table
-from headwater.adaptors.sql.shape import Shape
+from headwater.adaptors.mysql.tables import MysqlTable
+from headwater.adaptors.sql.shape import RowShape
 from headwater.pipeline import values
 
 DIGITS = 65  # of a number that is written out in a statement
 
 
-class MySQLShape(Shape[Table]):
+class MySQLShape(RowShape[MysqlTable]):
     """Rows for INSERT, UPDATE and DELETE."""
 
     rounded: ClassVar[frozenset[str]] = frozenset({"int", "bits"})
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: MysqlTable) -> None:
         super().__init__(table)
         self._writable = tuple(column.name for column in table.columns if not column.generated)
         self._names: dict[frozenset[str], tuple[str, ...]] = {}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
-from headwater.adaptors.mysql.link import Where, about_data, ask, code_of, connect, do, library, meaning
+from headwater.adaptors.mysql.connection import Where, about_data, ask, code_of, connect, do, library, meaning
 from headwater.adaptors.sql.session import Session
 from headwater.core.errors import HeadwaterError
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from headwater.adaptors.mysql import sql as sql
-from headwater.adaptors.mysql.link import Where
+from headwater.adaptors.mysql.connection import Where
 from headwater.adaptors.mysql.rows import MySQLShape
 from headwater.adaptors.mysql.session import MySQLSession
 from headwater.adaptors.mysql.tables import table
 from headwater.adaptors.sql.infer import ColumnKind
-from headwater.adaptors.sql.ranges import Taken
-from headwater.adaptors.sql.run import Run
+from headwater.adaptors.sql.ranges import TakenRange
+from headwater.adaptors.sql.run import RowRun
 from headwater.adaptors.sql.writer import SqlWriter
 from headwater.core.errors import BadConfig, Rejected
 from headwater.pipeline.adaptor import Part
@@ -43,14 +43,14 @@ class MySQLWriter(SqlWriter[MySQLShape]):
         self._packet = int(session.ask("SELECT @@max_allowed_packet")[0][0])
         self._most = min(STATEMENT, self._packet // 2)
 
-    def opened(self, span: Taken) -> list[Taken] | None:
+    def opened(self, span: TakenRange) -> list[TakenRange] | None:
         self._state.shared(self._part.epoch)
         if not self._state.take(span):
             return None
         near = self._session.ask(sql.READ_NEAR, (*self._state.me, span.start, span.end))
-        return [one for row in near if (one := Taken(*row)) != span]
+        return [one for row in near if (one := TakenRange(*row)) != span]
 
-    def send(self, run: Run[MySQLShape]) -> None:
+    def send(self, run: RowRun[MySQLShape]) -> None:
         one = run.shape.table
         if run.op == "truncate":
             self._session.do(f"DELETE FROM {one.quoted}")  # TRUNCATE would commit what is not finished
@@ -77,7 +77,7 @@ class MySQLWriter(SqlWriter[MySQLShape]):
     def add_columns(self, shape: MySQLShape, columns: dict[str, ColumnKind]) -> Sequence[str]:
         return [sql.add_column(shape.table, name, kind) for name, kind in columns.items()]
 
-    def _upsert(self, run: Run[MySQLShape]) -> None:
+    def _upsert(self, run: RowRun[MySQLShape]) -> None:
         """Many rows with one statement. Where the key is the only unique index, a row that is there is replaced."""
         names = run.shape.names(run.absent)
         first = sql.insert(run.shape.table, names).replace("%%", "%").encode()
@@ -95,7 +95,7 @@ class MySQLWriter(SqlWriter[MySQLShape]):
         if page:
             self._say(first + b",".join(page) + last)
 
-    def _replace_each(self, run: Run[MySQLShape]) -> None:
+    def _replace_each(self, run: RowRun[MySQLShape]) -> None:
         """Row by row: with a second unique index, ON DUPLICATE KEY could replace another document's row."""
         names = run.shape.names(run.absent)
         update = sql.update(run.shape.table, names, run.key, run.absent)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from headwater.adaptors.mysql.link import quote
-from headwater.adaptors.mysql.tables import Table
+from headwater.adaptors.mysql.connection import quote
+from headwater.adaptors.mysql.tables import MysqlTable
 from headwater.adaptors.sql.infer import ColumnKind
 from headwater.adaptors.sql.statements import Statements
 from headwater.adaptors.sql.table import COMMITTED, EPOCH
@@ -72,15 +72,15 @@ def create_table(schema: str, name: str, columns: dict[str, ColumnKind], key: It
     return f"CREATE TABLE IF NOT EXISTS {quote(schema)}.{quote(name)} ({', '.join(body)}) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
 
 
-def add_column(table: Table, name: str, kind: ColumnKind) -> str:
+def add_column(table: MysqlTable, name: str, kind: ColumnKind) -> str:
     return f"ALTER TABLE {table.quoted} ADD COLUMN {quote(name)} {_TYPES[kind]}"
 
 
-def insert(table: Table, names: Sequence[str]) -> str:
+def insert(table: MysqlTable, names: Sequence[str]) -> str:
     return f"INSERT INTO {safe(table.quoted)} ({', '.join(safe(quote(one)) for one in names)}) VALUES "
 
 
-def on_conflict(table: Table, names: Sequence[str], key: Sequence[str], absent: frozenset[str]) -> str:
+def on_conflict(table: MysqlTable, names: Sequence[str], key: Sequence[str], absent: frozenset[str]) -> str:
     """What makes an insert replace the row of its key. Only sound where the key is the one unique index."""
     sets = [f"{safe(quote(one))} = VALUES({safe(quote(one))})" for one in names if one not in key]
     sets += [f"{safe(quote(one))} = DEFAULT" for one in sorted(absent) if one not in key]
@@ -88,14 +88,14 @@ def on_conflict(table: Table, names: Sequence[str], key: Sequence[str], absent: 
     return " ON DUPLICATE KEY UPDATE " + (", ".join(sets) if sets else f"{same} = {same}")
 
 
-def update(table: Table, names: Sequence[str], key: Sequence[str], absent: frozenset[str]) -> str:
+def update(table: MysqlTable, names: Sequence[str], key: Sequence[str], absent: frozenset[str]) -> str:
     sets = [f"{safe(quote(one))} = %s" for one in names if one not in key]
     sets += [f"{safe(quote(one))} = DEFAULT" for one in sorted(absent) if one not in key]
     tests = " AND ".join(f"{safe(quote(one))} = %s" for one in key)
     return f"UPDATE {safe(table.quoted)} SET {', '.join(sets) or f'{safe(quote(key[0]))} = {safe(quote(key[0]))}'} WHERE {tests}"
 
 
-def delete(table: Table, key: Sequence[str], count: int) -> str:
+def delete(table: MysqlTable, key: Sequence[str], count: int) -> str:
     names = ", ".join(safe(quote(one)) for one in key)
     one = f"({', '.join(['%s'] * len(key))})"
     return f"DELETE FROM {safe(table.quoted)} WHERE ({names}) IN ({', '.join([one] * count)})"

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from headwater.adaptors.mysql.link import ask, code_of, library, quote
+from headwater.adaptors.mysql.connection import ask, code_of, library, quote
 from headwater.adaptors.sql.table import COMMITTED, EPOCH, SqlTable
 from headwater.core.errors import NotFound
 from headwater.pipeline import values
@@ -60,7 +60,7 @@ WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND NON_UNIQUE = 0 ORDER BY INDEX_NA
 _CHECKS = "SELECT CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = %s AND TABLE_NAME = %s"
 
 
-class Column(msgspec.Struct, frozen=True):
+class MysqlColumn(msgspec.Struct, frozen=True):
     name: str
     kind: Kind
     data_type: str
@@ -91,7 +91,7 @@ class Column(msgspec.Struct, frozen=True):
         return f"CAST({self.place} AS CHAR)" if self.kind in ("moment", "date") else "" if self.ordered else self.place
 
 
-class Table(SqlTable[Column], frozen=True, kw_only=True):
+class MysqlTable(SqlTable[MysqlColumn], frozen=True, kw_only=True):
     others: bool = False  # are there unique indexes besides the key?
     row_bytes: int = 0
     transactional: bool = True
@@ -102,7 +102,7 @@ class Table(SqlTable[Column], frozen=True, kw_only=True):
         return f"{quote(self.schema)}.{quote(self.name)}"
 
     @property
-    def places(self) -> list[Column]:
+    def places(self) -> list[MysqlColumn]:
         """The key's columns."""
         return [column for name in self.key if (column := self.column(name)) is not None]
 
@@ -112,7 +112,7 @@ class Table(SqlTable[Column], frozen=True, kw_only=True):
         return bool(self.key) and all(column.ordered for column in self.places)
 
 
-def tables(link: Any, database: str, chosen: Namespaces) -> list[Table]:
+def tables(link: Any, database: str, chosen: Namespaces) -> list[MysqlTable]:
     """The chosen tables, of the database where one is named. Errors: `NotFound` when there is none."""
     rows = ask(link, _TABLES + " ORDER BY 1, 2", (COMMITTED, EPOCH, SYSTEM))
     found = [row for row in rows if (not database or row[0] == database) and f"{row[0]}.{row[1]}" in chosen]
@@ -121,13 +121,13 @@ def tables(link: Any, database: str, chosen: Namespaces) -> list[Table]:
     return [_described(link, row) for row in found]
 
 
-def table(link: Any, schema: str, name: str) -> Table | None:
+def table(link: Any, schema: str, name: str) -> MysqlTable | None:
     """One table; None where there is none."""
     rows = ask(link, _TABLES + " AND t.TABLE_SCHEMA = %s AND t.TABLE_NAME = %s", ("", "", ("",), schema, name))
     return _described(link, rows[0]) if rows else None
 
 
-def _described(link: Any, row: tuple[Any, ...]) -> Table:
+def _described(link: Any, row: tuple[Any, ...]) -> MysqlTable:
     schema, name, rows, row_bytes, transactional, made = row
     try:
         checks = [str(one[0]).lower().replace(" ", "") for one in ask(link, _CHECKS, (schema, name))]
@@ -145,14 +145,16 @@ def _described(link: Any, row: tuple[Any, ...]) -> Table:
         automatic = "AUTO_INCREMENT" in extra
         length = int(size) if data_type == "binary" else 0
         columns.append(
-            Column(column, kind, data_type, bool(default) or automatic, generated, automatic, length, int(precision), _members(declared))
+            MysqlColumn(
+                column, kind, data_type, bool(default) or automatic, generated, automatic, length, int(precision), _members(declared)
+            )
         )
     indexes: dict[str, list[tuple[str, bool]]] = {}
     for index, column, nullable, part in ask(link, _KEYS, (schema, name)):
         indexes.setdefault(index, []).append((column, nullable == "YES" or part is not None))
     primary = tuple(column for column, _ in indexes.get("PRIMARY", []))
     whole = [tuple(column for column, _ in own) for own in indexes.values() if not any(loose for _, loose in own)]
-    return Table(
+    return MysqlTable(
         schema=schema,
         name=name,
         columns=tuple(columns),
@@ -172,7 +174,7 @@ _NEVER = datetime(1970, 1, 1)  # a timestamp of 0 is 0000-00-00 00:00:00: the le
 # -- values -----------------------------------------------------------------------------------------------------
 
 
-def json_of(column: Column) -> str:
+def json_of(column: MysqlColumn) -> str:
     """An SQL expression: the column's value as JSON text, if it has one."""
     name = f"t.{quote(column.name)}"
     match column.kind:
@@ -200,7 +202,7 @@ def json_of(column: Column) -> str:
             return f"JSON_QUOTE(CONVERT({name} USING utf8mb4))"
 
 
-def document(table: Table) -> str:
+def document(table: MysqlTable) -> str:
     """An SQL expression: a row as a JSON object. NULL where the server cannot hold one of its values: that is no null of the row's."""
     parts: list[str] = []
     for number, column in enumerate(table.columns):
@@ -209,7 +211,7 @@ def document(table: Table) -> str:
     return f"CONCAT({', '.join(parts)}, '}}')"
 
 
-def converter(column: Column) -> Callable[[Any], Any]:
+def converter(column: MysqlColumn) -> Callable[[Any], Any]:
     """From what the binary log's reader gives for a column to what `json_of` gives."""
     match column.kind:
         case "bits":

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from headwater.adaptors.mysql.charsets import as_bytes, charset_of, reader
-from headwater.adaptors.mysql.link import Where, ask, code_of, connected, connection, library, meaning, settings
-from headwater.adaptors.mysql.tables import Table, converter, table, tables
+from headwater.adaptors.mysql.connection import Where, ask, code_of, connected, connection, library, meaning, settings
+from headwater.adaptors.mysql.tables import MysqlTable, converter, table, tables
 from headwater.core.errors import BadConfig, OffsetGone, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
@@ -265,7 +265,7 @@ class _Reading:
 class _Followed:
     """A table whose rows come out of the log."""
 
-    def __init__(self, namespace: str, names: tuple[str, ...], now: Table | None, odd: Mapping[str, Callable[[Any], Any]]) -> None:
+    def __init__(self, namespace: str, names: tuple[str, ...], now: MysqlTable | None, odd: Mapping[str, Callable[[Any], Any]]) -> None:
         """`odd`: how to read texts that are not in a plain character set."""
         self._namespace, self._odd = namespace, odd
         known = {column.name: column for column in now.columns} if now is not None else {}

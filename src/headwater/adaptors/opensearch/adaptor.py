@@ -13,7 +13,7 @@ from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.strict import strict
 
 if TYPE_CHECKING:
-    from headwater.adaptors.opensearch.client import Client
+    from headwater.adaptors.opensearch.client import SearchClient
 
 FORBIDDEN = frozenset('\\/*?"<>| ,#:')
 DAY = 24 * 3_600_000  # milliseconds: the longest that a server keeps a scroll
@@ -51,11 +51,11 @@ class OpenSearch(CanCopy, CanWrite, frozen=True, kw_only=True):
         """The index that a namespace's documents go to. Errors: `BadInput` for a namespace of which no name can be made."""
         return index_name(self.index.replace("{namespace}", namespace))
 
-    def connect(self) -> Client:
-        from headwater.adaptors.opensearch.client import Client
+    def connect(self) -> SearchClient:
+        from headwater.adaptors.opensearch.client import SearchClient
 
         known = self.resolved()
-        return Client(str(known.uri), ca=known.ca, given=self.uri)
+        return SearchClient(str(known.uri), ca=known.ca, given=self.uri)
 
     def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
         from headwater.adaptors.opensearch.source import indices

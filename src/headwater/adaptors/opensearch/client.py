@@ -21,7 +21,7 @@ ADDRESS = "Give http://host:9200."
 BLOCKED = "cluster_block_exception"
 
 
-class Client(Closing):
+class SearchClient(Closing):
     """Connections of one thread. A request goes to the next host when one cannot be reached; else who asks knows whether to ask again."""
 
     def __init__(self, uri: str, *, ca: str | None = None, given: str | Env = "") -> None:

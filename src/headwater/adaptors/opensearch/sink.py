@@ -14,7 +14,7 @@ from uuid import UUID
 
 import msgspec
 
-from headwater.adaptors.opensearch.client import Client, Reason, explained
+from headwater.adaptors.opensearch.client import Reason, SearchClient, explained
 from headwater.adaptors.opensearch.versions import Versions
 from headwater.core.errors import BadInput, Denied, DiskFull, NotFound, Rejected, Timeout, Unavailable, Unreachable
 from headwater.pipeline import values
@@ -61,7 +61,7 @@ class OpenSearchWriter(SinkWriter):
         self,
         adaptor: OpenSearch,
         part: Part,
-        client: Client,
+        client: SearchClient,
         *,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = time.sleep,

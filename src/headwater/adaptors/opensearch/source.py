@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from headwater.adaptors.opensearch.client import Client
+from headwater.adaptors.opensearch.client import SearchClient
 from headwater.core.errors import Differs, HeadwaterError, NotFound, Unreachable, Unsupported
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
@@ -20,7 +20,7 @@ PIECE = 8 << 20
 ORDER = [{"_seq_no": "asc"}]
 
 
-def indices(client: Client, chosen: Namespaces) -> list[str]:
+def indices(client: SearchClient, chosen: Namespaces) -> list[str]:
     """The chosen indices that are open and not the server's own. Errors: `NotFound` where there is none."""
     found = client.get("/_cat/indices", format="json", h="index,status")
     names = sorted(one["index"] for one in found if one["status"] == "open" and not one["index"].startswith("."))
@@ -30,7 +30,7 @@ def indices(client: Client, chosen: Namespaces) -> list[str]:
     return names
 
 
-def plan(client: Client, chosen: Namespaces, slices: int) -> CopyPlan:
+def plan(client: SearchClient, chosen: Namespaces, slices: int) -> CopyPlan:
     names = indices(client, chosen)
     ids: dict[str, str] = {}
     cut: list[Slice] = []
@@ -43,14 +43,14 @@ def plan(client: Client, chosen: Namespaces, slices: int) -> CopyPlan:
     return CopyPlan(identity={"indices": ids}, slices=tuple(cut), ids=dict.fromkeys(names, ("_id",)))
 
 
-def same(client: Client, stored: CopyPlan) -> bool:
+def same(client: SearchClient, stored: CopyPlan) -> bool:
     try:
         return all(_settings(client, name)[0] == uuid for name, uuid in stored.identity["indices"].items())
     except NotFound:
         return False
 
 
-def read(client: Client, part: Slice, position: Any, *, size: int, keep: int) -> Iterator[Piece]:
+def read(client: SearchClient, part: Slice, position: Any, *, size: int, keep: int) -> Iterator[Piece]:
     uuid, number, count = part.spec["uuid"], part.spec["slice"], part.spec["of"]
     if _settings(client, part.namespace)[0] != uuid:
         raise Differs(
@@ -76,7 +76,7 @@ def read(client: Client, part: Slice, position: Any, *, size: int, keep: int) ->
             out, weight = [], 0
 
 
-def everything(client: Client, index: str, *, size: int, keep: int) -> Iterator[dict[str, Any]]:
+def everything(client: SearchClient, index: str, *, size: int, keep: int) -> Iterator[dict[str, Any]]:
     """All documents of an index that may not be there."""
     try:
         client.ask("POST", f"/{index}/_refresh")
@@ -95,7 +95,7 @@ def _document(hit: dict[str, Any], index: str) -> dict[str, Any]:
     return {"_id": hit["_id"]} | found
 
 
-def _pages(client: Client, index: str, body: dict[str, Any], *, size: int, keep: int) -> Iterator[list[dict[str, Any]]]:
+def _pages(client: SearchClient, index: str, body: dict[str, Any], *, size: int, keep: int) -> Iterator[list[dict[str, Any]]]:
     answer = client.ask("POST", f"/{index}/_search", params={"scroll": f"{keep}ms"}, body=body | {"size": size})
     scroll = answer["_scroll_id"]
     try:
@@ -120,7 +120,7 @@ def _pages(client: Client, index: str, body: dict[str, Any], *, size: int, keep:
             client.ask("DELETE", "/_search/scroll", body={"scroll_id": scroll}, seconds=5.0)
 
 
-def _settings(client: Client, index: str) -> tuple[str, int]:
+def _settings(client: SearchClient, index: str) -> tuple[str, int]:
     """An index's own id, and how many shards it has. Errors: `NotFound`."""
     ((_, found),) = client.get(f"/{index}/_settings", flat_settings="true").items()
     settings = found["settings"]

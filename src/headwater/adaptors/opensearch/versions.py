@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headwater.adaptors.opensearch.client import Client
+from headwater.adaptors.opensearch.client import SearchClient
 from headwater.core.errors import BadInput, NotFound
 
 OFFSETS = 44  # bits for the offset: the rest of 63 is the log's number, from 1 on, above the versions that servers count themselves
@@ -19,7 +19,7 @@ KEPT = "headwater"
 class Versions:
     """The versions of one sink's documents. `log` is the pipeline's name and its log's own mark, with # between."""
 
-    def __init__(self, client: Client, log: str, sink: str) -> None:
+    def __init__(self, client: SearchClient, log: str, sink: str) -> None:
         self._client = client
         name, _, self._mark = log.partition("#")
         self._key = f"{name}/{sink}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headwater.adaptors.postgres.link import connect, place, translated
+from headwater.adaptors.postgres.connection import connect, place, translated
 from headwater.adaptors.postgres.publication import check as check_publication
 from headwater.adaptors.postgres.slot import place_of
 from headwater.adaptors.postgres.tables import followable, logical, may_replicate, quote, tables
@@ -13,7 +13,7 @@ from headwater.core.errors import BadConfig, Forbidden, ReadOnly
 from headwater.pipeline.namespaces import Namespaces
 
 if TYPE_CHECKING:
-    from headwater.adaptors.postgres.link import Connection
+    from headwater.adaptors.postgres.connection import Connection
 
 OLDEST = 140000
 

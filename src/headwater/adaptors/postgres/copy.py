@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from headwater.adaptors.postgres.link import connect, library, meaning, place, translated
+from headwater.adaptors.postgres.connection import connect, library, meaning, place, translated
 from headwater.adaptors.postgres.outflow import pieces
-from headwater.adaptors.postgres.tables import Column, Table, leaves, quote, table, tables
+from headwater.adaptors.postgres.tables import PostgresColumn, PostgresTable, leaves, quote, table, tables
 from headwater.adaptors.postgres.types import json_of
 from headwater.adaptors.sql.table import split_name
 from headwater.core.errors import Differs
@@ -21,7 +21,7 @@ from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
 
 if TYPE_CHECKING:
-    from headwater.adaptors.postgres.link import Connection
+    from headwater.adaptors.postgres.connection import Connection
 
 PIECE = 4 << 20  # bytes
 SAMPLE = 2000  # rows looked at for each slice, to cut a table into parts of about the same size
@@ -79,7 +79,7 @@ def whole(uri: str, schema: str, name: str) -> list[Slice]:
         return _slices(link, found, 1) if found is not None else []
 
 
-def document(columns: Sequence[Column], alias: str = "t") -> str:
+def document(columns: Sequence[PostgresColumn], alias: str = "t") -> str:
     """An SQL expression: a row as a JSON object."""
     if not columns:
         return "'{}'"
@@ -91,7 +91,7 @@ def document(columns: Sequence[Column], alias: str = "t") -> str:
     return "||".join(fields) + "||'}'"
 
 
-def _slices(link: Connection, one: Table, slices: int) -> list[Slice]:
+def _slices(link: Connection, one: PostgresTable, slices: int) -> list[Slice]:
     if not one.key:
         return [Slice(one.namespace, {"key": [], "table": name, "from": None, "to": None}) for name in leaves(link, one)]
     cuts = _cuts(link, one, slices) if slices > 1 else []
@@ -99,7 +99,7 @@ def _slices(link: Connection, one: Table, slices: int) -> list[Slice]:
     return [Slice(one.namespace, {"key": list(one.key), "table": one.quoted, "from": low, "to": high}) for low, high in pairwise(bounds)]
 
 
-def _cuts(link: Connection, one: Table, slices: int) -> list[list[str]]:
+def _cuts(link: Connection, one: PostgresTable, slices: int) -> list[list[str]]:
     """Keys, as text, that divide the table into about equal parts."""
     wanted = slices * SAMPLE
     guessed = max(one.rows, one.bytes // 200, 1)
@@ -115,7 +115,7 @@ def _cuts(link: Connection, one: Table, slices: int) -> list[list[str]]:
     return [list(row) for row in link.execute(firsts)]
 
 
-def _statement(link: Connection, one: Table, columns: Sequence[Column], spec: dict[str, Any], position: Any) -> str:
+def _statement(link: Connection, one: PostgresTable, columns: Sequence[PostgresColumn], spec: dict[str, Any], position: Any) -> str:
     """COPY of the slice behind the position: the document, then what the next position is made of."""
     sql = library().sql
 

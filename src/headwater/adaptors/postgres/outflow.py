@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from headwater.adaptors.postgres.link import library
+from headwater.adaptors.postgres.connection import library
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.texts import Texts
 
 if TYPE_CHECKING:
-    from headwater.adaptors.postgres.link import Connection
+    from headwater.adaptors.postgres.connection import Connection
 
 _HEADER = b"PGCOPY\n\xff\r\n\0"
 _ROW = struct.Struct(">hi")

@@ -11,14 +11,14 @@ import msgspec
 EPOCH = 946_684_800_000  # 2000-01-01 in milliseconds since 1970: PostgreSQL counts from there
 
 
-class Missing(Enum):
+class UnsentValue(Enum):
     """A large value that the change did not touch: PostgreSQL does not send it again."""
 
     UNCHANGED = 1
 
 
-UNCHANGED: Final = Missing.UNCHANGED
-Cell = str | None | Missing
+UNCHANGED: Final = UnsentValue.UNCHANGED
+Cell = str | None | UnsentValue
 
 
 class Begin(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class Relation(msgspec.Struct, frozen=True):
     full: bool = False  # all columns are told of the row before, and `key` are all of them
 
 
-class Change(msgspec.Struct, frozen=True):
+class RowChange(msgspec.Struct, frozen=True):
     """One row. `old` is what is known of it before: its key, or all of it; None where neither was sent."""
 
     relation: int
@@ -54,7 +54,7 @@ class Truncate(msgspec.Struct, frozen=True):
     relations: tuple[int, ...]
 
 
-Decoded = Begin | Commit | Relation | Change | Truncate
+Decoded = Begin | Commit | Relation | RowChange | Truncate
 
 
 def decode(data: bytes) -> Decoded | None:
@@ -70,17 +70,17 @@ def decode(data: bytes) -> Decoded | None:
             return _relation(data)
         case b"I":
             (oid,) = struct.unpack_from(">I", data, 1)
-            return Change(oid, "insert", None, _row(data, 6)[0])
+            return RowChange(oid, "insert", None, _row(data, 6)[0])
         case b"U":
             (oid,) = struct.unpack_from(">I", data, 1)
             mark, at, old = data[5:6], 6, None
             if mark in (b"K", b"O"):
                 old, at = _row(data, 6)
                 at += 1  # the N before the new row
-            return Change(oid, "update", old, _row(data, at)[0], mark == b"O")
+            return RowChange(oid, "update", old, _row(data, at)[0], mark == b"O")
         case b"D":
             (oid,) = struct.unpack_from(">I", data, 1)
-            return Change(oid, "delete", _row(data, 6)[0], None, data[5:6] == b"O")
+            return RowChange(oid, "delete", _row(data, 6)[0], None, data[5:6] == b"O")
         case b"T":
             count, _ = struct.unpack_from(">IB", data, 1)
             return Truncate(struct.unpack_from(f">{count}I", data, 6))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headwater.adaptors.postgres.link import library
-from headwater.adaptors.postgres.tables import Table, quote
+from headwater.adaptors.postgres.connection import library
+from headwater.adaptors.postgres.tables import PostgresTable, quote
 from headwater.core.errors import BadConfig, Forbidden
 
 if TYPE_CHECKING:
-    from headwater.adaptors.postgres.link import Connection
+    from headwater.adaptors.postgres.connection import Connection
 
 _KNOWN = "SELECT puballtables, pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s"
 _THERE = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
@@ -22,7 +22,7 @@ SELECT (SELECT coalesce(bool_and(pg_has_role(relowner, 'USAGE')), true) FROM pg_
 """
 
 
-def mending(link: Connection, publication: str, found: Sequence[Table]) -> str:
+def mending(link: Connection, publication: str, found: Sequence[PostgresTable]) -> str:
     """The statement after which the tables are published; empty where they are. Errors: `BadConfig`."""
     known = link.execute(_KNOWN, (publication,)).fetchone()
     if known is None:
@@ -34,7 +34,7 @@ def mending(link: Connection, publication: str, found: Sequence[Table]) -> str:
     return f"ALTER PUBLICATION {quote(publication)} ADD TABLE {', '.join(lacking)}" if lacking and not known[0] else ""
 
 
-def _complete(publication: str, found: Sequence[Table], *, every_change: bool, by_root: bool) -> None:
+def _complete(publication: str, found: Sequence[PostgresTable], *, every_change: bool, by_root: bool) -> None:
     """Errors: `BadConfig` for a publication, made by somebody else, that leaves changes of the tables out."""
     parts = next((one.namespace for one in found if one.partitioned), None)
     if not every_change:
@@ -49,7 +49,7 @@ def _complete(publication: str, found: Sequence[Table], *, every_change: bool, b
         )
 
 
-def publish(link: Connection, publication: str, found: Sequence[Table]) -> None:
+def publish(link: Connection, publication: str, found: Sequence[PostgresTable]) -> None:
     """Publish the tables. Errors: `Forbidden`, `BadConfig`."""
     statement = mending(link, publication, found)
     if statement:
@@ -59,7 +59,7 @@ def publish(link: Connection, publication: str, found: Sequence[Table]) -> None:
             raise forbidden(publication, statement) from error
 
 
-def check(link: Connection, publication: str, found: Sequence[Table]) -> None:
+def check(link: Connection, publication: str, found: Sequence[PostgresTable]) -> None:
     """Errors: those of `publish`."""
     statement = mending(link, publication, found)
     row = link.execute(_ALLOWED, ([one.oid for one in found], publication)).fetchone()

@@ -8,12 +8,12 @@ from math import isfinite
 from typing import Any
 from uuid import UUID
 
-from headwater.adaptors.postgres.tables import Table
-from headwater.adaptors.sql.shape import AS_IT_IS, Shape
+from headwater.adaptors.postgres.tables import PostgresTable
+from headwater.adaptors.sql.shape import AS_IT_IS, RowShape
 from headwater.pipeline import values
 
 
-class PostgresShape(Shape[Table]):
+class PostgresShape(RowShape[PostgresTable]):
     """Rows for `json_populate_recordset`."""
 
     def json(self, value: Any) -> Any:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from headwater.adaptors.postgres.link import about_data, connect, library, meaning, place
+from headwater.adaptors.postgres.connection import about_data, connect, library, meaning, place
 from headwater.adaptors.sql.session import Session
 from headwater.core.errors import HeadwaterError
 
 if TYPE_CHECKING:
-    from headwater.adaptors.postgres.link import Connection
+    from headwater.adaptors.postgres.connection import Connection
 
 
 class PostgresSession(Session):

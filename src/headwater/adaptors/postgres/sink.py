@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from headwater.adaptors.postgres import sql as sql
-from headwater.adaptors.postgres.link import library
+from headwater.adaptors.postgres.connection import library
 from headwater.adaptors.postgres.rows import PostgresShape
 from headwater.adaptors.postgres.session import PostgresSession
 from headwater.adaptors.postgres.tables import table
 from headwater.adaptors.sql.infer import ColumnKind
-from headwater.adaptors.sql.ranges import Taken
-from headwater.adaptors.sql.run import Run
+from headwater.adaptors.sql.ranges import TakenRange
+from headwater.adaptors.sql.run import RowRun
 from headwater.adaptors.sql.writer import SqlWriter
 from headwater.core.errors import BadConfig, Rejected
 from headwater.pipeline import values
@@ -39,7 +39,7 @@ class PostgresWriter(SqlWriter[PostgresShape]):
         self._link = session.link
         self._open = sql.open_batch(state)
 
-    def opened(self, span: Taken) -> list[Taken] | None:
+    def opened(self, span: TakenRange) -> list[TakenRange] | None:
         part, me = self._part, self._state.me
         taken = (span.start, span.end, span.bucket, span.buckets)
         epoch, noted, near = self._session.ask(self._open, (*me, *me, *taken, part.epoch, *me, span.start, span.end))[0]
@@ -47,9 +47,9 @@ class PostgresWriter(SqlWriter[PostgresShape]):
             self._state.first(part.epoch)
             return self.opened(span)
         self._state.fence(epoch, part.epoch)
-        return [Taken(*one) for one in near or ()] if noted else None
+        return [TakenRange(*one) for one in near or ()] if noted else None
 
-    def send(self, run: Run[PostgresShape]) -> None:
+    def send(self, run: RowRun[PostgresShape]) -> None:
         one = run.shape.table
         if run.op == "truncate":
             try:

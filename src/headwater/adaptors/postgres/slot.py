@@ -9,7 +9,7 @@ from headwater.adaptors.postgres.tables import may_replicate
 from headwater.core.errors import BadConfig, OffsetGone
 
 if TYPE_CHECKING:
-    from headwater.adaptors.postgres.link import Connection
+    from headwater.adaptors.postgres.connection import Connection
 
 OWN = "Give each pipeline a slot of its own: slot=..."
 _SLOT = """

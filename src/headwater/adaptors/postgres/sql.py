@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headwater.adaptors.postgres.tables import Table, quote
+from headwater.adaptors.postgres.tables import PostgresTable, quote
 from headwater.adaptors.sql.infer import ColumnKind
 from headwater.adaptors.sql.statements import Statements
 from headwater.adaptors.sql.table import COMMITTED, EPOCH
@@ -77,13 +77,13 @@ def create_table(schema: str, name: str, columns: dict[str, ColumnKind], key: It
     return f"CREATE TABLE IF NOT EXISTS {quote(schema)}.{quote(name)} ({', '.join(body)})"
 
 
-def add_columns(table: Table, columns: dict[str, ColumnKind]) -> str:
+def add_columns(table: PostgresTable, columns: dict[str, ColumnKind]) -> str:
     return f"ALTER TABLE {table.quoted} " + ", ".join(
         f"ADD COLUMN IF NOT EXISTS {quote(name)} {_TYPES[kind]}" for name, kind in columns.items()
     )
 
 
-def upsert(table: Table, key: tuple[str, ...], absent: frozenset[str]) -> str:
+def upsert(table: PostgresTable, key: tuple[str, ...], absent: frozenset[str]) -> str:
     """Rows from a JSON list, each replacing the one of its key; without a key they are added. `absent` columns get their defaults."""
     writable = [one for one in table.columns if not one.generated]
     given = [one for one in writable if one.name not in absent]
@@ -102,7 +102,7 @@ def upsert(table: Table, key: tuple[str, ...], absent: frozenset[str]) -> str:
     return f"{text} ON CONFLICT ({target}) DO " + (f"UPDATE SET {', '.join(sets)}" if sets else "NOTHING")
 
 
-def delete(table: Table, key: tuple[str, ...]) -> str:
+def delete(table: PostgresTable, key: tuple[str, ...]) -> str:
     tests = " AND ".join(f"t.{_safe(quote(name))} = d.{_safe(quote(name))}" for name in key)
     return f"DELETE FROM {_safe(table.quoted)} t USING json_populate_recordset(NULL::{_safe(table.quoted)}, %s::json) d WHERE {tests}"
 

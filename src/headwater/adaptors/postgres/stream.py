@@ -10,7 +10,7 @@ import struct
 import time
 from typing import Any
 
-from headwater.adaptors.postgres.link import connect, library, meaning, place
+from headwater.adaptors.postgres.connection import connect, library, meaning, place
 from headwater.adaptors.postgres.pgoutput import lsn_text
 from headwater.core.errors import OffsetGone, Unavailable, Unreachable
 
@@ -20,7 +20,7 @@ _DATA = struct.Struct(">cQQq")
 _ALIVE = struct.Struct(">cQqB")
 
 
-class Stream:
+class ReplicationStream:
     """Changes of one slot behind `start`. Errors: `OffsetGone`, `Unreachable`, `Unavailable` for a slot that another client uses."""
 
     def __init__(self, uri: str, slot: str, publication: str, start: int) -> None:

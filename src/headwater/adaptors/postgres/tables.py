@@ -13,7 +13,7 @@ from headwater.core.errors import BadConfig, Forbidden, NotFound
 from headwater.pipeline.namespaces import Namespaces
 
 if TYPE_CHECKING:
-    from headwater.adaptors.postgres.link import Connection
+    from headwater.adaptors.postgres.connection import Connection
 
 _TABLES = """
 SELECT c.oid::bigint, n.nspname, c.relname, c.relkind = 'p', c.relreplident::text, has_table_privilege(c.oid, 'SELECT'),
@@ -57,7 +57,7 @@ SELECT 'ONLY ' || oid::regclass::text FROM t ORDER BY 1
 """
 
 
-class Column(msgspec.Struct, frozen=True):
+class PostgresColumn(msgspec.Struct, frozen=True):
     name: str
     type: Type
     declared: str  # as in CREATE TABLE
@@ -71,7 +71,7 @@ class Column(msgspec.Struct, frozen=True):
         return self.type.kind
 
 
-class Table(SqlTable[Column], frozen=True, kw_only=True):
+class PostgresTable(SqlTable[PostgresColumn], frozen=True, kw_only=True):
     oid: int
     partitioned: bool = False
     identity: str = "d"  # what a change says of the row before: d(efault: the key), i(ndex), f(ull), n(othing)
@@ -96,7 +96,7 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def tables(link: Connection, chosen: Namespaces) -> list[Table]:
+def tables(link: Connection, chosen: Namespaces) -> list[PostgresTable]:
     """The chosen tables. Errors: `NotFound` when there is none, `Forbidden` for one that cannot be read."""
     found = [row for row in link.execute(_TABLES, (COMMITTED, EPOCH, None, None, None)) if f"{row[1]}.{row[2]}" in chosen]
     if not found:
@@ -109,14 +109,14 @@ def tables(link: Connection, chosen: Namespaces) -> list[Table]:
     return _described(link, found)
 
 
-def table(link: Connection, schema: str, name: str) -> Table | None:
+def table(link: Connection, schema: str, name: str) -> PostgresTable | None:
     """One table; None where there is none."""
     rows = link.execute(_TABLES, ("", "", name, schema, name)).fetchall()
     found = _described(link, rows)
     return found[0] if found else None
 
 
-def followable(found: Sequence[Table]) -> None:
+def followable(found: Sequence[PostgresTable]) -> None:
     """Errors: `BadConfig` for a table whose changes cannot be followed."""
     for one in found:
         if not one.ids:
@@ -153,7 +153,7 @@ def may_replicate(link: Connection) -> None:
         raise Forbidden(f"The URI's user {row[1]} may not replicate.", hint=f"Let a superuser run: ALTER ROLE {row[1]} REPLICATION")
 
 
-def leaves(link: Connection, one: Table) -> list[str]:
+def leaves(link: Connection, one: PostgresTable) -> list[str]:
     """What to select from, table by table, to have all of a table's rows: a row's place is only unique inside of its own."""
     if not one.partitioned and not one.heirs:
         return [one.quoted]
@@ -169,13 +169,13 @@ def types(link: Connection, oids: list[int]) -> dict[int, Type]:
     return {row[0]: type_of(row[1], row[2]) for row in link.execute(question, (oids,))}
 
 
-def _described(link: Connection, rows: list[tuple[object, ...]]) -> list[Table]:
+def _described(link: Connection, rows: list[tuple[object, ...]]) -> list[PostgresTable]:
     oids = [row[0] for row in rows]
     if not oids:
         return []
-    columns: dict[object, list[Column]] = {}
+    columns: dict[object, list[PostgresColumn]] = {}
     for oid, name, kind, element, declared, generated, identity, default, number in link.execute(_COLUMNS, (oids,)):
-        columns.setdefault(oid, []).append(Column(name, type_of(kind, element), declared, generated, identity, default, number))
+        columns.setdefault(oid, []).append(PostgresColumn(name, type_of(kind, element), declared, generated, identity, default, number))
     keys: dict[object, list[tuple[bool, bool, bool, tuple[str, ...]]]] = {}
     for oid, primary, replica, immediate, names in link.execute(_KEYS, (oids,)):
         keys.setdefault(oid, []).append((primary, replica, immediate, tuple(names)))
@@ -196,7 +196,7 @@ def _described(link: Connection, rows: list[tuple[object, ...]]) -> list[Table]:
                 "heirs": heirs,
                 "deferrable": any(primary and not immediate for primary, _, immediate, _ in keys.get(oid, [])),
             },
-            Table,
+            PostgresTable,
         )
         for oid, schema, name, partitioned, identity, _, size, count, heirs in rows
     ]

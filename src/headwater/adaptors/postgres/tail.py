@@ -10,15 +10,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headwater.adaptors.postgres.connection import connect, place, translated
 from headwater.adaptors.postgres.copy import document
-from headwater.adaptors.postgres.link import connect, place, translated
 from headwater.adaptors.postgres.pgoutput import (
     UNCHANGED,
     Begin,
     Cell,
-    Change,
     Commit,
     Relation,
+    RowChange,
     Truncate,
     decode,
     lsn,
@@ -26,8 +26,8 @@ from headwater.adaptors.postgres.pgoutput import (
 )
 from headwater.adaptors.postgres.publication import publish
 from headwater.adaptors.postgres.slot import check_behind, made, place_of
-from headwater.adaptors.postgres.stream import Stream
-from headwater.adaptors.postgres.tables import Table, followable, logical, quote, table, tables, types
+from headwater.adaptors.postgres.stream import ReplicationStream
+from headwater.adaptors.postgres.tables import PostgresTable, followable, logical, quote, table, tables, types
 from headwater.adaptors.postgres.types import Type, converter
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
@@ -35,7 +35,7 @@ from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
 
 if TYPE_CHECKING:
-    from headwater.adaptors.postgres.link import Connection
+    from headwater.adaptors.postgres.connection import Connection
 
 PIECE_BYTES = 4 << 20
 PIECE_MESSAGES = 10_000
@@ -68,7 +68,7 @@ def follow(uri: str, slot: str, publication: str, cursor: Any, chosen: Namespace
         end = _end(link)
     kept = dict(cursor)
     while not stopped():
-        stream = Stream(uri, slot, publication, lsn(kept["lsn"]))
+        stream = ReplicationStream(uri, slot, publication, lsn(kept["lsn"]))
         reading = _Reading(uri, chosen, kept, end)
         try:
             while not stopped():
@@ -102,7 +102,7 @@ class _Reading:
         self._tables: dict[int, _Followed] = {}
         self._link: Connection | None = None
 
-    def piece(self, stream: Stream) -> Piece:
+    def piece(self, stream: ReplicationStream) -> Piece:
         out: list[Message] = []
         size = 0
         waits = time.monotonic() + WAIT
@@ -151,7 +151,7 @@ class _Reading:
                 self._open, self._lsn, self._index, self._skip = False, end, 0, 0
             case Relation():
                 self._tables[found.oid] = self._followed(found)
-            case Change():
+            case RowChange():
                 self._index += 1
                 one = self._tables[found.relation]
                 if self._index > self._skip and one.namespace in self._chosen:
@@ -165,7 +165,7 @@ class _Reading:
                     ]
         return []
 
-    def _changed(self, one: _Followed, change: Change) -> list[Message]:
+    def _changed(self, one: _Followed, change: RowChange) -> list[Message]:
         if change.new is None:
             assert change.old is not None
             return [self._message(one, Op.DELETE, one.document(change.old, only=one.ids))]
@@ -230,7 +230,7 @@ class _Reading:
 class _Followed:
     """A table as the stream describes it."""
 
-    def __init__(self, relation: Relation, kinds: dict[int, Type], now: Table | None) -> None:
+    def __init__(self, relation: Relation, kinds: dict[int, Type], now: PostgresTable | None) -> None:
         self.namespace = f"{relation.schema}.{relation.name}"
         self.names = [name for name, _ in relation.columns]
         self._make = [converter(kinds.get(kind, Type("text"))) for _, kind in relation.columns]

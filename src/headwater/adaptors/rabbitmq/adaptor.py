@@ -59,7 +59,7 @@ class RabbitMQ(CanTail, CanWrite, frozen=True, kw_only=True):
         return found
 
     def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
-        from headwater.adaptors.rabbitmq.link import connected, declared
+        from headwater.adaptors.rabbitmq.connection import connected, declared
 
         with connected(self) as connection:
             if role == "source":

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headwater.adaptors.rabbitmq.link import PRECONDITION, SECONDS, TOO_LARGE, explained, parameters, place
+from headwater.adaptors.rabbitmq.connection import PRECONDITION, SECONDS, TOO_LARGE, explained, parameters, place
 from headwater.core.errors import BadInput, HeadwaterError, NotFound, Rejected, Timeout, Unavailable, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, SinkWriter
@@ -32,7 +32,7 @@ class Outgoing(NamedTuple):
 class RabbitMQWriter(SinkWriter):
     def __init__(self, adaptor: RabbitMQ, part: Part) -> None:
         self._adaptor, self._part = adaptor, part
-        self._link = Link(parameters(adaptor))
+        self._link = ConfirmingChannel(parameters(adaptor))
 
     def write(self, batch: Batch) -> None:
         deadline = time.monotonic() + self._part.timeout
@@ -121,7 +121,7 @@ class TooMuch(Exception):
     """The broker has closed the channel over what a message is."""
 
 
-class Link:
+class ConfirmingChannel:
     """A channel with confirmations, run by hand: pika's blocking one waits for each message by itself."""
 
     def __init__(self, found: Any) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headwater.adaptors.rabbitmq.link import ABSENT, connected, place
+from headwater.adaptors.rabbitmq.connection import ABSENT, connected, place
 from headwater.core.errors import BadInput, HeadwaterError, NotFound, TooLarge, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import LONGEST, Piece

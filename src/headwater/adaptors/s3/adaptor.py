@@ -57,7 +57,7 @@ class S3(CanCopy, CanWrite, frozen=True, kw_only=True):
         return f".{self.written_format}" + {"gzip": ".gz", "zstd": ".zst"}.get(self.compression, "")
 
     def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
-        from headwater.adaptors.s3.link import Bucket
+        from headwater.adaptors.s3.connection import Bucket
         from headwater.adaptors.s3.source import found
 
         with Bucket(self) as bucket:
@@ -116,7 +116,7 @@ class S3(CanCopy, CanWrite, frozen=True, kw_only=True):
         return self.kind  # the prefix holds all of them together
 
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
-        from headwater.adaptors.file.given_back import stored_as
+        from headwater.adaptors.file.readback import stored_as
 
         return stored_as(self.written_format, self.envelope, self.infer, data)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from headwater.adaptors.file.target import Owner
-from headwater.adaptors.s3.link import Bucket, Object
+from headwater.adaptors.s3.connection import Bucket, Object
 from headwater.adaptors.s3.source import read
 from headwater.core.errors import Conflict, Denied, Fenced, NotFound, Unreachable
 from headwater.pipeline import values
@@ -196,7 +196,7 @@ class Parts:
 
 def rows(adaptor: S3) -> Iterator[dict[str, Any]]:
     """What the prefix holds, in the order of offsets."""
-    from headwater.adaptors.file.given_back import read_as
+    from headwater.adaptors.file.readback import read_as
     from headwater.pipeline.adaptor import Slice
 
     with Bucket(adaptor) as bucket:

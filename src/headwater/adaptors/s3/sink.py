@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from headwater.adaptors.file.tables import TableWriter
 from headwater.adaptors.file.writers import LineWriter, TextWriter
-from headwater.adaptors.s3.link import PART, Bucket
+from headwater.adaptors.s3.connection import PART, Bucket
 from headwater.adaptors.s3.parts import named
 from headwater.core.errors import Conflict, Denied, HeadwaterError, NotFound, Unreachable
 from headwater.core.files import explained

@@ -14,7 +14,7 @@ import msgspec
 from headwater.adaptors.file.formats import collection, compression_of, format_of, known, plain
 from headwater.adaptors.file.lines import KEPT, too_long
 from headwater.adaptors.file.source import csv_pieces, line_documents, parquet_pieces, stream_pieces
-from headwater.adaptors.s3.link import Bucket, Object, ObjectFile
+from headwater.adaptors.s3.connection import Bucket, Object, ObjectFile
 from headwater.core.errors import Damaged, NotFound
 from headwater.pipeline.adaptor import LONGEST, CopyPlan, Piece, Slice
 from headwater.pipeline.namespaces import Namespaces

@@ -20,7 +20,7 @@ _SECRET = ("password", "secret", "token", "key", "url")
 _WITHIN = re.compile(r"(?:password|pwd|secret|token)=([^;&]+)|//[^/:@]*:([^/@]+)@", re.IGNORECASE)  # of an address
 
 
-class Spark(CanCopy, CanWrite, frozen=True, kw_only=True):
+class SparkAdaptor(CanCopy, CanWrite, frozen=True, kw_only=True):
     """One data set that Spark can load or save."""
 
     kind: ClassVar[str] = "spark"
@@ -74,7 +74,7 @@ class Spark(CanCopy, CanWrite, frozen=True, kw_only=True):
         return text
 
     def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
-        from headwater.adaptors.spark.link import loaded, started
+        from headwater.adaptors.spark.connection import loaded, started
         from headwater.adaptors.spark.ranges import Ranges
 
         if role == "source":
@@ -138,7 +138,7 @@ class Spark(CanCopy, CanWrite, frozen=True, kw_only=True):
         return self.kind  # the path or table holds all of them together
 
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
-        from headwater.adaptors.file.given_back import of_table
+        from headwater.adaptors.file.readback import of_table
 
         return of_table(data)
 
@@ -157,7 +157,7 @@ def spark(
     namespace: str = "",
     staging: str | None = None,
     id: str | tuple[str, ...] | list[str] = "_id",
-) -> Spark:
+) -> SparkAdaptor:
     """What `spark.read.format(format).options(**options).load(path)` reads, or `write` saves. Options are text and may hold `${NAME}`.
 
     A format or a driver that Spark lacks comes in by the settings: `spark.jars.packages` or `spark.jars` in `[spark.conf]`; a driver of
@@ -170,7 +170,7 @@ def spark(
         staging = str(load().settings.data / "staging")
     if not format:
         raise BadConfig("spark() needs a format.", hint='Say spark("orc", path=...).')
-    return Spark(
+    return SparkAdaptor(
         format=format,
         path=path,
         options=dict(options or {}),

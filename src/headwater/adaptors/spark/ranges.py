@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from headwater.adaptors.file.target import Owner
-from headwater.adaptors.spark.link import Folder, spoken
+from headwater.adaptors.spark.connection import HadoopFolder, spoken
 from headwater.core.errors import Conflict, Fenced
 from headwater.pipeline.adaptor import Part
 from headwater.pipeline.env import resolve
 
 if TYPE_CHECKING:
-    from headwater.adaptors.spark.adaptor import Spark
+    from headwater.adaptors.spark.adaptor import SparkAdaptor
 
 _RANGE = re.compile(r"range-(\d{20})-(\d{20})(?:-(\d+)of(\d+))?(?:\.(\d+))?")
 _WORK = "_headwater"
@@ -25,10 +25,10 @@ _OWNER, _NEW = f"{_WORK}/owner.json", f"{_WORK}/owner.new"
 class Ranges:
     """The ranges of one sink of one pipeline. Errors of each method: as `spoken`; `Fenced` when a newer run has begun."""
 
-    def __init__(self, adaptor: Spark, pipeline: str, sink: str) -> None:
+    def __init__(self, adaptor: SparkAdaptor, pipeline: str, sink: str) -> None:
         self._adaptor, self._pipeline, self._sink = adaptor, pipeline, sink
         with self._spoken():
-            self._folder = Folder(resolve(adaptor.path or ""))
+            self._folder = HadoopFolder(resolve(adaptor.path or ""))
 
     def try_to_write(self) -> None:
         with self._spoken():

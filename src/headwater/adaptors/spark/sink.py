@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwater.adaptors.file.given_back import of_table
+from headwater.adaptors.file.readback import of_table
 from headwater.adaptors.file.tables import TableWriter
 from headwater.adaptors.file.target import gone
-from headwater.adaptors.spark.link import loaded, spoken, staging, started
+from headwater.adaptors.spark.connection import loaded, spoken, staging, started
 from headwater.adaptors.spark.ranges import Ranges
 from headwater.core.files import explained
 from headwater.pipeline.adaptor import Part, SinkWriter
 
 if TYPE_CHECKING:
-    from headwater.adaptors.spark.adaptor import Spark
+    from headwater.adaptors.spark.adaptor import SparkAdaptor
 
 
-def writer(adaptor: Spark, part: Part) -> SinkWriter:
+def writer(adaptor: SparkAdaptor, part: Part) -> SinkWriter:
     """A writer of Parquet, in a folder of the run's own, to a name that Spark would not read if it began with a dot."""
     folder = staging(adaptor, part.pipeline, part.sink) / f"run-{part.epoch}"
     try:
@@ -29,7 +29,7 @@ def writer(adaptor: Spark, part: Part) -> SinkWriter:
     return TableWriter(folder / f"{part.start}-{part.end}-{part.bucket}of{part.buckets}.{part.attempt}", compression="snappy")
 
 
-def begin(adaptor: Spark, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
+def begin(adaptor: SparkAdaptor, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
     """Sweep what dead runs have left. Returns the ranges that are there whole; None where nobody can tell."""
     held = Ranges(adaptor, pipeline, sink).begin(epoch) if adaptor.path is not None else None
     for run in staging(adaptor, pipeline, sink).glob("run-*"):
@@ -38,7 +38,7 @@ def begin(adaptor: Spark, pipeline: str, sink: str, epoch: int) -> list[tuple[in
     return held
 
 
-def publish(adaptor: Spark, part: Part, receipt: dict[str, Any]) -> None:
+def publish(adaptor: SparkAdaptor, part: Part, receipt: dict[str, Any]) -> None:
     """Save what was staged. Of several tables the first one comes last: it says that the range is there."""
     session, files, end = started(), [Path(one) for one in receipt["files"]], int(receipt["end"])
     ranges = Ranges(adaptor, part.pipeline, part.sink) if adaptor.path is not None else None
@@ -62,7 +62,7 @@ def publish(adaptor: Spark, part: Part, receipt: dict[str, Any]) -> None:
         ranges.empty(part, end)
 
 
-def rows(adaptor: Spark) -> Iterator[dict[str, Any]]:
+def rows(adaptor: SparkAdaptor) -> Iterator[dict[str, Any]]:
     """What is there. Errors: as `spoken`."""
     if adaptor.path is None:
         frames = [loaded(adaptor)]

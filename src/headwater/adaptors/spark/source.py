@@ -11,7 +11,7 @@ import msgspec
 
 from headwater.adaptors.file import source as file_source
 from headwater.adaptors.file.adaptor import File, file
-from headwater.adaptors.spark.link import loaded, spoken, staging
+from headwater.adaptors.spark.connection import loaded, spoken, staging
 from headwater.core.errors import NotFound
 from headwater.core.ids import random_id
 from headwater.pipeline import values
@@ -22,10 +22,10 @@ from headwater.pipeline.namespaces import Namespaces
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from headwater.adaptors.spark.adaptor import Spark
+    from headwater.adaptors.spark.adaptor import SparkAdaptor
 
 
-def plan(adaptor: Spark, chosen: Namespaces, slices: int) -> CopyPlan:
+def plan(adaptor: SparkAdaptor, chosen: Namespaces, slices: int) -> CopyPlan:
     """Load everything into a new folder; the folders of earlier copies go. Errors: `NotFound`, and as `spoken`."""
     data = _chosen(adaptor, chosen)
     folder = staging(adaptor)
@@ -43,7 +43,7 @@ def plan(adaptor: Spark, chosen: Namespaces, slices: int) -> CopyPlan:
     )
 
 
-def first(adaptor: Spark, chosen: Namespaces) -> Message | None:
+def first(adaptor: SparkAdaptor, chosen: Namespaces) -> Message | None:
     """The first document. Nothing is staged, and what a run has staged stays as it is. Errors: as `plan`."""
     data = _chosen(adaptor, chosen)
     with spoken(adaptor, f"read {adaptor.name} as {adaptor.format}"):
@@ -51,7 +51,7 @@ def first(adaptor: Spark, chosen: Namespaces) -> Message | None:
     return Message(adaptor.name, values.extended(found[0].asDict(recursive=True)), offset=0, id_fields=adaptor.id) if found else None
 
 
-def _chosen(adaptor: Spark, chosen: Namespaces) -> DataFrame:
+def _chosen(adaptor: SparkAdaptor, chosen: Namespaces) -> DataFrame:
     if adaptor.name not in chosen:
         raise NotFound(f"The only namespace here is {adaptor.name}, and {chosen} does not match it.", hint="Say namespace=.")
     return loaded(adaptor)

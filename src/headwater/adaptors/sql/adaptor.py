@@ -57,16 +57,16 @@ class SqlAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         return self.cut(chosen, slices, cursor)
 
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
-        from headwater.adaptors.sql.state import State
+        from headwater.adaptors.sql.state import SqlSinkState
 
         with self.session() as session:
-            return State(session, self.statements(), pipeline, sink).begin(epoch)
+            return SqlSinkState(session, self.statements(), pipeline, sink).begin(epoch)
 
     def forget(self, pipeline: str, sink: str, position: int, epoch: int) -> None:
-        from headwater.adaptors.sql.state import State
+        from headwater.adaptors.sql.state import SqlSinkState
 
         with self.session() as session:
-            State(session, self.statements(), pipeline, sink).forget(position, epoch)
+            SqlSinkState(session, self.statements(), pipeline, sink).forget(position, epoch)
 
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
         from headwater.adaptors.sql.compare import comparable

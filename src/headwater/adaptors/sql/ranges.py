@@ -9,7 +9,7 @@ import msgspec
 from headwater.pipeline.offsets.ranges import Span, joined
 
 
-class Taken(msgspec.Struct, frozen=True, order=True):
+class TakenRange(msgspec.Struct, frozen=True, order=True):
     """Offsets [start, end) that were committed, of which only those of one bucket count."""
 
     start: int
@@ -18,7 +18,7 @@ class Taken(msgspec.Struct, frozen=True, order=True):
     buckets: int = 1
 
 
-def whole(rows: Iterable[Taken]) -> list[Span]:
+def whole(rows: Iterable[TakenRange]) -> list[Span]:
     """Offsets that are taken whatever their bucket: those that all the buckets of one split have taken."""
     by_split: dict[int, dict[int, list[Span]]] = {}
     for row in rows:
@@ -34,24 +34,24 @@ def whole(rows: Iterable[Taken]) -> list[Span]:
     return joined(out)
 
 
-def of_bucket(rows: Iterable[Taken], bucket: int, buckets: int) -> list[Span]:
+def of_bucket(rows: Iterable[TakenRange], bucket: int, buckets: int) -> list[Span]:
     """Offsets whose messages a bucket has taken: its own, and those taken whole."""
     kept = list(rows)
     own = [(row.start, row.end) for row in kept if (row.bucket, row.buckets) == (bucket, buckets)]
     return joined([*own, *whole(kept)])
 
 
-def compacted(rows: Iterable[Taken]) -> list[Taken]:
+def compacted(rows: Iterable[TakenRange]) -> list[TakenRange]:
     """The same in as few rows as there can be."""
     kept = list(rows)
     done = whole(kept)
-    out = [Taken(start, end) for start, end in done]
+    out = [TakenRange(start, end) for start, end in done]
     by_part: dict[tuple[int, int], list[Span]] = {}
     for row in kept:
         by_part.setdefault((row.bucket, row.buckets), []).append((row.start, row.end))
     for (bucket, buckets), spans in by_part.items():
         if buckets > 1:
-            out += [Taken(start, end, bucket, buckets) for start, end in joined(spans) if not _inside(start, end, done)]
+            out += [TakenRange(start, end, bucket, buckets) for start, end in joined(spans) if not _inside(start, end, done)]
     return sorted(out)
 
 

@@ -15,7 +15,7 @@ AS_IT_IS = frozenset({int, str, bool, type(None)})
 _NONE: frozenset[str] = frozenset()
 
 
-class Shape(ABC, Generic[AnyTable]):
+class RowShape(ABC, Generic[AnyTable]):
     """How messages become rows of one table."""
 
     rounded: ClassVar[frozenset[str]] = frozenset()  # kinds of columns for which the server would round what a text says

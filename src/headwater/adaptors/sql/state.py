@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.adaptors.sql.ranges import Taken, compacted, whole
+from headwater.adaptors.sql.ranges import TakenRange, compacted, whole
 from headwater.adaptors.sql.session import Session
 from headwater.adaptors.sql.statements import Statements
 from headwater.core.errors import Fenced
@@ -13,7 +13,7 @@ from headwater.pipeline.offsets.ranges import Span
 MANY = 1000  # rows about committed batches, above which they are put together
 
 
-class State:
+class SqlSinkState:
     """The memory of one sink of one pipeline. Its two tables are made where they are missing."""
 
     def __init__(self, session: Session, statements: Statements, pipeline: str, sink: str) -> None:
@@ -33,7 +33,7 @@ class State:
         """What is taken is now everything up to the position, and nothing behind it."""
         with self._session.transaction():
             self._claim(epoch)
-            self._rewrite([Taken(0, position + 1)] if position >= 0 else [])
+            self._rewrite([TakenRange(0, position + 1)] if position >= 0 else [])
 
     def tidy(self, epoch: int) -> None:
         """Keep the table of committed batches small while a run goes on for weeks."""
@@ -62,30 +62,30 @@ class State:
                 f"Run {newest} of {self._pipeline} writes to this sink now; this is run {epoch}.", hint="See `headwater pipeline status`."
             )
 
-    def take(self, span: Taken) -> bool:
+    def take(self, span: TakenRange) -> bool:
         """Note a span. False where it was noted before. Before the rows are written: of two attempts at one batch, the second waits here
         until the first is committed, and then has nothing to do."""
         return bool(self._session.do(self._sql.take, (*self.me, span.start, span.end, span.bucket, span.buckets)))
 
-    def shorten(self, span: Taken, end: int) -> None:
+    def shorten(self, span: TakenRange, end: int) -> None:
         """Only what is before `end` of a noted span was taken."""
         self._session.do(self._sql.untake, (*self.me, span.start, span.end, span.bucket, span.buckets))
         if end > span.start:
-            self.take(Taken(span.start, end, span.bucket, span.buckets))
+            self.take(TakenRange(span.start, end, span.bucket, span.buckets))
 
     def _claim(self, epoch: int) -> None:
         self.first(epoch)
         self.fence(self._session.ask(self._sql.lock_epoch, self.me)[0][0], epoch)
         self._session.do(self._sql.set_epoch, (epoch, *self.me))
 
-    def _compact(self) -> list[Taken]:
-        rows = [Taken(*row) for row in self._session.ask(self._sql.read, self.me)]
+    def _compact(self) -> list[TakenRange]:
+        rows = [TakenRange(*row) for row in self._session.ask(self._sql.read, self.me)]
         fewer = compacted(rows)
         if len(fewer) < len(rows):
             self._rewrite(fewer)
         return fewer
 
-    def _rewrite(self, rows: Sequence[Taken]) -> None:
+    def _rewrite(self, rows: Sequence[TakenRange]) -> None:
         self._session.do(self._sql.clear, self.me)
         for row in rows:
             self.take(row)

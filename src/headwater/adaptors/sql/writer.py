@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Generic
 
 from headwater.adaptors.sql.deadline import Deadline
 from headwater.adaptors.sql.infer import ColumnKind, fields
-from headwater.adaptors.sql.ranges import Taken, contains, of_bucket
-from headwater.adaptors.sql.run import AnyShape, Run, runs
+from headwater.adaptors.sql.ranges import TakenRange, contains, of_bucket
+from headwater.adaptors.sql.run import AnyShape, RowRun, runs
 from headwater.adaptors.sql.session import Session
-from headwater.adaptors.sql.state import State
+from headwater.adaptors.sql.state import SqlSinkState
 from headwater.adaptors.sql.statements import Statements
 from headwater.adaptors.sql.table import split_name
 from headwater.core.errors import BadConfig, NotFound, Rejected, Unavailable
@@ -32,18 +32,18 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
         try:
             for setting in settings:
                 session.do(setting)
-            self._state = State(session, statements, part.pipeline, part.sink)
+            self._state = SqlSinkState(session, statements, part.pipeline, part.sink)
             self._state.tidy(part.epoch)
         except session.fails as error:
             session.close()
             raise session.meaning(error) from error
 
     @abstractmethod
-    def opened(self, span: Taken) -> list[Taken] | None:
+    def opened(self, span: TakenRange) -> list[TakenRange] | None:
         """Note the span as taken, for this run's epoch; return what else was noted near it; None where it was itself noted before."""
 
     @abstractmethod
-    def send(self, run: Run[AnyShape]) -> None:
+    def send(self, run: RowRun[AnyShape]) -> None:
         """Write a run."""
 
     @abstractmethod
@@ -135,8 +135,8 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
     def _refused(self, error: Exception) -> bool:
         return isinstance(error, Rejected) or self._session.about_data(error)
 
-    def _span(self, batch: Batch) -> Taken:
-        return Taken(batch.start, batch.end, self._part.bucket, self._part.buckets)
+    def _span(self, batch: Batch) -> TakenRange:
+        return TakenRange(batch.start, batch.end, self._part.bucket, self._part.buckets)
 
     # -- tables -----------------------------------------------------------------------------------------------
 

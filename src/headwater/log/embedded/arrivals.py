@@ -16,14 +16,14 @@ Changed = Callable[[], None]
 _DORMANT = 8
 
 
-class WatchedPartition:
+class EmbeddedWatch:
     """One partition that is waited for. All who wait share its looks; each is told when the end has moved, or when no more will come.
 
     It has a reader of its own: a reader says once that its topic is gone, to whoever asks first, and then all who wait here must hear it.
     """
 
     def __init__(
-        self, open_reader: Callable[[], PartitionReader], generation_of: Callable[[], str], retire: Callable[[WatchedPartition], bool]
+        self, open_reader: Callable[[], PartitionReader], generation_of: Callable[[], str], retire: Callable[[EmbeddedWatch], bool]
     ) -> None:
         self._open_reader, self._generation_of, self._retire = open_reader, generation_of, retire
         self._generation = generation_of()
@@ -126,7 +126,7 @@ class WatchedPartition:
         return found.st_dev, found.st_ino
 
 
-class Arrivals:
+class EmbeddedArrivals:
     """The partitions of one log that are waited for. Safe for several threads.
 
     `open_reader` gives a reader of a partition, or raises `UnknownTopic` or `UnknownPartition`; `generation_of` tells a topic from another
@@ -142,7 +142,7 @@ class Arrivals:
     ) -> None:
         self._open_reader, self._generation_of, self._watcher = open_reader, generation_of, watcher
         self._mutex = threading.Lock()
-        self._partitions: dict[tuple[str, int], WatchedPartition] = {}
+        self._partitions: dict[tuple[str, int], EmbeddedWatch] = {}
         self._closed = False
 
     def watch(self, topic: str, partition: int, changed: Changed) -> Watching:
@@ -156,7 +156,7 @@ class Arrivals:
                 found.look_closely()
                 found.look()
             if found is None or found.error is not None:
-                found = WatchedPartition(
+                found = EmbeddedWatch(
                     lambda: self._open_reader(topic, partition), lambda: self._generation_of(topic), lambda one: self._retired(place, one)
                 )
                 self._watcher().add(found)  # 1. the kernel watches; 2. a look; 3. whoever waits looks once more, then sleeps
@@ -183,7 +183,7 @@ class Arrivals:
             if name == topic:
                 found.look()
 
-    def _retired(self, place: tuple[str, int], found: WatchedPartition) -> bool:
+    def _retired(self, place: tuple[str, int], found: EmbeddedWatch) -> bool:
         with self._mutex:
             if found.wanted:
                 return False  # somebody has come meanwhile
@@ -208,7 +208,7 @@ class Arrivals:
 
 
 class _EmbeddedWatching(Watching):
-    def __init__(self, watched: WatchedPartition) -> None:
+    def __init__(self, watched: EmbeddedWatch) -> None:
         self._watched = watched
 
     def end(self) -> int:

@@ -12,7 +12,7 @@ import msgspec
 from headwater.core.errors import Damaged, Unavailable
 from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.manifest import Manifest, Segment
-from headwater.log.embedded.page import Place
+from headwater.log.embedded.page import SegmentPosition
 from headwater.log.embedded.segment import OpenSegment, create
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ def roll(partition: PartitionState, file: OpenSegment) -> OpenSegment:
             f"Syncing {file.path} failed ({error.strerror}); nothing was appended.", hint="Look at the machine's disk, then try again."
         ) from error
     file.sync_sidecar()
-    page.durable = Place(base, position, offset)
+    page.durable = SegmentPosition(base, position, offset)
     now = partition.stored()
     following = Segment(offset, created=partition.clock.now_ms())
     create(files, partition.folder, following)
     sealed = msgspec.structs.replace(now.active, length=position, end=offset)
-    partition.replace(now, segments=[*now.segments[:-1], sealed, following], durable=Place(offset, 0, offset))
+    partition.replace(now, segments=[*now.segments[:-1], sealed, following], durable=SegmentPosition(offset, 0, offset))
     _enter(partition, partition.manifest)
     page.dirty = False
     return partition.open(offset)
@@ -78,9 +78,9 @@ def _enter(partition: PartitionState, now: Manifest) -> None:
                 f"{partition.folder / manifests.NAME} goes on at offset {begin}, but the partition has come to {page.tail.offset}.",
                 hint=f"Close every process that uses it, then look at it with `headwater log check {partition.name}`.",
             )
-        page.tail = Place(begin, 0, begin)
+        page.tail = SegmentPosition(begin, 0, begin)
     if page.durable.base != begin:
-        page.durable = Place(begin, 0, begin)
+        page.durable = SegmentPosition(begin, 0, begin)
 
 
 def heal(partition: PartitionState) -> None:
@@ -96,14 +96,14 @@ def heal(partition: PartitionState) -> None:
         if now.active.base != page.tail.base:
             _enter(partition, now)  # a roll that died half done: the segment before is sealed already, and must not be sealed again
         durable, base = page.durable, page.tail.base
-        begin = durable if durable.base == base else Place(base, 0, base)
+        begin = durable if durable.base == base else SegmentPosition(base, 0, base)
         file = partition.open(base)
         file.truncate(begin.position, begin.offset - base)
         file.sync()
         following = Segment(begin.offset, generation=now.generation + 1, created=partition.clock.now_ms())
         create(files, folder, following)
         sealed = [msgspec.structs.replace(now.active, length=begin.position, end=begin.offset)] if begin.position else []
-        fresh = Place(begin.offset, 0, begin.offset)
+        fresh = SegmentPosition(begin.offset, 0, begin.offset)
         partition.replace(now, segments=[*now.segments[:-1], *sealed, following], durable=fresh)
         page.tail = page.durable = fresh
         page.dirty = False

@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from headwater.core.errors import BadInput, TooLarge
 from headwater.log.arrow import SCHEMA, check_columns
 from headwater.log.embedded.fields import HEAD_FIELDS, Column, gather, heads
-from headwater.log.layout import HEAD, HEADERS, LAST, MAX_BATCH, NO_VALUE, NULL, SMALLEST, TRAILER, Batch, too_large
+from headwater.log.layout import HEAD, HEADERS, LAST, MAX_BATCH, NO_VALUE, NULL, SMALLEST, TRAILER, EncodedBatch, too_large
 
 _PART = 30  # bits of a position within a part of a large segment
 _VIEW = np.dtype([("length", "<i4"), ("prefix", "<u4"), ("buffer", "<i4"), ("position", "<i4")])
 
 
-def encode_columns(batch: pa.RecordBatch, *, now: int, limit: int) -> Batch:
+def encode_columns(batch: pa.RecordBatch, *, now: int, limit: int) -> EncodedBatch:
     """`layout.encode` for columns `key`, `value` and, where present, `headers`, `timestamp`, `mode`, `op`. Same errors."""
     count = batch.num_rows
     if not count:
@@ -51,7 +51,7 @@ def encode_columns(batch: pa.RecordBatch, *, now: int, limit: int) -> Batch:
     return _joined(head, keys.fill_null(b""), key_sizes, value_sizes, pieces, total)
 
 
-def reencode(data: mmap.mmap, size: int, starts: Column, *, seconds: bool = False) -> Batch:
+def reencode(data: mmap.mmap, size: int, starts: Column, *, seconds: bool = False) -> EncodedBatch:
     """Records as one new batch, offsets kept, old trailers left out. `seconds`: their timestamps are seconds, and become milliseconds."""
     old = heads(data, size, starts)
     key = old["key"].astype(np.int64)
@@ -74,7 +74,7 @@ def reencode(data: mmap.mmap, size: int, starts: Column, *, seconds: bool = Fals
     return _joined(head, keys, key_sizes, data_sizes, [values], total)
 
 
-def _joined(head: Column, keys: pa.Array, key_sizes: Column, data_sizes: Column, data: Sequence[pa.Array], total: int) -> Batch:
+def _joined(head: Column, keys: pa.Array, key_sizes: Column, data_sizes: Column, data: Sequence[pa.Array], total: int) -> EncodedBatch:
     """Arrow puts the pieces of all records one behind the other: the batch is its data buffer, where records begin its offsets."""
     count, sizes = len(head), data_sizes.astype(">u4")
     width = int(key_sizes[0])
@@ -92,7 +92,7 @@ def _joined(head: Column, keys: pa.Array, key_sizes: Column, data_sizes: Column,
     trailer = pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(bytes(TRAILER.size))])
     joined = pc.binary_join_element_wise(*before, *data, trailer, b"")
     starts = np.frombuffer(joined.buffers()[1], np.int32, count, joined.offset * 4).astype(np.uint32)
-    return Batch(memoryview(joined.buffers()[2])[:total], starts, count)
+    return EncodedBatch(memoryview(joined.buffers()[2])[:total], starts, count)
 
 
 def _binary(column: pa.Array) -> pa.Array:

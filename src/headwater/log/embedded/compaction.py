@@ -21,7 +21,7 @@ from headwater.log.embedded.housekeeping import next_generation, swap
 from headwater.log.embedded.manifest import Manifest, Segment
 from headwater.log.embedded.partition import Partition
 from headwater.log.embedded.rewriting import SegmentWriter
-from headwater.log.embedded.view import SegmentView, Slice
+from headwater.log.embedded.view import RecordSlice, SegmentView
 from headwater.log.record import Compacted
 
 _RECORDS = 65_536
@@ -161,7 +161,7 @@ def _rewrite(partition: Partition, group: list[_Plan], generation: int) -> list[
         raise
 
 
-def _slices(partition: Partition, segment: Segment) -> Iterator[Slice]:
+def _slices(partition: Partition, segment: Segment) -> Iterator[RecordSlice]:
     """All records of a closed segment, checked, in steps. `Damaged` unless every batch up to the segment's end is whole."""
     view = SegmentView(partition.folder, segment, hint=f"Look at it with `headwater log check {partition.name}`.")
     try:
@@ -176,7 +176,7 @@ def _slices(partition: Partition, segment: Segment) -> Iterator[Slice]:
         view.close()
 
 
-def _parts(piece: Slice, starts: Column) -> Iterator[Column]:
+def _parts(piece: RecordSlice, starts: Column) -> Iterator[Column]:
     """Cut into batches of a few MiB."""
     if not len(starts):
         return

@@ -6,7 +6,7 @@ from headwater.core.errors import AlreadyExists, BadBounds
 from headwater.core.files import explained
 from headwater.log.embedded import opened
 from headwater.log.embedded.manifest import Segment
-from headwater.log.embedded.page import Place
+from headwater.log.embedded.page import SegmentPosition
 from headwater.log.embedded.partition import Partition
 from headwater.log.embedded.segment import create
 
@@ -47,7 +47,7 @@ def adopt(partition: Partition, segments: list[Segment], end: int) -> None:
             raise AlreadyExists(f"{partition.name} holds records already.", hint="Import into a new topic.")
         following = Segment(end, generation=now.generation + 1, created=partition.clock.now_ms())
         create(partition.files, partition.folder, following)
-        place = Place(end, 0, end)
+        place = SegmentPosition(end, 0, end)
         partition.replace(now, segments=[*segments, following], durable=place, start=segments[0].base)
         partition.page.tail = place
         partition.page.durable = place

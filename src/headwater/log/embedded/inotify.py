@@ -15,7 +15,7 @@ _OVERFLOW, _IGNORED, _ONLY_FOLDERS = 0x4000, 0x8000, 0x0100_0000
 _MASK = _MODIFY | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF | _ONLY_FOLDERS
 
 
-class Heard(NamedTuple):
+class FolderEvents(NamedTuple):
     """What the kernel has said since the last time: in which watched folders something has changed, and which are watched no longer."""
 
     changed: set[int]
@@ -47,9 +47,9 @@ class Inotify:
         """Watch it no longer. What has ended by itself may be removed, too."""
         self._libc.inotify_rm_watch(self.fd, watch)
 
-    def read(self) -> Heard:
+    def read(self) -> FolderEvents:
         """Everything that was said since the last time, without waiting."""
-        heard = Heard(set(), set(), False)
+        heard = FolderEvents(set(), set(), False)
         while True:
             try:
                 raw = os.read(self.fd, _READ)

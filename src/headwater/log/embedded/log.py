@@ -16,15 +16,15 @@ from headwater.core.ids import Ids, random_id
 from headwater.core.metrics import LogMetrics
 from headwater.log import Log, Watching, Writer
 from headwater.log.address import LogAddress
-from headwater.log.embedded.arrivals import Arrivals
+from headwater.log.embedded.arrivals import EmbeddedArrivals
 from headwater.log.embedded.handles import Handles, most_handles
 from headwater.log.embedded.housekeeping import delete_before
 from headwater.log.embedded.keeper import Keeper, settle
 from headwater.log.embedded.partition import Partition
 from headwater.log.embedded.reader import PartitionReader
 from headwater.log.embedded.reserve import Reserve
-from headwater.log.embedded.topics import Topics
-from headwater.log.layout import Batch, encode
+from headwater.log.embedded.topics import EmbeddedTopics
+from headwater.log.layout import EncodedBatch, encode
 from headwater.log.marker import check_engine, mark_engine
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
 
@@ -60,12 +60,12 @@ class EmbeddedLog(Log):
         self._files, self._clock = files or Files(), clock or SystemClock()
         self._boot = boot or boot_id()
         self._metrics = metrics
-        self._topics = Topics(self.data / "log", files=self._files, ids=ids)
+        self._topics = EmbeddedTopics(self.data / "log", files=self._files, ids=ids)
         self._reserve = Reserve(self.data / "log", files=self._files)
         self._closed = False
         self._most = most_handles()
         self._begin()
-        self._arrivals = Arrivals(self._opened_reader, lambda name: self._topics.get(name).generation)
+        self._arrivals = EmbeddedArrivals(self._opened_reader, lambda name: self._topics.get(name).generation)
         with explaining(self.data, reading=True):
             check_engine(self.data)
         myself = weakref.ref(self)
@@ -132,16 +132,16 @@ class EmbeddedLog(Log):
         self.partition(topic, partition)
         return _EmbeddedWriter(self, topic, partition, epoch)
 
-    def _columns(self, batch: pa.RecordBatch) -> Callable[[int], Batch]:
+    def _columns(self, batch: pa.RecordBatch) -> Callable[[int], EncodedBatch]:
         from headwater.log.embedded.columns import encode_columns
 
         return lambda limit: encode_columns(batch, now=self._clock.now_ms(), limit=limit)
 
-    def _append(self, topic: str, partition: int, encoded: Callable[[int], Batch], epoch: int | None) -> range:
+    def _append(self, topic: str, partition: int, encoded: Callable[[int], EncodedBatch], epoch: int | None) -> range:
         found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
         return self._appended(found, topic, partition, encoded(found.max_record), epoch)
 
-    def _appended(self, found: Partition, topic: str, partition: int, batch: Batch, epoch: int | None) -> range:
+    def _appended(self, found: Partition, topic: str, partition: int, batch: EncodedBatch, epoch: int | None) -> range:
         try:
             first = found.append(batch, epoch)
         except (UnknownTopic, Closed) as error:

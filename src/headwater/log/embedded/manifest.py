@@ -10,7 +10,7 @@ from google_crc32c import value as crc32c
 
 from headwater.core.errors import Damaged, NewerFormat
 from headwater.core.files import Files, replace
-from headwater.log.embedded.page import CommitPage, Place
+from headwater.log.embedded.page import CommitPage, SegmentPosition
 from headwater.log.layout import U32
 
 FORMAT = 1
@@ -50,7 +50,7 @@ class Manifest(msgspec.Struct, frozen=True):
     generation: int
     start: int  # the first offset still kept
     segments: list[Segment]
-    durable: Place
+    durable: SegmentPosition
     epoch: int = 0  # the newest claim
     claims: int = 0  # every claim is higher: where the newest one is not known any more, older ones must not be given again
     partition: str = ""  # whose it is, as "topic 0": a folder may be copied or swapped. Manifests of before lack it

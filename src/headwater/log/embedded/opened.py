@@ -12,7 +12,7 @@ from headwater.core.clock import Clock
 from headwater.core.files import Files, write_all
 from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.manifest import Manifest, Segment
-from headwater.log.embedded.page import SIZE, CommitPage, Place
+from headwater.log.embedded.page import SIZE, CommitPage, SegmentPosition
 from headwater.log.embedded.recovery import Survey, survey
 from headwater.log.embedded.segment import OpenSegment, create
 
@@ -84,7 +84,7 @@ def _begin(folder: Path, page: CommitPage, files: Files, clock: Clock) -> Manife
         files.sync_dir(above)  # whoever made the topic may have died before its names were durable, and records are to come below them
     first = Segment(0, created=clock.now_ms())
     create(files, folder, first)
-    now = Manifest(1, 0, [first], Place(0, 0, 0))
+    now = Manifest(1, 0, [first], SegmentPosition(0, 0, 0))
     manifests.save(files, folder, now)
     return now
 

@@ -27,7 +27,7 @@ _LOW = (1 << 32) - 1
 _NOT_ZERO = 0x2545F4914F6CDD1D
 
 
-class Place(NamedTuple):
+class SegmentPosition(NamedTuple):
     """A position in a partition: in the segment that begins at offset `base`, at byte `position`, where `offset` comes next."""
 
     base: int
@@ -35,7 +35,7 @@ class Place(NamedTuple):
     offset: int
 
 
-_Seen = tuple[int, Place]  # a counter's word, and the triple that it points at
+_Seen = tuple[int, SegmentPosition]  # a counter's word, and the triple that it points at
 
 
 def _checksum(now: int, base: int, position: int, offset: int) -> int:
@@ -52,8 +52,8 @@ class CommitPage:
 
     def __init__(self, files: Files, path: Path, *, writable: bool) -> None:
         self._path = path
-        self._tail_seen: _Seen = (-1, Place(0, 0, 0))  # no word is ever -1
-        self._end_seen: _Seen = (-1, Place(0, 0, 0))
+        self._tail_seen: _Seen = (-1, SegmentPosition(0, 0, 0))  # no word is ever -1
+        self._end_seen: _Seen = (-1, SegmentPosition(0, 0, 0))
         fd = files.open(path, os.O_RDWR | os.O_CREAT if writable else os.O_RDONLY)
         try:
             if writable and os.fstat(fd).st_size != SIZE:
@@ -152,31 +152,31 @@ class CommitPage:
     # -- triples --------------------------------------------------------------------------------------------
 
     @property
-    def tail(self) -> Place:
+    def tail(self) -> SegmentPosition:
         """Where the next batch goes. Errors: `Damaged` for a page that has rotted."""
         word, place = self._tail_seen
         return place if self._words[_TAIL_COUNTER] == word else self._read_tail()
 
     @tail.setter
-    def tail(self, place: Place) -> None:
+    def tail(self, place: SegmentPosition) -> None:
         self._tail_seen = self._store(_TAIL_COUNTER, _TAIL_SLOTS, place)
 
     @property
-    def durable(self) -> Place:
+    def durable(self) -> SegmentPosition:
         """Up to where everything is synced. Errors: `Damaged` for a page that has rotted."""
         word, place = self._end_seen
         return place if self._words[_END_COUNTER] == word else self._read_end()
 
     @durable.setter
-    def durable(self, place: Place) -> None:
+    def durable(self, place: SegmentPosition) -> None:
         self._end_seen = self._store(_END_COUNTER, _END_SLOTS, place)
         self._words[_DURABLE] = place.offset
 
-    def _read_tail(self) -> Place:
+    def _read_tail(self) -> SegmentPosition:
         self._tail_seen = self._triple(_TAIL_COUNTER, _TAIL_SLOTS)
         return self._tail_seen[1]
 
-    def _read_end(self) -> Place:
+    def _read_end(self) -> SegmentPosition:
         self._end_seen = self._triple(_END_COUNTER, _END_SLOTS)
         return self._end_seen[1]
 
@@ -198,13 +198,13 @@ class CommitPage:
             at = slots + _SLOT * (now & 1)
             base, position, offset = words[at], words[at + 1], words[at + 2]
             if words[at + 3] == _checksum(now, base, position, offset):  # else the slot that was read from may have been under way
-                return word, Place(base, position, offset)
+                return word, SegmentPosition(base, position, offset)
         raise Damaged(
             f"{self._path} fails its checksum.",
             hint="Close every process that uses the partition, `headwater serve` among them: the next to open it makes the page anew.",
         )
 
-    def _store(self, counter: int, slots: int, place: Place) -> _Seen:
+    def _store(self, counter: int, slots: int, place: SegmentPosition) -> _Seen:
         words = self._words
         base, position, offset = place
         now = (words[counter] >> 32) + 1 & _LOW

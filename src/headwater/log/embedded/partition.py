@@ -21,10 +21,10 @@ from headwater.log.embedded import changes, opened
 from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.exclusive import Exclusive
 from headwater.log.embedded.manifest import Segment
-from headwater.log.embedded.page import CommitPage, Place
+from headwater.log.embedded.page import CommitPage, SegmentPosition
 from headwater.log.embedded.segment import OpenSegment
 from headwater.log.embedded.state import PartitionState
-from headwater.log.layout import Batch, seal
+from headwater.log.layout import EncodedBatch, seal
 from headwater.log.record import TopicSettings
 
 _MANIFEST_BYTES = 64 << 20
@@ -36,12 +36,12 @@ class Ticket(NamedTuple):
 
     file: OpenSegment
     first: int
-    tail: Place  # the end of the own batch
+    tail: SegmentPosition  # the end of the own batch
     failures: int
     epoch: int | None
 
 
-def _rows(batch: Batch, position: int) -> bytes:
+def _rows(batch: EncodedBatch, position: int) -> bytes:
     """The sidecar rows of a batch that begins at `position`."""
     return (np.asarray(batch.starts, "<u4") + np.uint32(position)).tobytes()
 
@@ -100,7 +100,7 @@ class Partition(PartitionState):
 
     # -- appending ------------------------------------------------------------------------------------------
 
-    def append(self, batch: Batch, epoch: int | None = None) -> int:
+    def append(self, batch: EncodedBatch, epoch: int | None = None) -> int:
         """Write, sync, publish; return the first offset. `epoch` is the claim under which this is written, None without one."""
         metrics = self._metrics
         begun = self.clock.monotonic() if metrics is not None else 0.0
@@ -116,7 +116,7 @@ class Partition(PartitionState):
             metrics.appended(batch.records, self.clock.monotonic() - begun, ticket.tail.offset)
         return ticket.first
 
-    def write(self, batch: Batch, epoch: int | None = None) -> Ticket:
+    def write(self, batch: EncodedBatch, epoch: int | None = None) -> Ticket:
         """Steps 1 and 2: the bytes are in the file, and the tail is behind them. The same thread finishes the ticket."""
         exclusive = self.exclusive
         with exclusive.mutex:
@@ -141,7 +141,7 @@ class Partition(PartitionState):
                 except OSError as error:
                     self._cut(file)
                     raise explained(error, file.path) from error
-                page.tail = tail = Place(base, position + len(buffer), offset + batch.records)
+                page.tail = tail = SegmentPosition(base, position + len(buffer), offset + batch.records)
                 page.dirty = False
                 self._begin(file)
                 self._unsettled = True
@@ -236,7 +236,7 @@ class Partition(PartitionState):
         if self.clock.monotonic() - page.tick / 1e9 > _MANIFEST_SECONDS or self._far(tail):
             self._settle()
 
-    def _ready(self, epoch: int | None) -> tuple[OpenSegment, Place]:
+    def _ready(self, epoch: int | None) -> tuple[OpenSegment, SegmentPosition]:
         """Step 1, under the lock: may this process append, and where? Mends what a dead writer left, follows and makes rolls."""
         page = self.page
         try:
@@ -269,7 +269,7 @@ class Partition(PartitionState):
 
     # -- the manifest ---------------------------------------------------------------------------------------
 
-    def _far(self, durable: Place) -> bool:
+    def _far(self, durable: SegmentPosition) -> bool:
         written = self.manifest.durable
         return durable.base == written.base and durable.position - written.position > _MANIFEST_BYTES
 

@@ -14,11 +14,11 @@ from headwater.core.files import Files
 from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.fields import gather
 from headwater.log.embedded.manifest import Manifest, Segment
-from headwater.log.embedded.page import CommitPage, Place
+from headwater.log.embedded.page import CommitPage, SegmentPosition
 from headwater.log.embedded.records import decode_records
 from headwater.log.embedded.recovery import survey
 from headwater.log.embedded.topics import topic_stamp
-from headwater.log.embedded.view import SegmentView, Slice
+from headwater.log.embedded.view import RecordSlice, SegmentView
 from headwater.log.layout import U64, decode
 from headwater.log.record import Bounds, Record
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 _OPEN_VIEWS = 2  # three descriptors each, with that of the map: more, in each of many readers, would take all that a process may have
 _TRIES = 100  # a writer that rolls, compacts or deletes between two looks makes a third one necessary
 _TIMES = 65_536  # timestamps looked at in one step
-_NOTHING = Place(0, 0, 0)
+_NOTHING = SegmentPosition(0, 0, 0)
 
 
 class PartitionReader:
@@ -45,7 +45,7 @@ class PartitionReader:
         self._mutex = threading.Lock()
         self._page: CommitPage | None = None
         self._manifest: Manifest | None = None
-        self._surveyed: tuple[int, Place, int] | None = None
+        self._surveyed: tuple[int, SegmentPosition, int] | None = None
         self._rotten_generation = -1
         self._views: dict[str, SegmentView] = {}
         self._stamp: tuple[int, int] | None = None  # of the topic whose page was opened first
@@ -110,7 +110,7 @@ class PartitionReader:
             manifest, durable, place = self._state()
             return [(segment, *self._extent(segment, durable, place)) for segment in manifest.segments] if manifest else []
 
-    def _state(self) -> tuple[Manifest | None, int, Place]:
+    def _state(self) -> tuple[Manifest | None, int, SegmentPosition]:
         """A manifest and the durable end that belong together, as offset and as place. Under the mutex.
 
         They are read one after the other, while another process may roll: a place whose segment this manifest does not know is of a newer
@@ -153,7 +153,7 @@ class PartitionReader:
         """Does the page tell of a newer manifest? The file is replaced before the page: a generation that the file lacks has rotted."""
         return manifest.generation < page.generation != self._rotten_generation
 
-    def _place(self) -> Place | None:
+    def _place(self) -> SegmentPosition | None:
         """The durable end in the page; None where nobody has written since the machine started, and where the page has rotted."""
         page = self._page
         if page is None or page.boot != self._boot:
@@ -176,7 +176,7 @@ class PartitionReader:
         if not self.gone:
             self._page, self._stamp = page, self._stamp or stamp
 
-    def _end(self, manifest: Manifest) -> tuple[int, Place] | None:
+    def _end(self, manifest: Manifest) -> tuple[int, SegmentPosition] | None:
         """The durable end, and the place up to which the active segment may be touched; None where they are not of this manifest."""
         page, place = self._page, self._place()
         if page is None or place is None:
@@ -188,7 +188,7 @@ class PartitionReader:
             return None
         return max(place.offset, manifest.durable.offset), place
 
-    def _surveyed_end(self, manifest: Manifest) -> tuple[int, Place] | None:
+    def _surveyed_end(self, manifest: Manifest) -> tuple[int, SegmentPosition] | None:
         """The end as the bytes tell it: nobody has opened the partition for writing since the machine started."""
         if self._surveyed is None or self._surveyed[0] != manifest.generation:
             try:
@@ -215,7 +215,7 @@ class PartitionReader:
         now = manifests.load(self.folder)
         return now is not None and any(one.stem == segment.stem for one in now.segments)
 
-    def _looked(self, look: Callable[[Manifest | None, int, Place], T]) -> T:
+    def _looked(self, look: Callable[[Manifest | None, int, SegmentPosition], T]) -> T:
         """What `look` finds by a manifest and the end that belongs to it. Under the mutex.
 
         Compaction and deletion replace the manifest, then unlink: where a file is gone, a newer manifest no longer names it.
@@ -275,14 +275,14 @@ class PartitionReader:
             yield decode_columns(found.data, found.size, found.starts, found.heads)
             start = following
 
-    def _next(self, start: int, end: int | None, count: int) -> tuple[Slice | None, int]:
+    def _next(self, start: int, end: int | None, count: int) -> tuple[RecordSlice | None, int]:
         """The first records of [start, end), from one segment, and the offset to go on from; None when there are none."""
         with self._mutex:
             return self._looked(lambda manifest, durable, place: self._find(manifest, durable, place, start, end, count))
 
     def _find(
-        self, manifest: Manifest | None, durable: int, place: Place, start: int, end: int | None, count: int
-    ) -> tuple[Slice | None, int]:
+        self, manifest: Manifest | None, durable: int, place: SegmentPosition, start: int, end: int | None, count: int
+    ) -> tuple[RecordSlice | None, int]:
         self._within(start, Bounds(manifest.start if manifest else 0, durable))
         end = durable if end is None else end
         if end > durable:
@@ -320,7 +320,7 @@ class PartitionReader:
             )
 
     @staticmethod
-    def _extent(segment: Segment, durable: int, place: Place) -> tuple[int, int]:
+    def _extent(segment: Segment, durable: int, place: SegmentPosition) -> tuple[int, int]:
         """A segment's end as an offset, and how many of its bytes may be touched."""
         if segment.closed:
             return segment.end, segment.length
@@ -332,7 +332,7 @@ class PartitionReader:
         with self._mutex:
             return self._looked(lambda manifest, durable, place: self._first_at(manifest, durable, place, timestamp) if manifest else 0)
 
-    def _first_at(self, manifest: Manifest, durable: int, place: Place, timestamp: int) -> int:
+    def _first_at(self, manifest: Manifest, durable: int, place: SegmentPosition, timestamp: int) -> int:
         for segment in manifest.segments:
             high, _ = self._extent(segment, durable, place)
             start = max(manifest.start, segment.base)

@@ -21,7 +21,7 @@ from headwater.log.embedded.candidate import Candidate, candidate
 from headwater.log.embedded.check import Damage
 from headwater.log.embedded.manifest import Manifest, Segment
 from headwater.log.embedded.offline import offline, stored_page
-from headwater.log.embedded.page import CommitPage, Place
+from headwater.log.embedded.page import CommitPage, SegmentPosition
 from headwater.log.embedded.segment import create
 
 
@@ -58,7 +58,7 @@ class _Plan(NamedTuple):
 class _Known(NamedTuple):
     """What the commit page knows, where it is of this boot."""
 
-    durable: Place
+    durable: SegmentPosition
     generation: int
 
 
@@ -81,7 +81,7 @@ def rebuild(folder: Path, *, name: str, files: Files, clock: Clock, boot: bytes,
 
 
 def _plan(folder: Path, name: str, clock: Clock, page: CommitPage | None, boot: bytes) -> _Plan:
-    known, epoch = _Known(Place(0, 0, 0), 0), 0
+    known, epoch = _Known(SegmentPosition(0, 0, 0), 0), 0
     if page is not None and page.boot == boot and page.sound:
         known, epoch = _Known(page.durable, page.generation), page.epoch
     elif page is not None and page.epoch:
@@ -97,18 +97,18 @@ def _plan(folder: Path, name: str, clock: Clock, page: CommitPage | None, boot: 
     segments = [_closed(one, following.segment.base) for one, following in pairwise(chosen)]
     if chosen and _goes_on(chosen[-1], known.durable, highest):
         segments.append(chosen[-1].segment)
-        durable = Place(chosen[-1].segment.base, chosen[-1].intact, chosen[-1].following)
+        durable = SegmentPosition(chosen[-1].segment.base, chosen[-1].intact, chosen[-1].following)
     else:
         end = max([highest, *(one.end for one in chosen[-1:])])
         segments += [_closed(one, end) for one in chosen[-1:]]
         segments.append(Segment(end, generation, created=clock.now_ms()))
-        durable = Place(end, 0, end)
+        durable = SegmentPosition(end, 0, end)
     manifest = Manifest(generation, segments[0].base, segments, durable, epoch, claims=max(epoch, clock.now_ms()))
     unused = [one.segment.log(folder) for one in found if one.holds and one not in chosen]
     return _Plan(manifest, chosen, unused, _report(folder, name, manifest, chosen, unused, known.durable.offset))
 
 
-def _goes_on(last: Candidate, durable: Place, highest: int) -> bool:
+def _goes_on(last: Candidate, durable: SegmentPosition, highest: int) -> bool:
     """Whether appends may go on in the last segment: it has no holes, and nothing durable has ever stood in one behind it."""
     if durable.offset > last.end:
         return last.segment.dense and durable.base == last.segment.base  # what is missing of it is for `repair --cut` to say

@@ -18,13 +18,13 @@ from headwater.log.embedded import batches
 from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.fields import Column
 from headwater.log.embedded.manifest import Manifest
-from headwater.log.embedded.page import Place
+from headwater.log.embedded.page import SegmentPosition
 
 
 class Survey(NamedTuple):
     """The end of a partition as its bytes tell it."""
 
-    place: Place  # after the last intact batch of the active segment
+    place: SegmentPosition  # after the last intact batch of the active segment
     durable: int  # the durable end as far as anybody has known it
     row: int  # number of the first record that was looked at, within its segment
     starts: Column  # where the intact records from there on begin
@@ -41,7 +41,7 @@ def survey(folder: Path, manifest: Manifest, *, known: int, hint: str) -> Survey
     manifests.check_newest(folder, manifest)
     for closed in manifest.segments[:-1]:
         _present(closed.log(folder), closed.length, hint)
-    place = manifest.durable if manifest.durable.base == segment.base else Place(segment.base, 0, segment.base)
+    place = manifest.durable if manifest.durable.base == segment.base else SegmentPosition(segment.base, 0, segment.base)
     path = segment.log(folder)
     _present(path, place.position, hint)
     row = place.offset - segment.base
@@ -73,7 +73,7 @@ def survey(folder: Path, manifest: Manifest, *, known: int, hint: str) -> Survey
             f"{path} is damaged at byte {found.position}, offset {found.offset}; records up to offset {durable - 1} were acknowledged.",
             hint=hint,
         )
-    return Survey(Place(segment.base, found.position, found.offset), durable, row, starts, size, damage)
+    return Survey(SegmentPosition(segment.base, found.position, found.offset), durable, row, starts, size, damage)
 
 
 def _copied(fd: int, begin: int, end: int) -> mmap.mmap:

@@ -14,7 +14,7 @@ from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.check import Damage, Whole, examine
 from headwater.log.embedded.manifest import Manifest, Segment
 from headwater.log.embedded.offline import offline, stored_page
-from headwater.log.embedded.page import CommitPage, Place
+from headwater.log.embedded.page import CommitPage, SegmentPosition
 from headwater.log.embedded.recovery import survey
 from headwater.log.embedded.rewriting import SegmentWriter
 from headwater.log.embedded.segment import create
@@ -76,7 +76,7 @@ def _repair(folder: Path, now: Manifest, known: int, name: str, files: Files, cl
         active = Segment(end, generation=now.generation, created=clock.now_ms())
         create(files, folder, active)
         segments.append(active)
-        durable = Place(end, 0, end)
+        durable = SegmentPosition(end, 0, end)
     else:
         durable = now.durable
     # 3. From here on the pieces count. The page is put aside: whoever opens next goes by the manifest and the bytes. Not before the

@@ -10,7 +10,7 @@ import numpy as np
 
 from headwater.core.files import Bytes, Files, write_all
 from headwater.log.embedded.manifest import Segment
-from headwater.log.layout import Batch, close
+from headwater.log.layout import EncodedBatch, close
 
 
 class SegmentWriter:
@@ -26,7 +26,7 @@ class SegmentWriter:
             raise
         self.length = self.records = 0
 
-    def add(self, batch: Batch, durable: int) -> None:
+    def add(self, batch: EncodedBatch, durable: int) -> None:
         """A batch with its offsets in place; `durable` is the durable end that it may carry."""
         close(batch.buffer, durable)
         self.copy(batch.buffer, np.asarray(batch.starts, np.int64))

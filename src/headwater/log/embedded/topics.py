@@ -36,7 +36,7 @@ def topic_stamp(folder: Path) -> tuple[int, int] | None:
     return found.st_ino, found.st_mtime_ns
 
 
-class Topics:
+class EmbeddedTopics:
     """The topics below one directory. Creating and deleting are atomic, and safe from several processes."""
 
     def __init__(self, folder: Path, *, files: Files, ids: Ids) -> None:

@@ -22,7 +22,7 @@ _AHEAD = 256  # and this many behind them are passed on the way to the end of th
 _FEW_BYTES = 1 << 20
 
 
-class Slice(NamedTuple):
+class RecordSlice(NamedTuple):
     """Checked records: they begin at `starts` in `data`, of which only the first `size` bytes may be touched."""
 
     data: mmap.mmap
@@ -62,7 +62,7 @@ class SegmentView:
             os.close(fd)
         self._data = None  # not closed: Arrow columns may still point into it
 
-    def slice(self, start: int, end: int, limit: int, count: int) -> Slice:
+    def slice(self, start: int, end: int, limit: int, count: int) -> RecordSlice:
         """Up to `count` records with offsets of [start, end), from the first `limit` bytes, which are durable.
 
         Fewer than asked for are given when damage follows; `Damaged` is raised when it comes first. None are given only where checked
@@ -70,18 +70,18 @@ class SegmentView:
         """
         data = self._map(limit)
         if not self.segment.dense:
-            return Slice(data, limit, self._with_holes(data, limit, start, end, count))
+            return RecordSlice(data, limit, self._with_holes(data, limit, start, end, count))
         first = max(start, self.segment.base) - self.segment.base
         count = min(count, end - self.segment.base - first)
         if 0 < count <= _FEW and (few := self._few(data, limit, first, count)) is not None:
-            return Slice(data, limit, few)
+            return RecordSlice(data, limit, few)
         starts, stop, head = self._rows(data, limit, first, count)
         if not len(starts):
             if count > 0:
                 raise self._damaged(self._walked_to, "no record begins there")
-            return Slice(data, limit, starts)
+            return RecordSlice(data, limit, starts)
         good = self._intact(data, limit, first, starts, stop, head)
-        return Slice(data, limit, good, None if head is None else head[: len(good)])
+        return RecordSlice(data, limit, good, None if head is None else head[: len(good)])
 
     def _with_holes(self, data: mmap.mmap, limit: int, start: int, end: int, count: int) -> Column:
         """`slice` for a segment with holes. Only the records themselves say which offsets are there, so their neighbours are checked, too:

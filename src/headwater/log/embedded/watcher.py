@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from headwater.core.clock import Clock, SystemClock
-from headwater.log.embedded.inotify import Heard, Inotify
+from headwater.log.embedded.inotify import FolderEvents, Inotify
 
 SWEEP = 0.5  # seconds after which everything is looked at, whatever the kernel has said or not: words of it may be lost
 SHORT = 0.0005  # seconds between two looks while a batch is under way
@@ -146,7 +146,7 @@ class FolderWatcher:
 
     def _note(self, now: float) -> None:
         """Mark for a look whatever the kernel has spoken of."""
-        heard = self._events.read() if self._events is not None else Heard(set(), set(), False)
+        heard = self._events.read() if self._events is not None else FolderEvents(set(), set(), False)
         if heard.overflow:
             self._mark(self._places.values(), now)
         for number in heard.ended:

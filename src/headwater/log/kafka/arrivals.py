@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headwater.core.errors import HeadwaterError, UnknownTopic
 from headwater.log import Watching
 from headwater.log.kafka.brokers import GONE, Brokers, closed, passing
-from headwater.log.kafka.topics import Topics
+from headwater.log.kafka.topics import KafkaTopics
 from headwater.log.record import Topic
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _LOOKED_UP = 10  # topics at a time
 Changed = Callable[[], None]
 
 
-class WatchedPartition:
+class KafkaWatch:
     """One partition: everything below its end has been seen. The same object for all who wait for it."""
 
     def __init__(self, topic: Topic, partition: int, end: int) -> None:
@@ -49,16 +49,16 @@ class WatchedPartition:
             tell()
 
 
-class Arrivals:
+class KafkaArrivals:
     """The partitions of one log that are waited for. Safe for several threads; the thread and its consumer are there only while any are.
 
     `end_of` asks a broker for a partition's end.
     """
 
-    def __init__(self, brokers: Brokers, topics: Topics, end_of: Callable[[str, int], int]) -> None:
+    def __init__(self, brokers: Brokers, topics: KafkaTopics, end_of: Callable[[str, int], int]) -> None:
         self._brokers, self._topics, self._end_of = brokers, topics, end_of
         self._mutex = threading.RLock()
-        self._partitions: dict[tuple[str, int], WatchedPartition] = {}
+        self._partitions: dict[tuple[str, int], KafkaWatch] = {}
         self._consumer: Consumer | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -73,7 +73,7 @@ class Arrivals:
                 raise closed()
             found = self._partitions.get(place)
             if found is None or found.error is not None:
-                found = self._partitions[place] = self._begun(WatchedPartition(topic, partition, end))
+                found = self._partitions[place] = self._begun(KafkaWatch(topic, partition, end))
             watching = _KafkaWatching(found)
             found.waiting[watching] = changed
             return watching
@@ -90,7 +90,7 @@ class Arrivals:
 
     # -- the thread -----------------------------------------------------------------------------------------
 
-    def _begun(self, partition: WatchedPartition) -> WatchedPartition:
+    def _begun(self, partition: KafkaWatch) -> KafkaWatch:
         if self._consumer is None:
             self._consumer = self._brokers.consumer(wait_ms=100, ahead=_AT_ONCE)
         self._consumer.incremental_assign([self._place(partition, partition.end())])
@@ -174,17 +174,17 @@ class Arrivals:
                     if self._partitions.get(place) is one:
                         self._partitions[place] = self._partitions.pop(place)
 
-    def _same(self, one: WatchedPartition) -> None:
+    def _same(self, one: KafkaWatch) -> None:
         if self._topics.get(one.topic.name).generation != one.topic.generation:
             raise UnknownTopic(f"The topic {one.topic.name} was deleted and created again.", hint="Read the new one from its start.")
 
-    def _place(self, one: WatchedPartition, *offset: int) -> TopicPartition:
+    def _place(self, one: KafkaWatch, *offset: int) -> TopicPartition:
         place: TopicPartition = self._brokers.kafka.TopicPartition(one.topic.name, one.partition, *offset)
         return place
 
 
 class _KafkaWatching(Watching):
-    def __init__(self, watched: WatchedPartition) -> None:
+    def __init__(self, watched: KafkaWatch) -> None:
         self._watched = watched
 
     def end(self) -> int:

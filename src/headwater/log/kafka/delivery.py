@@ -37,7 +37,7 @@ class Spent(Exception):
     """The producer has met an error after which it cannot keep the order. Nothing of this batch was sent: make another producer."""
 
 
-class Sent:
+class SentRecord:
     """What became of one batch."""
 
     __slots__ = ("_count", "_reported", "done", "error", "offsets", "unplaced")
@@ -74,13 +74,13 @@ class Sent:
             self.done.set()
 
 
-class Delivery:
+class ProducerDelivery:
     """One producer. Safe for several threads; a batch's records are handed over together, so that batches of this process do not mix."""
 
     def __init__(self, brokers: Brokers, batch: int, *, gapless: bool) -> None:
         self._brokers = brokers
         self._producer: Producer = brokers.producer(batch, gapless=gapless)
-        self._under_way: set[Sent] = set()
+        self._under_way: set[SentRecord] = set()
         self._fatal: KafkaError | None = None
         self._handing_over = threading.Lock()
         self._handed_over = threading.Semaphore(0)
@@ -94,7 +94,7 @@ class Delivery:
 
         Errors: `OutcomeUnknown` where a leading part may be there; `UnknownTopic`, `TooLarge` and the like where nothing is; `Spent`.
         """
-        sent, clock = Sent(), self._brokers.clock
+        sent, clock = SentRecord(), self._brokers.clock
         deadline = self._brokers.deadline()
         with self._handing_over:
             self._under_way.add(sent)
@@ -141,7 +141,7 @@ class Delivery:
             self._ending = True
 
     def _hand_over(
-        self, topic: str, partition: int, batch: Sequence[Outgoing], sent: Sent, deadline: float
+        self, topic: str, partition: int, batch: Sequence[Outgoing], sent: SentRecord, deadline: float
     ) -> tuple[int, KafkaError | None]:
         """How many records the client has taken, and why it did not take the next one: after that one, none may follow."""
         produce, report = self._producer.produce, sent.report
@@ -217,7 +217,7 @@ class Deliveries:
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
         self._lock = threading.Lock()
-        self._deliveries: dict[tuple[int, bool], Delivery] = {}
+        self._deliveries: dict[tuple[int, bool], ProducerDelivery] = {}
         self._closed = False
 
     def begin(self) -> None:
@@ -244,15 +244,15 @@ class Deliveries:
         for delivery in deliveries:
             delivery.look_again(topic)
 
-    def _of(self, limit: int, gapless: bool) -> Delivery:
+    def _of(self, limit: int, gapless: bool) -> ProducerDelivery:
         with self._lock:
             if self._closed:
                 raise closed()
             if (limit, gapless) not in self._deliveries:
-                self._deliveries[limit, gapless] = Delivery(self._brokers, limit, gapless=gapless)
+                self._deliveries[limit, gapless] = ProducerDelivery(self._brokers, limit, gapless=gapless)
             return self._deliveries[limit, gapless]
 
-    def _drop(self, limit: int, gapless: bool, delivery: Delivery) -> None:
+    def _drop(self, limit: int, gapless: bool, delivery: ProducerDelivery) -> None:
         with self._lock:
             if self._deliveries.get((limit, gapless)) is delivery:
                 del self._deliveries[limit, gapless]

@@ -17,13 +17,13 @@ from headwater.core.files import Files
 from headwater.core.metrics import LogMetrics
 from headwater.log import Log, Watching, Writer
 from headwater.log.address import Engine, LogAddress
-from headwater.log.kafka.arrivals import Arrivals
+from headwater.log.kafka.arrivals import KafkaArrivals
 from headwater.log.kafka.brokers import Brokers, closed
 from headwater.log.kafka.delivery import Deliveries
 from headwater.log.kafka.follower import Follower
-from headwater.log.kafka.readers import Reader, Readers
+from headwater.log.kafka.readers import PartitionConsumer, Readers
 from headwater.log.kafka.records import Outgoing, columns, columns_outgoing, incoming, outgoing
-from headwater.log.kafka.topics import FRAMING, Topics
+from headwater.log.kafka.topics import FRAMING, KafkaTopics
 from headwater.log.kafka.writer import KafkaWriter, claim
 from headwater.log.marker import mark_engine
 from headwater.log.record import Bounds, Compacted, Header, Record, Topic, TopicSettings
@@ -75,14 +75,14 @@ class KafkaLog(Log):
 
     def _connect(self) -> None:
         self._brokers = Brokers(self._servers, client=self._client, clock=self._clock, timeout=self._timeout)
-        self._topics = Topics(self._brokers, replication=self._replication)
+        self._topics = KafkaTopics(self._brokers, replication=self._replication)
         self._deliveries = Deliveries(self._brokers)
         if not self.read_only:
             self._deliveries.begin()
         self._readers = Readers(self._brokers, self._look_again, wait_ms=5, ahead=1)
         self._tails = Readers(self._brokers, self._look_again, wait_ms=100, ahead=_TAIL)
         self._follower = Follower(self._brokers, self._note_foreign)
-        self._arrivals = Arrivals(self._brokers, self._topics, lambda topic, partition: self.bounds(topic, partition).end)
+        self._arrivals = KafkaArrivals(self._brokers, self._topics, lambda topic, partition: self.bounds(topic, partition).end)
         self._changed = threading.Condition()
         self._appending = 0
 
@@ -125,7 +125,7 @@ class KafkaLog(Log):
     def claim(self, topic: str, partition: int) -> KafkaWriter:
         self._check_writable()
         self._topics.place(topic, partition)
-        return claim(Place(self, topic, partition), self._follower)
+        return claim(KafkaPartition(self, topic, partition), self._follower)
 
     def writer(self, topic: str, partition: int, epoch: int) -> Writer:
         raise Unsupported("A claim on Kafka belongs to the process that made it.", hint="Append in that process.")
@@ -310,7 +310,7 @@ class KafkaLog(Log):
         if self.read_only:
             raise ReadOnly("This log was opened for reading only.", hint="Open it without read_only to change it.")
 
-    def _checked(self, reader: Reader, topic: str, partition: int, start: int, end: int | None) -> int:
+    def _checked(self, reader: PartitionConsumer, topic: str, partition: int, start: int, end: int | None) -> int:
         """The end to read to. Errors: `OffsetGone`, `BadBounds`."""
         bounds = reader.bounds(topic, partition)
         if start < bounds.start:
@@ -347,7 +347,7 @@ def _forked(log: KafkaLog | None) -> None:
         log._leave_to_parent()
 
 
-class Place:
+class KafkaPartition:
     """One partition, as `claim` wants it."""
 
     def __init__(self, log: KafkaLog, topic: str, partition: int) -> None:

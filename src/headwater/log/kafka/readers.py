@@ -20,7 +20,7 @@ _PAUSE = 0.002  # seconds to wait for a record before asking for the position ag
 _IDLE = 8  # consumers kept for the next reader
 
 
-class Reader:
+class PartitionConsumer:
     """One consumer, reading one partition at a time. `gone` is called when the topic or partition is not there, and raises if so."""
 
     def __init__(self, brokers: Brokers, make: Callable[[], Consumer], gone: Callable[[str, int], None]) -> None:
@@ -140,18 +140,18 @@ class Readers:
         self._gone = gone
         self._wait_ms, self._ahead = wait_ms, ahead
         self._lock = threading.Lock()
-        self._idle: list[Reader] = []
+        self._idle: list[PartitionConsumer] = []
         self._closed = False
 
     @contextmanager
-    def lent(self) -> Iterator[Reader]:
+    def lent(self) -> Iterator[PartitionConsumer]:
         """A reader for this thread. After an error it is thrown away: nobody knows what it still holds."""
         with self._lock:
             if self._closed:
                 raise closed()
             reader = self._idle.pop() if self._idle else None
         if reader is None:
-            reader = Reader(self._brokers, lambda: self._brokers.consumer(wait_ms=self._wait_ms, ahead=self._ahead), self._gone)
+            reader = PartitionConsumer(self._brokers, lambda: self._brokers.consumer(wait_ms=self._wait_ms, ahead=self._ahead), self._gone)
         kept = False
         try:
             yield reader

@@ -26,7 +26,7 @@ _PAUSE = 0.02
 _LOOKS = 10
 
 
-class Topics:
+class KafkaTopics:
     """The cluster's topics. What is known of a topic is kept, but no error is ever answered from what is kept."""
 
     def __init__(self, brokers: Brokers, *, replication: int) -> None:

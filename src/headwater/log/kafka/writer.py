@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _TRIES = 100
 
 
-class Partition(Protocol):
+class ClaimablePartition(Protocol):
     """What a claim needs of the log: one partition, its bounds, and a way to append."""
 
     topic: str
@@ -40,7 +40,7 @@ class Partition(Protocol):
 class KafkaWriter(Writer):
     """A claim that won. It follows its partition, and acknowledges a record once it has seen it with no newer claim before it."""
 
-    def __init__(self, place: Partition, follower: Follower, followed: Followed, epoch: int) -> None:
+    def __init__(self, place: ClaimablePartition, follower: Follower, followed: Followed, epoch: int) -> None:
         self.topic, self.partition, self.epoch = place.topic, place.partition, epoch
         self._place, self._follower, self._followed = place, follower, followed
         self._mark = (EPOCH, mark(epoch))
@@ -96,7 +96,7 @@ class KafkaWriter(Writer):
         )
 
 
-def claim(place: Partition, follower: Follower) -> KafkaWriter:
+def claim(place: ClaimablePartition, follower: Follower) -> KafkaWriter:
     """Become the partition's only writer.
 
     The new epoch is the high watermark plus one. No mark below the high watermark that is believed is as high (`headwater.log.epochs`),

@@ -67,7 +67,7 @@ class SinkState(msgspec.Struct, frozen=True, kw_only=True):
         return self.failure is not None and self.failure.start < 0
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class ReadingPosition(msgspec.Struct, frozen=True, kw_only=True):
     """How far the source has been read: what changes of `ReaderState` with every round, without the plan, which may be long."""
 
     run: str  # the id of the copy: pieces of another copy do not count
@@ -79,15 +79,15 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     cursor: Any = None  # where following goes on
 
 
-class ReaderState(Reading, frozen=True, kw_only=True):
+class ReaderState(ReadingPosition, frozen=True, kw_only=True):
     """What is read, and how far."""
 
     plan: dict[str, Any]
     begun: int  # the log's end when the plan was made: the copy's records lie behind it
 
     @property
-    def reading(self) -> Reading:
-        return Reading(**{name: getattr(self, name) for name in Reading.__struct_fields__})
+    def reading(self) -> ReadingPosition:
+        return ReadingPosition(**{name: getattr(self, name) for name in ReadingPosition.__struct_fields__})
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,11 +130,11 @@ class Outage(msgspec.Struct, frozen=True, kw_only=True):
     since: int = 0
 
 
-Value = RunInfo | ReaderState | Reading | SinkState | Edit | Dead | Entry | Outage | int
+Value = RunInfo | ReaderState | ReadingPosition | SinkState | Edit | Dead | Entry | Outage | int
 _KINDS: dict[str, Any] = {
     "run": RunInfo,
     "reader": ReaderState,
-    "reading": Reading,
+    "reading": ReadingPosition,
     "sink": SinkState,
     "taken": int,
     "edit": Edit,
@@ -171,7 +171,7 @@ class State:
                 self.run = value
             case "reader", ReaderState() | None:
                 self.reader = self._plan = value
-            case "reading", Reading() | None:
+            case "reading", ReadingPosition() | None:
                 self.reader = self._plan
                 if value is not None and self._plan is not None and value.run == self._plan.run:
                     self.reader = msgspec.structs.replace(self._plan, **msgspec.structs.asdict(value))

@@ -13,11 +13,11 @@ from headwater.pipeline.offsets.state import Dead, Entry, Failure
 from headwater.wire.times import show_time
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class PipelineAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The base of all of them."""
 
 
-class Refusal(Answer, frozen=True, kw_only=True):
+class Refusal(PipelineAnswer, frozen=True, kw_only=True):
     """What a sink said against a message. `start` and `end` are the batch, where the message itself is not yet known; else -1."""
 
     offset: int
@@ -31,7 +31,7 @@ class Refusal(Answer, frozen=True, kw_only=True):
     end: int = -1
 
 
-class Place(Answer, frozen=True, kw_only=True):
+class SinkPosition(PipelineAnswer, frozen=True, kw_only=True):
     """Where a sink is: `position` is the last message that it took, -1 before the first; `end` is the log's, not included."""
 
     sink: str
@@ -42,14 +42,14 @@ class Place(Answer, frozen=True, kw_only=True):
     error: Refusal | None = None
 
 
-class Taken(Place, frozen=True, kw_only=True):
+class SinkDetail(SinkPosition, frozen=True, kw_only=True):
     """Where a sink is, with what it took beyond its position (half-open ranges), and by namespace the last message that it took."""
 
     taken: list[tuple[int, int]] = []
     namespaces: dict[str, int] = {}
 
 
-class Status(Answer, frozen=True, kw_only=True):
+class Status(PipelineAnswer, frozen=True, kw_only=True):
     """A pipeline: its newest run, and where every sink is.
 
     `seen`: when a run that has not ended last gave a sign of life. `log_dir`: the directory of its own that it keeps its log in.
@@ -59,7 +59,7 @@ class Status(Answer, frozen=True, kw_only=True):
     state: str
     end: int
     lag: int
-    sinks: list[Place]
+    sinks: list[SinkPosition]
     began: str | None = None
     seen: str | None = None
     process: str = ""
@@ -70,7 +70,7 @@ class Status(Answer, frozen=True, kw_only=True):
     log_dir: str = ""
 
 
-class Refused(Answer, frozen=True, kw_only=True):
+class Refused(PipelineAnswer, frozen=True, kw_only=True):
     """A sink that stands at a message, and why; `hint`: what to do about it."""
 
     sink: str
@@ -81,14 +81,14 @@ class Refused(Answer, frozen=True, kw_only=True):
     trace: str = ""
 
 
-class Copy(Answer, frozen=True, kw_only=True):
+class Copy(PipelineAnswer, frozen=True, kw_only=True):
     """A corrected copy of a message; `sink` None: for every sink that has none of its own."""
 
     sink: str | None
     data: dict[str, Any]
 
 
-class Seen(Answer, frozen=True, kw_only=True):
+class Seen(PipelineAnswer, frozen=True, kw_only=True):
     """A message as it is in the log. `edited`: `copies` are delivered in its place. `refused`: sinks that stand at it."""
 
     offset: int
@@ -103,7 +103,7 @@ class Seen(Answer, frozen=True, kw_only=True):
     refused: list[Refused] = []
 
 
-class Messages(Answer, frozen=True, kw_only=True):
+class Messages(PipelineAnswer, frozen=True, kw_only=True):
     """A page of messages. `next` is the offset to go on from; `oldest` and `current` are the first and the last offset of the log."""
 
     items: list[Seen]
@@ -112,7 +112,7 @@ class Messages(Answer, frozen=True, kw_only=True):
     current: int
 
 
-class Buried(Answer, frozen=True, kw_only=True):
+class Buried(PipelineAnswer, frozen=True, kw_only=True):
     """A message that was put aside."""
 
     sink: str
@@ -130,7 +130,7 @@ class BuriedMessage(Buried, frozen=True, kw_only=True):
     record: Seen | None = None
 
 
-class Audited(Answer, frozen=True, kw_only=True):
+class Audited(PipelineAnswer, frozen=True, kw_only=True):
     """What an operator did."""
 
     at: str | None
@@ -140,7 +140,7 @@ class Audited(Answer, frozen=True, kw_only=True):
     details: dict[str, Any] = {}
 
 
-class Verified(Answer, frozen=True, kw_only=True):
+class Verified(PipelineAnswer, frozen=True, kw_only=True):
     """A sink beside the log, up to its position. `first` is the first document that differs."""
 
     sink: str
@@ -156,13 +156,13 @@ class Verified(Answer, frozen=True, kw_only=True):
 # -- what a change has done, or with `dry_run` would do ---------------------------------------------------------
 
 
-class Change(Answer, frozen=True, kw_only=True):
+class PipelineChange(PipelineAnswer, frozen=True, kw_only=True):
     """The base of these."""
 
     dry_run: bool = False
 
 
-class SinkChange(Change, frozen=True, kw_only=True):
+class SinkChange(PipelineChange, frozen=True, kw_only=True):
     """A change of one sink."""
 
     sink: str
@@ -212,7 +212,7 @@ class Resolved(SinkChange, frozen=True, kw_only=True):
     done: str
 
 
-class Edited(Change, frozen=True, kw_only=True):
+class Edited(PipelineChange, frozen=True, kw_only=True):
     """The corrected copy that is delivered from now on; `sink` None: to every sink.
 
     Of the sinks that it is for: `standing` stand at the message and now try it again, `dead` have put it aside, `taken` took it before.
@@ -226,7 +226,7 @@ class Edited(Change, frozen=True, kw_only=True):
     taken: list[str] = []
 
 
-class Undone(Change, frozen=True, kw_only=True):
+class Undone(PipelineChange, frozen=True, kw_only=True):
     """The original is delivered again."""
 
     offset: int
@@ -234,7 +234,7 @@ class Undone(Change, frozen=True, kw_only=True):
     sink: str | None = None
 
 
-class Stopping(Change, frozen=True, kw_only=True):
+class Stopping(PipelineChange, frozen=True, kw_only=True):
     """The run was asked. `silent_since`: it has given no sign of life since then, and may not hear of it."""
 
     pipeline: str
@@ -242,7 +242,7 @@ class Stopping(Change, frozen=True, kw_only=True):
     silent_since: str | None = None
 
 
-class Compaction(Change, frozen=True, kw_only=True):
+class Compaction(PipelineChange, frozen=True, kw_only=True):
     """Below `before` the last message of each namespace was kept."""
 
     before: int

@@ -17,14 +17,14 @@ from headwater.log.address import LogAddress
 FOLDER = "pipelines"
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True):
+class LogDirNote(msgspec.Struct, frozen=True, kw_only=True):
     """Where a pipeline keeps its log."""
 
     log_dir: str
 
 
 def remember(data: Path, pipeline: str, log_dir: Path | None) -> None:
-    """Note where a pipeline that is about to run keeps its log; None: in the data directory. Errors: those of the disk."""
+    """LogDirNote where a pipeline that is about to run keeps its log; None: in the data directory. Errors: those of the disk."""
     path = data / FOLDER / f"{pipeline}.json"
     try:
         if log_dir is None:
@@ -32,7 +32,7 @@ def remember(data: Path, pipeline: str, log_dir: Path | None) -> None:
         elif _read(path) != log_dir:
             files = Files()
             make_dirs(files, path.parent)
-            replace(files, path, msgspec.json.encode(Note(log_dir=str(log_dir))))
+            replace(files, path, msgspec.json.encode(LogDirNote(log_dir=str(log_dir))))
     except OSError as error:
         raise explained(error, path) from error
 
@@ -57,6 +57,6 @@ def address(pipeline: str, log_dir: Path) -> LogAddress:
 
 def _read(path: Path) -> Path | None:
     try:
-        return Path(msgspec.json.decode(path.read_bytes(), type=Note).log_dir)
+        return Path(msgspec.json.decode(path.read_bytes(), type=LogDirNote).log_dir)
     except (OSError, msgspec.MsgspecError):
         return None

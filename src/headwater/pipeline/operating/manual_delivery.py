@@ -26,7 +26,7 @@ from headwater.pipeline.operating.log_dirs import FOLDER
 from headwater.pipeline.operating.stop_report import StoppedSink, refused
 from headwater.pipeline.operating.superseded import command_among, superseded
 from headwater.pipeline.policy import Stop
-from headwater.pipeline.running.deliver import deliver
+from headwater.pipeline.running.part_delivery import deliver_part
 from headwater.pipeline.running.delivery_loop import SinkLoop, needs_session
 from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.work import Outcome
@@ -231,7 +231,7 @@ class ManualDelivery:
             timeout=self._sink.options.timeout.seconds,
             again=True,
         )
-        outcome = deliver(self._operator.log, work, part, batch=max(1, self._sink.options.batch))
+        outcome = deliver_part(self._operator.log, work, part, batch=max(1, self._sink.options.batch))
         if outcome.receipt:
             self._sink.adaptor.publish(part, outcome.receipt)
         return outcome

@@ -10,7 +10,7 @@ import msgspec
 
 from headwater.core.clock import Clock
 from headwater.core.errors import BadInput, Damaged, HeadwaterError, NotFound
-from headwater.core.settings import Settings, Spark
+from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log
 from headwater.log.opening import open_log
 from headwater.pipeline.definition import Pipeline
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headwater.pipeline.operating.manual_delivery import ManualDelivery
 
 _SUFFIX = "-offsets"
-_NO_SPARK = Settings(spark=Spark(start="never"))  # sending by hand needs none, and inside a server must never start one
+_NO_SPARK = Settings(spark=SparkSettings(start="never"))  # sending by hand needs none, and inside a server must never start one
 
 
 class PipelineOperations(PipelineChanges):

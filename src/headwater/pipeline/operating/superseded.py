@@ -15,8 +15,8 @@ from headwater.pipeline.message import Message, Op
 from headwater.pipeline.offsets.ranges import Span, joined
 from headwater.pipeline.operating.verification import left_out
 from headwater.pipeline.operating.view import PipelineView
-from headwater.pipeline.running.found import Found
-from headwater.pipeline.running.work import Delivery
+from headwater.pipeline.running.record_batch import RecordBatch
+from headwater.pipeline.running.work import SinkWork
 
 _CHUNK = 8192
 _SENT = 10_000  # messages whose documents are looked for, at most
@@ -70,12 +70,12 @@ def _known(message: Message) -> tuple[str, bytes] | None:
     return None if message.id is None else (message.namespace, values.canonical(message.id))
 
 
-def _messages(operator: PipelineView, work: Delivery, start: int, end: int, without: list[Span]) -> Iterator[Message]:
+def _messages(operator: PipelineView, work: SinkWork, start: int, end: int, without: list[Span]) -> Iterator[Message]:
     """The messages of [start, end) as the sink is given them, before its transforms; those that cannot be read are left out."""
     at = start
     while at < end:
         part = Part(pipeline=operator.pipeline, sink=work.sink.name, start=at, end=min(end, at + _CHUNK))
-        found = Found(operator.log, work, part.start, part.end, part)
+        found = RecordBatch(operator.log, work, part.start, part.end, part)
         at = found.end
         out = {offset for a, b in without for offset in range(max(a, part.start), min(b, at))}
         while True:

@@ -18,7 +18,7 @@ from headwater.pipeline.offsets.state import Entry
 from headwater.pipeline.operating.answers import Verified
 from headwater.pipeline.operating.view import PipelineView
 from headwater.pipeline.running.delivery_loop import needs_session
-from headwater.pipeline.running.found import Found
+from headwater.pipeline.running.record_batch import RecordBatch
 from headwater.pipeline.transform import chain
 
 _CHUNK = 8192
@@ -52,7 +52,7 @@ def compare(operator: PipelineView, pipeline: Pipeline, name: str) -> Verified:
         at = 0
         while at <= position:
             part = Part(pipeline=pipeline.name, sink=name, start=at, end=min(position + 1, at + _CHUNK))
-            records = Found(operator.log, work, part.start, part.end, part)
+            records = RecordBatch(operator.log, work, part.start, part.end, part)
             at = records.end
             yield records.messages(leave_out=_within(skipped, part.start, at))
 

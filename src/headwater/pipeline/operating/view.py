@@ -18,7 +18,7 @@ from headwater.pipeline.offsets.liveness import last_sign, life
 from headwater.pipeline.offsets.state import SOURCE, Dead, Entry, SinkState, State
 from headwater.pipeline.operating import answers
 from headwater.pipeline.operating.message_view import MessageView, text_of
-from headwater.pipeline.running.work import Delivery
+from headwater.pipeline.running.work import SinkWork
 
 _WINDOW = 10_000  # offsets looked at in one go
 _WINDOWS = 20  # and how often, before a page is given with what was found: an expression that finds nothing must not hold a thread for long
@@ -69,7 +69,7 @@ class PipelineView:
             return f"unreachable: {away.message}"
         return None if reader is None else "copy" if not reader.copied else "complete" if reader.cursor is None else "sync"
 
-    def _state(self, state: State, places: Sequence[answers.Place]) -> str:
+    def _state(self, state: State, places: Sequence[answers.SinkPosition]) -> str:
         if state.run is None:
             return "new"
         stopped = ", ".join(one.sink for one in places if one.state == "stopped")
@@ -110,16 +110,16 @@ class PipelineView:
                 break
         return items, at
 
-    def offsets(self) -> list[answers.Place]:
+    def offsets(self) -> list[answers.SinkPosition]:
         """Every sink's place."""
         state, end = self.state(), self.bounds().end
         return [self._place(state, name, end) for name in sorted(state.sinks)]
 
-    def offset(self, sink: str) -> answers.Taken:
+    def offset(self, sink: str) -> answers.SinkDetail:
         known, state = self.sink(sink), self.state()
         place = self._place(state, sink, self.bounds().end)
         namespaces = dict(state.taken.get(sink, {}))
-        return answers.Taken(**msgspec.structs.asdict(place), taken=list(known.taken), namespaces=namespaces)
+        return answers.SinkDetail(**msgspec.structs.asdict(place), taken=list(known.taken), namespaces=namespaces)
 
     def dead(self, sink: str | None = None) -> list[answers.Buried]:
         return [answers.buried(one) for one in self.dead_letters(sink)]
@@ -164,7 +164,7 @@ class PipelineView:
                     given += 1
                     yield view.see(record)
 
-    def _place(self, state: State, name: str, end: int) -> answers.Place:
+    def _place(self, state: State, name: str, end: int) -> answers.SinkPosition:
         sink = state.sink(name)
         lag = max(0, end - 1 - sink.position)
         running = life(state.run, self.clock.now_ms()) == "running"
@@ -176,7 +176,7 @@ class PipelineView:
             error = answers.Refusal(
                 offset=sink.position + 1, error="Unreachable", message=outage.message, of_message=False, at=answers.moment(outage.since)
             )
-        return answers.Place(sink=name, position=sink.position, end=end, lag=lag, state=word, error=error)
+        return answers.SinkPosition(sink=name, position=sink.position, end=end, lag=lag, state=word, error=error)
 
     def sink(self, name: str) -> SinkState:
         state = self.state()
@@ -206,10 +206,10 @@ class PipelineView:
         """What operators have done, in order."""
         return sorted(self.state().audit.values(), key=lambda one: one.at)
 
-    def delivery(self, sink: Sink) -> Delivery:
+    def delivery(self, sink: Sink) -> SinkWork:
         """What delivering to a sink needs to know of the pipeline now."""
         state = self.state()
-        return Delivery(
+        return SinkWork(
             pipeline=self.pipeline,
             topic=self.topic,
             sink=sink,

@@ -12,7 +12,7 @@ from headwater.core.files import FileLock, Files
 from headwater.log import Log, Writer
 from headwater.pipeline.adaptor import CanCopy, Piece, Slice
 from headwater.pipeline.running.progress import append, positions
-from headwater.pipeline.running.work import Ids, Progress
+from headwater.pipeline.running.work import CopyProgress, Ids
 
 
 class CopyWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ def copy_slice(work: CopyWork, number: int, writer: Writer, pieces: Iterator[Pie
         if piece is None:
             return Copied(slice=number, position=position, finished=True, records=records, bytes=size)
         position = piece.position
-        count, length = append(writer, piece, namespace, Progress(work.copy, number, position), ids=work.ids)
+        count, length = append(writer, piece, namespace, CopyProgress(work.copy, number, position), ids=work.ids)
         records, size = records + count, size + length
     return Copied(slice=number, position=position, finished=False, records=records, bytes=size)
 

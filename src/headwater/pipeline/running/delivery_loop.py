@@ -23,10 +23,10 @@ from headwater.pipeline.offsets.ranges import Span
 from headwater.pipeline.offsets.state import Dead, Failure
 from headwater.pipeline.policy import DeadLetter, Retry
 from headwater.pipeline.running.cutting import Cut, cut
-from headwater.pipeline.running.deliver import counts_at_once, deliver
+from headwater.pipeline.running.part_delivery import counts_at_once, deliver_part
 from headwater.pipeline.running.engine import Engine, uncollected
-from headwater.pipeline.running.sql_way import SqlWay
-from headwater.pipeline.running.work import Delivery, Outcome
+from headwater.pipeline.running.sql_delivery import SqlDelivery
+from headwater.pipeline.running.work import Outcome, SinkWork
 
 SMALL = 4000  # messages: fewer are delivered here, because a round on Spark costs more than they do
 _SLICE = 200_000  # messages of a task
@@ -79,7 +79,7 @@ class SinkLoop:
         self._unreachable_since: float | None = None
         self._pause = 0.5
         self._tries: dict[int, int] = {}
-        self._sql = SqlWay(sink, log, engine)
+        self._sql = SqlDelivery(sink, log, engine)
 
     # -- the loop -------------------------------------------------------------------------------------------
 
@@ -199,9 +199,9 @@ class SinkLoop:
 
     # -- batches --------------------------------------------------------------------------------------------
 
-    def _work(self) -> Delivery:
+    def _work(self) -> SinkWork:
         state = self._control.state
-        return Delivery(
+        return SinkWork(
             pipeline=self._control.pipeline,
             topic=self._topic,
             sink=self.sink,
@@ -240,14 +240,14 @@ class SinkLoop:
         parts = [self._part(*one) for one in planned.parts]
         if needs_session(self.sink):
             self._engine.start()
-            outcomes = None if local or planned.shared else self._sql.deliver(self._work(), parts, batch=batch)
+            outcomes = None if local or planned.shared else self._sql.deliver_in_tasks(self._work(), parts, batch=batch)
             if outcomes is None:
                 if self._sql.careful and not planned.shared:  # only past what the tasks could not take
                     planned = cut(self._log, self._topic, gaps, width=1, shares=1, most=_TABLE, copy=copy)
                     parts = [self._part(*one) for one in planned.parts]
                 outcomes = self._delivered(parts, max(batch, _TABLE))
         else:
-            outcomes = self._delivered(parts, batch) if local else self._engine.deliver(self._work(), parts, batch=batch)
+            outcomes = self._delivered(parts, batch) if local else self._engine.deliver_parts(self._work(), parts, batch=batch)
         self._settle(planned, outcomes)
 
     def _delivered(self, parts: Sequence[Part], batch: int) -> list[Outcome]:
@@ -255,7 +255,7 @@ class SinkLoop:
         work, outcomes = self._work(), []
         for part in parts:
             with uncollected():
-                outcomes.append(deliver(self._log, work, part, batch=batch))
+                outcomes.append(deliver_part(self._log, work, part, batch=batch))
             if outcomes[-1].failure is not None:
                 break
         return outcomes
@@ -326,7 +326,7 @@ class SinkLoop:
         if needs_session(self.sink):
             self._engine.start()
         part = self._part(offset, offset + 1)
-        outcome = deliver(self._log, self._work(), part, batch=1, writer=writer)
+        outcome = deliver_part(self._log, self._work(), part, batch=1, writer=writer)
         if outcome.failure is not None:
             self._fail(msgspec.structs.replace(outcome.failure, offset=offset, start=-1, end=-1))
             return False

@@ -17,12 +17,12 @@ import msgspec
 from headwater.core.errors import Unsupported
 from headwater.core.ids import random_id
 from headwater.core.memory import keep_freed
-from headwater.core.settings import Spark
+from headwater.core.settings import SparkSettings
 from headwater.log import Log
 from headwater.pipeline.adaptor import Part
 from headwater.pipeline.running.copying import Copied, CopyWork, copy_slices
-from headwater.pipeline.running.deliver import deliver
-from headwater.pipeline.running.work import Delivery, Outcome
+from headwater.pipeline.running.part_delivery import deliver_part
+from headwater.pipeline.running.work import Outcome, SinkWork
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +37,9 @@ class Engine:
     `stopping` cancels what runs: orphans of it are harmless, because they check the run's epoch and publish nothing.
     """
 
-    def __init__(self, log: Log, settings: Spark, *, stopping: threading.Event, started: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, log: Log, settings: SparkSettings, *, stopping: threading.Event, started: Callable[[str], None] | None = None
+    ) -> None:
         self._log, self._settings, self._stopping = log, settings, stopping
         self._started = started
         self._lock = threading.Lock()
@@ -65,7 +67,7 @@ class Engine:
             self._free.set()
         return [one for table in tables for one in msgspec.json.decode(table.column("result")[0].as_py(), type=list[Copied])]
 
-    def deliver(self, work: Delivery, parts: Sequence[Part], *, batch: int, through: Through | None = None) -> list[Outcome]:
+    def deliver_parts(self, work: SinkWork, parts: Sequence[Part], *, batch: int, through: Through | None = None) -> list[Outcome]:
         """Each part in a task of its own; outcomes in the order of the parts. `through`: as `Runner.run` has it."""
         from headwater.spark.ranges import Range
 
@@ -182,7 +184,7 @@ def _copy_task(work: CopyWork, tasks: dict[int, list[int]], log: Log, given: Ran
         return result_table(copy_slices(log, work, given.partition, tasks[given.partition]))
 
 
-def _deliver_task(work: Delivery, parts: tuple[Part, ...], batch: int, log: Log, given: Range) -> pa.RecordBatch:
+def _deliver_task(work: SinkWork, parts: tuple[Part, ...], batch: int, log: Log, given: Range) -> pa.RecordBatch:
     part = msgspec.structs.replace(parts[given.partition], attempt=random_id())
     with uncollected():
-        return result_table(deliver(log, work, part, batch=batch))
+        return result_table(deliver_part(log, work, part, batch=batch))

@@ -14,8 +14,8 @@ from headwater.log.record import Header, Mode, Record
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import LONGEST, Piece
 from headwater.pipeline.message import DEFAULT_ID, Op
-from headwater.pipeline.running.found import counts, id_hash, marked_rows
-from headwater.pipeline.running.work import HASH, IDS, PROGRESS, UNREADABLE, Ids, Progress
+from headwater.pipeline.running.record_batch import counts, id_hash, marked_rows
+from headwater.pipeline.running.work import HASH, IDS, PROGRESS, UNREADABLE, CopyProgress, Ids
 from headwater.pipeline.texts import Texts
 
 FOLLOWING = -1  # the slice number of what is followed
@@ -23,7 +23,7 @@ _BEGINNING = 64 << 10
 
 
 def append(
-    writer: Writer, piece: Piece, namespace: str, progress: Progress, *, ids: Ids, mode: Mode = Mode.COPY, longest: int = LONGEST
+    writer: Writer, piece: Piece, namespace: str, progress: CopyProgress, *, ids: Ids, mode: Mode = Mode.COPY, longest: int = LONGEST
 ) -> tuple[int, int]:
     """Append a piece whole, its last record carrying the position; how many records and bytes of documents. None for an empty piece.
 
@@ -50,7 +50,7 @@ def _too_long(text: bytes, longest: int) -> str:
     return f"The document has {len(text)} bytes, and a record of the log at most {longest}: only its beginning was kept."
 
 
-def _columns(texts: Texts, bad: dict[int, str], namespace: str, progress: Progress) -> pa.RecordBatch:
+def _columns(texts: Texts, bad: dict[int, str], namespace: str, progress: CopyProgress) -> pa.RecordBatch:
     """Documents of a copy, all of one namespace: as columns they need no step of ours for each."""
     count = len(texts)
     marks: dict[int, list[Header]] = {index: [(UNREADABLE, why.encode())] for index, why in bad.items()}
@@ -66,7 +66,7 @@ def _columns(texts: Texts, bad: dict[int, str], namespace: str, progress: Progre
     return pa.RecordBatch.from_arrays(columns, names=["key", "value", "headers"])
 
 
-def _records(piece: Piece, progress: Progress, mode: Mode, ids: Ids, longest: int) -> list[Record]:
+def _records(piece: Piece, progress: CopyProgress, mode: Mode, ids: Ids, longest: int) -> list[Record]:
     records, bad = [], dict(piece.bad)
     for index, message in enumerate(piece.messages):
         headers: list[Header] = [(HASH, id_hash(message.id).to_bytes(4, "big"))] if mode == Mode.SYNC else []
@@ -99,7 +99,7 @@ def positions(log: Log, topic: str, start: int, copy: str, claims: Sequence[tupl
             marked = dict(decode_headers(block))
             value = marked.get(PROGRESS)
             if value is not None and counts(marked, offset, claims):
-                progress = msgspec.json.decode(value, type=Progress)
+                progress = msgspec.json.decode(value, type=CopyProgress)
                 if progress.copy == copy:
                     found[progress.slice] = progress.position
     return found

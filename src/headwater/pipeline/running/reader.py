@@ -21,7 +21,7 @@ from headwater.pipeline.offsets.ranges import joined, missing
 from headwater.pipeline.offsets.state import Change, ReaderState, State
 from headwater.pipeline.running.copying import Copied, CopyWork, copy_slice
 from headwater.pipeline.running.progress import FOLLOWING, append, complete_records, positions
-from headwater.pipeline.running.work import Progress
+from headwater.pipeline.running.work import CopyProgress
 
 if TYPE_CHECKING:
     from headwater.pipeline.running.engine import Engine
@@ -264,7 +264,7 @@ class SourceReader:
         cursor: Any = state.cursor
         ids = self._control.state.ids
         for piece in adaptor.follow(cursor, self._pipeline.namespaces, self._stopping.is_set):
-            progress = Progress(state.run, FOLLOWING, piece.position)
+            progress = CopyProgress(state.run, FOLLOWING, piece.position)
             taken, _ = append(self._writer, piece, "", progress, ids=ids, mode=Mode.SYNC)
             self.records += taken
             cursor = piece.position

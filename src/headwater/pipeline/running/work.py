@@ -17,7 +17,7 @@ IDS = "ids"  # the header of a change: the fields that tell documents apart, whe
 HASH = "hash"  # the header of a change: a hash of the document's id
 
 
-class Progress(msgspec.Struct, frozen=True, array_like=True):
+class CopyProgress(msgspec.Struct, frozen=True, array_like=True):
     """How far a slice of a copy, or the following of changes (slice -1), had come with this record."""
 
     copy: str
@@ -25,7 +25,7 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
     position: Any
 
 
-class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+class SinkWork(msgspec.Struct, frozen=True, kw_only=True):
     """What a task needs to deliver ranges of a pipeline's log to one sink."""
 
     pipeline: str
@@ -37,7 +37,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     ids: Ids = {}
 
 
-class Stop(msgspec.Struct, frozen=True):
+class Detour(msgspec.Struct, frozen=True):
     """Why a part ends before its end although no message is at fault: it has to go another way."""
 
     reason: str
@@ -56,5 +56,5 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     written: int = 0
     last: dict[str, int] = {}  # by namespace, the last message taken
     failure: Failure | None = None
-    stop: Stop | None = None
+    stop: Detour | None = None
     receipt: dict[str, Any] = {}

@@ -18,14 +18,14 @@ _PART = re.compile(r"((?:[^.\\]|\\.)+)(\.|$)", re.DOTALL)
 _LONGEST_INDEX = 9  # digits: a longer number is no position in any list that fits in memory
 
 
-class Missing:
+class MissingPath:
     """What is found where nothing is. Not None, which is a value of its own."""
 
     def __repr__(self) -> str:
         return "MISSING"
 
 
-MISSING: Final = Missing()
+MISSING: Final = MissingPath()
 
 
 def parsed(text: object, where: str) -> Path:

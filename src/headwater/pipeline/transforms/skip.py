@@ -11,7 +11,7 @@ from headwater.pipeline.transforms.conditions import condition, operator_of
 from headwater.pipeline.transforms.paths import Path, find, parsed
 
 
-class Chosen(Transform):
+class DocumentFilter(Transform):
     """Made by `skip` and `keep`."""
 
     keeps_id = True
@@ -58,4 +58,4 @@ def keep(field: str, operator: str, match: Any) -> Transform:
 def _made(word: str, field: str, operator: str, match: Any) -> Transform:
     path, sign = parsed(field, word), operator_of(operator)
     condition(sign, match)  # so that what cannot be compared with is an error of the pipeline's file, not of its first message
-    return Chosen(word, path, sign, match, f"{word}({field}{sign}{match!r})")
+    return DocumentFilter(word, path, sign, match, f"{word}({field}{sign}{match!r})")

@@ -18,7 +18,7 @@ from headwater.pipeline.message import Message
 from headwater.pipeline.transforms.columns import OFFSET, batch_of
 from headwater.pipeline.transforms.expression import Expression
 from headwater.pipeline.transforms.sql import DIGITS, MOST_MISSING, Sql, lacked, quietly, schema_of
-from headwater.pipeline.transforms.widening import Unusual, both, mixes
+from headwater.pipeline.transforms.type_widening import Unusual, both, mixes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

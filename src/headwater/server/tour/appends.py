@@ -10,7 +10,7 @@ from pathlib import Path
 
 from headwater.client.log import AsyncLog
 from headwater.log.record import Record
-from headwater.server.tour.told import Told, rate
+from headwater.server.tour.report import TourReport, rate
 
 TOPIC = "demo-appends"
 CALLERS = 64
@@ -18,7 +18,7 @@ _ROUNDS, _OURS, _FLOOR = 3, 0.7, 0.3  # rounds of so many seconds each: interlea
 _VALUE = 100
 
 
-async def appends(log: AsyncLog, disk: Path | None, told: Told) -> None:
+async def appends(log: AsyncLog, disk: Path | None, told: TourReport) -> None:
     """64 callers append one record at a time; then every acknowledged record is read back. `disk`: where the log's own disk is."""
     told.part("appends")
     await log.create_topic(TOPIC)

@@ -23,17 +23,17 @@ from headwater.core.settings import Settings
 from headwater.log.opening import address_of, open_log
 from headwater.server.tour import volume
 from headwater.server.tour.appends import TOPIC, appends
-from headwater.server.tour.killed import FOLDER, killed
-from headwater.server.tour.moved import FOLDER as MOVED
-from headwater.server.tour.moved import moved
-from headwater.server.tour.told import Told
+from headwater.server.tour.crash_chapter import FOLDER, killed
+from headwater.server.tour.pipeline_chapter import FOLDER as MOVED
+from headwater.server.tour.pipeline_chapter import pipeline_chapter
+from headwater.server.tour.report import TourReport
 
 PREFIX = "demo-"
 
 
 def tour(settings: Settings, out: TextIO, clock: Clock) -> list[str]:
     """Run every part that exists; return the claims that turned out false. Ctrl-C ends it after putting away what it started."""
-    told = Told(out)
+    told = TourReport(out)
     told.plain(f"The tour, on topics named {PREFIX}*. What it says is measured here and now.")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_under_load(settings, told, clock))
@@ -43,7 +43,7 @@ def tour(settings: Settings, out: TextIO, clock: Clock) -> list[str]:
             volume.check(settings.data, [TOPIC, volume.TOPIC], told)
         try:
             volume.count_on_spark(log, settings.spark, told)
-            moved(log, settings, told)
+            pipeline_chapter(log, settings, told)
         finally:
             volume.stop_spark()
     if told.false:
@@ -55,7 +55,7 @@ def tour(settings: Settings, out: TextIO, clock: Clock) -> list[str]:
     return told.false
 
 
-async def _under_load(settings: Settings, told: Told, clock: Clock) -> None:
+async def _under_load(settings: Settings, told: TourReport, clock: Clock) -> None:
     # The log is opened here even where a server serves it: what is measured is the log, not a client of HTTP.
     log = local_log(settings, settings.data, clock)
     try:

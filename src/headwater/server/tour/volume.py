@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.core.errors import Unavailable
-from headwater.core.settings import Spark
+from headwater.core.settings import SparkSettings
 from headwater.core.units import rounded_size
 from headwater.log import Log
-from headwater.server.tour.told import Told, rate
+from headwater.server.tour.report import TourReport, rate
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +23,7 @@ TOPIC = "demo-volume"
 _RECORDS, _BATCH, _VALUE = 500_000, 10_000, 100
 
 
-def fill(log: Log, told: Told) -> None:
+def fill(log: Log, told: TourReport) -> None:
     """Bring the topic to half a million records. A second tour finds them there."""
     import pyarrow as pa
 
@@ -42,7 +42,7 @@ def fill(log: Log, told: Told) -> None:
         told.fact(f"{log.bounds(TOPIC, 0).end:,} records are there since an earlier tour")
 
 
-def check(data: Path, topics: list[str], told: Told) -> None:
+def check(data: Path, topics: list[str], told: TourReport) -> None:
     """Walk every batch of the embedded log's topics and compare its checksum."""
     from headwater.log.embedded.check import check as checked
     from headwater.log.embedded.log import EmbeddedLog
@@ -57,7 +57,7 @@ def check(data: Path, topics: list[str], told: Told) -> None:
             told.claim("every checksum is right, and none is missing", not found.damage and found.records == log.bounds(topic, 0).end)
 
 
-def count_on_spark(log: Log, settings: Spark, told: Told) -> None:
+def count_on_spark(log: Log, settings: SparkSettings, told: TourReport) -> None:
     """Count the same records with a job on Spark, whose tasks read their ranges of the log themselves."""
     from headwater.spark import session
     from headwater.spark.ranges import Range, Runner

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headwater.core.errors import UnknownTopic
-from headwater.log.embedded.arrivals import Arrivals
+from headwater.log.embedded.arrivals import EmbeddedArrivals
 from headwater.log.embedded.inotify import Inotify
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.watcher import FolderWatcher, process_watcher
@@ -67,7 +67,7 @@ def other(tmp_path: Path) -> Iterator[OtherProcess]:
 
 
 def watched_by(log: EmbeddedLog, watcher: FolderWatcher) -> None:
-    log._arrivals = Arrivals(log._opened_reader, lambda name: log.topic(name).generation, watcher=lambda: watcher)
+    log._arrivals = EmbeddedArrivals(log._opened_reader, lambda name: log.topic(name).generation, watcher=lambda: watcher)
 
 
 def test_another_processes_records_are_told_through_rolls(log: EmbeddedLog, other: OtherProcess) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.log.embedded.inotify import Heard, Inotify
+from headwater.log.embedded.inotify import FolderEvents, Inotify
 
-NOTHING = Heard(set(), set(), False)
+NOTHING = FolderEvents(set(), set(), False)
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_a_write_of_another_process_is_told_once(events: Inotify, tmp_path: Path
     number = events.add(tmp_path)
     assert events.read() == NOTHING
     subprocess.run([sys.executable, "-c", "open('file', 'ab').write(b'x')"], cwd=tmp_path, check=True)
-    assert events.read() == Heard({number}, set(), False)
+    assert events.read() == FolderEvents({number}, set(), False)
     assert events.read() == NOTHING
 
 
@@ -43,7 +43,7 @@ def test_a_removed_folder_is_told_and_watched_no_longer(events: Inotify, tmp_pat
     folder.mkdir()
     number = events.add(folder)
     shutil.rmtree(folder)
-    assert events.read() == Heard({number}, {number}, False)
+    assert events.read() == FolderEvents({number}, {number}, False)
     folder.mkdir()
     (folder / "file").touch()
     assert events.read() == NOTHING
@@ -55,7 +55,7 @@ def test_what_is_removed_is_told_no_more(events: Inotify, tmp_path: Path) -> Non
     events.remove(number)
     events.remove(number)
     (tmp_path / "file").touch()
-    assert events.read() == Heard(set(), {number}, False)
+    assert events.read() == FolderEvents(set(), {number}, False)
 
 
 def test_more_than_the_kernel_keeps_is_an_overflow(events: Inotify, tmp_path: Path) -> None:

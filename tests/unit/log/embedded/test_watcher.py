@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from headwater.log.embedded.inotify import Heard, Inotify
+from headwater.log.embedded.inotify import FolderEvents, Inotify
 from headwater.log.embedded.watcher import POLL, SHORT, SWEEP, FolderWatcher, Look
 from headwater.testing.clock import ManualClock
 
-NOTHING = Heard(set(), set(), False)
+NOTHING = FolderEvents(set(), set(), False)
 
 
 class Part:
@@ -47,7 +47,7 @@ class Part:
 class Deaf(Inotify):
     """A kernel that watches and says nothing: of a network's file system, others' writes are not told."""
 
-    def read(self) -> Heard:
+    def read(self) -> FolderEvents:
         super().read()
         return NOTHING
 
@@ -201,7 +201,7 @@ def test_after_an_overflow_everything_is_looked_at(tmp_path: Path) -> None:
     class Overflowing(Inotify):
         spilt = False
 
-        def read(self) -> Heard:
+        def read(self) -> FolderEvents:
             super().read()
             spilt, Overflowing.spilt = Overflowing.spilt, False
             return NOTHING._replace(overflow=spilt)

@@ -18,7 +18,7 @@ from headwater.pipeline.offsets.state import (
     Entry,
     Failure,
     ReaderState,
-    Reading,
+    ReadingPosition,
     RunInfo,
     SinkState,
     State,
@@ -33,7 +33,7 @@ SMALL = st.integers(0, 3)
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "run": st.builds(RunInfo, epoch=SMALL, id=NAMES, began=SMALL, claims=st.tuples(st.tuples(SMALL, SMALL))),
-    "reading": st.builds(Reading, run=NAMES, upto=SMALL, finished=st.just(((0, 2),))),
+    "reading": st.builds(ReadingPosition, run=NAMES, upto=SMALL, finished=st.just(((0, 2),))),
     "reader": st.builds(ReaderState, run=NAMES, plan=st.just({"n": Decimal("1.10")}), begun=SMALL, cursor=st.just([1, "x"])),
     "sink": st.builds(
         SinkState,

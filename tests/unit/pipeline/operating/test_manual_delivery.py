@@ -11,7 +11,7 @@ import pytest
 
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import Conflict, NotFound, Stopped, Unavailable
-from headwater.core.settings import Settings, Spark
+from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log, Record
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline.adaptors import file, http, sqlite
@@ -42,7 +42,11 @@ def hands(log: Log, tmp_path: Path) -> ManualDelivery:
 
 def made(log: Log, folder: Path, on_error: OnError | None = None, clock: Clock | None = None) -> ManualDelivery:
     return ManualDelivery(
-        PipelineOperations(log, "p", clock=clock), _pipeline(folder, on_error), "s", Settings(spark=Spark(start="never")), clock=clock
+        PipelineOperations(log, "p", clock=clock),
+        _pipeline(folder, on_error),
+        "s",
+        Settings(spark=SparkSettings(start="never")),
+        clock=clock,
     )
 
 
@@ -94,7 +98,7 @@ def test_a_sink_below_another_is_given_only_what_that_one_has_taken(log: Log, tm
     rows_of.save("below", sqlite(str(tmp_path / "below.db"), table="t"))
     operator = PipelineOperations(log, "p")
     operator.control.change(lambda state: [("sink/below", SinkState())])
-    settings = Settings(spark=Spark(start="never"))
+    settings = Settings(spark=SparkSettings(start="never"))
     above, below = ManualDelivery(operator, pipeline, "s", settings), ManualDelivery(operator, pipeline, "below", settings)
     assert below.deliver_next(9) == 0
     assert above.deliver_next(2) == 2
@@ -204,7 +208,7 @@ def test_beside_a_live_run_a_sink_that_stands_is_stepped_and_the_run_does_not_se
 
     operator.control.change = seen  # type: ignore[method-assign]
     with pytest.raises(Stopped):
-        ManualDelivery(operator, _pipeline(tmp_path), "s", Settings(spark=Spark(start="never")), clock=clock).deliver_next()
+        ManualDelivery(operator, _pipeline(tmp_path), "s", Settings(spark=SparkSettings(start="never")), clock=clock).deliver_next()
     assert standing
     assert all(standing)  # at no moment could the live run have taken it for seen to
     with sqlite3.connect(tmp_path / "s.db") as db:
@@ -278,7 +282,7 @@ def test_what_a_sink_that_cannot_be_reached_has_ended_is_audited(log: Log) -> No
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # nobody listens there
         pipeline.source("in", file("in.jsonl")).save("s", http(f"http://127.0.0.1:{taken.getsockname()[1]}/"), timeout="50ms")
-        hands = ManualDelivery(operator, pipeline, "s", Settings(spark=Spark(start="never")))
+        hands = ManualDelivery(operator, pipeline, "s", Settings(spark=SparkSettings(start="never")))
         with pytest.raises(Unavailable):
             hands.send_again(0, 2, why="lost")
         with pytest.raises(Unavailable):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.core.clock import SystemClock
-from headwater.core.settings import Settings, Spark
+from headwater.core.settings import Settings, SparkSettings
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
 from headwater.pipeline.adaptors import file, sqlite
@@ -54,7 +54,7 @@ def test_a_sink_without_what_was_skipped_passed_over_and_dropped_is_as_it_should
         run = RunInfo(epoch=writer.epoch, id="r", began=0, state="stopped")
         Control.create(log, "p", SystemClock()).change(lambda state: [("run", run), ("sink/s", SinkState())])
         operator = PipelineOperations(log, "p")
-        hands = ManualDelivery(operator, pipeline, "s", Settings(spark=Spark(start="never")))
+        hands = ManualDelivery(operator, pipeline, "s", Settings(spark=SparkSettings(start="never")))
         assert hands.deliver_next(2) == 2
         operator.ack("s", 2, why="skip")
         operator.mark("s", 5, why="past")
@@ -87,7 +87,7 @@ def test_what_a_table_held_before_it_was_emptied_is_not_expected_there(tmp_path:
         Control.create(log, "p", SystemClock()).change(lambda state: [("run", run), ("sink/s", SinkState()), ("sink/a", SinkState())])
         operator = PipelineOperations(log, "p")
         for sink, expected in (("s", 2), ("a", 4)):  # a file keeps all of them
-            assert ManualDelivery(operator, pipeline, sink, Settings(spark=Spark(start="never"))).deliver_next(5) == 5
+            assert ManualDelivery(operator, pipeline, sink, Settings(spark=SparkSettings(start="never"))).deliver_next(5) == 5
             found = compare(operator, pipeline, sink)
             assert (found.equal, found.expected, found.found, found.first) == (True, expected, expected, "")
         with sqlite3.connect(tmp_path / "s.db") as db:

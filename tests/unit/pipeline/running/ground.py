@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.core.clock import SystemClock
-from headwater.core.settings import Settings, Spark
+from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log, Record, TopicSettings
 from headwater.log.record import Mode
 from headwater.pipeline import Pipeline
@@ -48,7 +48,7 @@ def piped(
 
 def gone(log: Log, folder: Path, pipeline: Pipeline, **options: Any) -> Result:
     """A run to its end."""
-    return Run(pipeline, log, Settings(data=folder / "data", spark=Spark(start="never")), **options).go()
+    return Run(pipeline, log, Settings(data=folder / "data", spark=SparkSettings(start="never")), **options).go()
 
 
 def rows(path: Path, query: str) -> list[tuple[Any, ...]]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 from ground import piped, rows
 
-from headwater.core.settings import Settings, Spark
+from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline.adaptor import About, CanTail, Piece
@@ -55,7 +55,7 @@ class Running:
         while not Feed.fed.empty():
             Feed.fed.get()
         pipeline = piped(folder, {path.stem: sqlite(str(path)) for path in self.files}, source=Feed())
-        self.run = Run(pipeline, log, Settings(data=folder / "data", spark=Spark(start="never")), clock=self.clock, follow=True)
+        self.run = Run(pipeline, log, Settings(data=folder / "data", spark=SparkSettings(start="never")), clock=self.clock, follow=True)
         self._rests = 10
         self._thread = threading.Thread(target=self.run.go)
         self._thread.start()

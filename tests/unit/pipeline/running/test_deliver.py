@@ -17,8 +17,8 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline import Message, Pipeline, omit, pick, python, rename
 from headwater.pipeline.adaptor import Part
 from headwater.pipeline.adaptors import file
-from headwater.pipeline.running.deliver import deliver
-from headwater.pipeline.running.work import Delivery
+from headwater.pipeline.running.part_delivery import deliver_part
+from headwater.pipeline.running.work import SinkWork
 from headwater.pipeline.transform import Transform
 
 TEXTS = [
@@ -38,7 +38,7 @@ def delivered(folder: Path, texts: Sequence[bytes], transforms: Sequence[Transfo
         log.append("t", 0, [Record(b"in.jsonl", text, op=op) for text, op in zip(texts, ops or [0] * len(texts), strict=True)])
         part = Part(pipeline="p", sink="out", start=0, end=len(texts), attempt="a", epoch=0)
         sink.adaptor.begin("p", "out", 0)
-        outcome = deliver(log, Delivery(pipeline="p", topic="t", sink=sink, epoch=0), part, batch=1000)
+        outcome = deliver_part(log, SinkWork(pipeline="p", topic="t", sink=sink, epoch=0), part, batch=1000)
         assert outcome.failure is None
         assert outcome.acked == len(texts)
         sink.adaptor.publish(part, outcome.receipt)

@@ -11,7 +11,7 @@ import pytest
 from ground import gone, piped, rows
 
 from headwater.core.errors import HeadwaterError, Unreachable
-from headwater.core.settings import Settings, Spark
+from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline.adaptor import About, CanCopy, CopyPlan, Piece, Slice
@@ -23,7 +23,7 @@ from headwater.pipeline.running.events import Event
 from headwater.pipeline.running.progress import append
 from headwater.pipeline.running.reader import _Patience
 from headwater.pipeline.running.run import Run
-from headwater.pipeline.running.work import Progress
+from headwater.pipeline.running.work import CopyProgress
 from headwater.testing.clock import ManualClock
 
 
@@ -138,7 +138,9 @@ def test_a_source_that_is_waited_for_is_told_once_and_seen_until_it_gives_someth
 
     Falling.left[:] = [1, 2]
     pipeline = piped(tmp_path, {"out": file(str(tmp_path / "o.jsonl"))}, source=Falling())
-    made = Run(pipeline, log, Settings(data=tmp_path / "data", spark=Spark(start="never")), clock=Watching(), listeners=[events.append])
+    made = Run(
+        pipeline, log, Settings(data=tmp_path / "data", spark=SparkSettings(start="never")), clock=Watching(), listeners=[events.append]
+    )
     assert made.go().state == "done"
     assert "unreachable: h:1 does not answer." in phases
     assert made.phase == "done"
@@ -152,7 +154,7 @@ def test_a_source_that_is_waited_for_is_told_once_and_seen_until_it_gives_someth
 def test_a_document_that_is_longer_than_a_record_becomes_one_that_could_not_be_read(log: Log, texts: list[bytes]) -> None:
     log.create_topic("t")
     writer = log.claim("t", 0)
-    assert append(writer, Piece(position=5, values=texts), "in", Progress("c", 0, 5), ids={}, longest=100)[0] == len(texts)
+    assert append(writer, Piece(position=5, values=texts), "in", CopyProgress("c", 0, 5), ids={}, longest=100)[0] == len(texts)
     records = log.read("t", 0, 0)
     bad = [dict(one.headers)["unreadable"] for one in records if "unreadable" in dict(one.headers)]
     assert len(bad) == 1

@@ -12,7 +12,7 @@ import pytest
 from ground import gone, piped, prepared, rows
 
 from headwater.core.errors import AlreadyExists, Conflict
-from headwater.core.settings import Settings, Spark
+from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Mode
@@ -190,7 +190,7 @@ class Trickle(CanTail, frozen=True, kw_only=True):
 def test_changes_that_trickle_in_become_few_files(log: Log, tmp_path: Path) -> None:
     out = tmp_path / "out"
     pipeline = piped(tmp_path, {"out": file(f"{out}/")}, source=Trickle(), flush="200ms")
-    run = Run(pipeline, log, Settings(data=tmp_path / "data", spark=Spark(start="never")), follow=True)
+    run = Run(pipeline, log, Settings(data=tmp_path / "data", spark=SparkSettings(start="never")), follow=True)
     thread = threading.Thread(target=run.go)
     thread.start()
     deadline = time.monotonic() + 60

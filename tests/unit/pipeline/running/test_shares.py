@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from headwater.core.settings import Settings, Spark
+from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Record
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Mode
@@ -26,7 +26,7 @@ def test_one_file_gets_every_change_of_a_range(tmp_path: Path) -> None:
     with EmbeddedLog(tmp_path / "data") as log:
         log.create_topic(log_topic("p"))
         log.append(log_topic("p"), 0, [Record(b"in.jsonl", b'{"_id":%d}' % n, mode=Mode.SYNC) for n in range(CHANGES)])
-        settings = Settings(data=tmp_path / "data", spark=Spark(start="never", master="local[2]"))
+        settings = Settings(data=tmp_path / "data", spark=SparkSettings(start="never", master="local[2]"))
         assert Run(pipeline, log, settings).go().state == "done"
     parts = [line for part in (tmp_path / "out").glob("part-*") for line in part.read_text().splitlines()]
     for lines in ((tmp_path / "out.jsonl").read_text().splitlines(), parts):

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.adaptors.sqlite.sink import SqliteWriter
 from headwater.core.clock import SystemClock
-from headwater.core.settings import Settings, Spark
+from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log, Record, TopicSettings
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline.adaptor import Batch
@@ -49,7 +49,7 @@ def run(log: Log, folder: Path, sinks: Sequence[str], **options: str) -> Result:
     rows = pipeline.source("s", file(str(folder / "empty.jsonl")))
     for name in sinks:
         rows.save(name, sqlite(str(folder / f"{name}.db"), table="t"))
-    return Run(pipeline, log, Settings(data=folder / "data", spark=Spark(start="never"))).go()
+    return Run(pipeline, log, Settings(data=folder / "data", spark=SparkSettings(start="never"))).go()
 
 
 def taken(folder: Path, sink: str) -> list[int]:

@@ -12,13 +12,13 @@ from headwater.core.clock import Clock
 from headwater.core.errors import HeadwaterError, OutcomeUnknown
 from headwater.log.record import Record
 from headwater.server.spawned import SpawnedServer
-from headwater.server.tour.told import Told
+from headwater.server.tour.report import TourReport
 
 FOLDER, TOPIC = "demo-second", "demo-killed"
 _CALLERS, _SECONDS, _ENOUGH, _MOST = 32, 1.0, 200, 10.0
 
 
-async def killed(data: Path, told: Told, clock: Clock) -> None:
+async def killed(data: Path, told: TourReport, clock: Clock) -> None:
     """Append over HTTP from 32 callers, kill -9 the server among them, start it again and compare."""
     told.part("kill -9")
     server = _server(data / FOLDER, clock)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headwater.pipeline.message import Message
 from headwater.pipeline.transforms.columns import batch_of
-from headwater.pipeline.transforms.widening import Unusual, both, fitted, mixes
+from headwater.pipeline.transforms.type_widening import Unusual, both, fitted, mixes
 
 VALUES = st.one_of(
     st.none(),

@@ -11,10 +11,10 @@ from headwater.pipeline.transform import Apply, Fields, Transform
 from headwater.pipeline.transforms.changing import each_changed
 from headwater.pipeline.transforms.columns import Staying
 from headwater.pipeline.transforms.sql_plan import Known, SqlPlan
-from headwater.pipeline.transforms.widening import Unusual
+from headwater.pipeline.transforms.type_widening import Unusual
 
 
-class Chosen(Transform):
+class Projection(Transform):
     """In place of the `sql` transform that a plan was made of. Applying it raises `Unusual` for documents that the plan is not for."""
 
     def __init__(self, plan: SqlPlan) -> None:

@@ -14,7 +14,7 @@ from ground import piped, prepared, rows
 
 from headwater.core.clock import SystemClock
 from headwater.core.errors import Cancelled
-from headwater.core.settings import Settings, Spark
+from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
@@ -24,18 +24,18 @@ from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.state import SinkState
-from headwater.pipeline.running import sql_way
-from headwater.pipeline.running.deliver import deliver
+from headwater.pipeline.running import sql_delivery
+from headwater.pipeline.running.part_delivery import deliver_part
 from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.run import Result, Run
-from headwater.pipeline.running.sql_way import SqlWay
-from headwater.pipeline.running.work import Delivery, Outcome
+from headwater.pipeline.running.sql_delivery import SqlDelivery
+from headwater.pipeline.running.work import Outcome, SinkWork
 from headwater.pipeline.transform import Transform
 from headwater.pipeline.values import decode, encode
 from headwater.spark import session
 
 pytestmark = pytest.mark.spark
-MASTER = Spark(master="local[2]", start="eager")
+MASTER = SparkSettings(master="local[2]", start="eager")
 COUNT = 700
 ODD = (
     {
@@ -74,7 +74,7 @@ def spark() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql_way, "_LEAST", 1)
+    monkeypatch.setattr(sql_delivery, "_LEAST", 1)
 
 
 @pytest.fixture
@@ -87,34 +87,34 @@ class Ground:
     """A filled log, and what delivering it to files makes of it, in parts."""
 
     def __init__(self, log: Log, folder: Path, texts: Sequence[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sql_way, "_BATCH", 150)
-        monkeypatch.setattr(sql_way, "_SAMPLE", 20)
+        monkeypatch.setattr(sql_delivery, "_BATCH", 150)
+        monkeypatch.setattr(sql_delivery, "_SAMPLE", 20)
         self.log, self.folder, self.count = log, folder, len(texts)
         prepared(log, texts, {})
         self.engine = Engine(log, MASTER, stopping=threading.Event())
 
-    def work(self, name: str, transforms: Sequence[Transform], **options: Any) -> tuple[Delivery, list[Part]]:
+    def work(self, name: str, transforms: Sequence[Transform], **options: Any) -> tuple[SinkWork, list[Part]]:
         pipeline = Pipeline("p")
         (self.folder / "in.jsonl").touch()
         pipeline.source("s", file(str(self.folder / "in.jsonl"))).transform(*transforms).save(
             "out", file(f"{self.folder}/{name}/", **options)
         )
-        work = Delivery(pipeline="p", topic=log_topic("p"), sink=pipeline.sinks["out"], epoch=1)
+        work = SinkWork(pipeline="p", topic=log_topic("p"), sink=pipeline.sinks["out"], epoch=1)
         work.sink.adaptor.begin("p", "out", 1)
         half = self.count // 2
         return work, [Part(pipeline="p", sink="out", start=a, end=b, epoch=1, attempt=str(a)) for a, b in ((0, half), (half, self.count))]
 
     def by_driver(self, transforms: Sequence[Transform], **options: Any) -> tuple[list[Outcome], list[Any]]:
         work, parts = self.work("driver", transforms, **options)
-        return self.seen(work, parts, [deliver(self.log, work, part, batch=100_000) for part in parts], "driver")
+        return self.seen(work, parts, [deliver_part(self.log, work, part, batch=100_000) for part in parts], "driver")
 
     def by_tasks(self, transforms: Sequence[Transform], **options: Any) -> tuple[list[Outcome], list[Any]]:
         work, parts = self.work("tasks", transforms, **options)
-        outcomes = SqlWay(work.sink, self.log, self.engine).deliver(work, parts, batch=100)
+        outcomes = SqlDelivery(work.sink, self.log, self.engine).deliver_in_tasks(work, parts, batch=100)
         assert outcomes is not None
         return self.seen(work, parts, outcomes, "tasks")
 
-    def seen(self, work: Delivery, parts: list[Part], outcomes: list[Outcome], name: str) -> tuple[list[Outcome], list[Any]]:
+    def seen(self, work: SinkWork, parts: list[Part], outcomes: list[Outcome], name: str) -> tuple[list[Outcome], list[Any]]:
         for part, one in zip(parts, outcomes, strict=True):
             if one.acked > one.start:
                 work.sink.adaptor.publish(msgspec.structs.replace(part, end=one.acked, attempt=one.attempt), one.receipt)
@@ -184,7 +184,7 @@ def test_what_is_more_than_columns_of_one_row_is_the_drivers(
 ) -> None:
     ground = Ground(log, tmp_path, documents(40), monkeypatch)
     work, parts = ground.work("tasks", steps())
-    assert SqlWay(work.sink, log, ground.engine).deliver(work, parts, batch=100) is None
+    assert SqlDelivery(work.sink, log, ground.engine).deliver_in_tasks(work, parts, batch=100) is None
     assert capfd.readouterr().err == ""
 
 
@@ -212,7 +212,7 @@ def test_commands_and_several_namespaces_are_the_drivers(log: Log, tmp_path: Pat
     work = msgspec.structs.replace(ground.work("tasks", [sql("*, qty + 1 AS more")])[0], epoch=2)
     log.claim(work.topic, 0).append([Record(b"other" if i == 190 else b"t", b'{"qty":1}', op=3 if i == 390 else 0) for i in range(400)])
     parts = [Part(pipeline="p", sink="out", start=a, end=a + 200, epoch=1, attempt=str(a)) for a in (200, 400, 600)]
-    outcomes = SqlWay(work.sink, log, ground.engine).deliver(work, parts, batch=100)
+    outcomes = SqlDelivery(work.sink, log, ground.engine).deliver_in_tasks(work, parts, batch=100)
     assert outcomes is not None
     assert [(one.acked, one.stop is not None, one.failure) for one in outcomes] == [
         (400, False, None),
@@ -223,9 +223,9 @@ def test_commands_and_several_namespaces_are_the_drivers(log: Log, tmp_path: Pat
 
 def test_few_messages_are_the_drivers(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ground = Ground(log, tmp_path, documents(40), monkeypatch)
-    monkeypatch.setattr(sql_way, "_LEAST", 41)
+    monkeypatch.setattr(sql_delivery, "_LEAST", 41)
     work, parts = ground.work("tasks", [sql("*, 1 AS a")])
-    assert SqlWay(work.sink, log, ground.engine).deliver(work, parts, batch=100) is None
+    assert SqlDelivery(work.sink, log, ground.engine).deliver_in_tasks(work, parts, batch=100) is None
 
 
 def test_it_ends_when_the_run_does(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +249,7 @@ def test_it_ends_when_the_run_does(log: Log, tmp_path: Path, monkeypatch: pytest
     watching = threading.Thread(target=stops, daemon=True)
     watching.start()
     with pytest.raises(Cancelled):
-        SqlWay(work.sink, log, engine).deliver(work, parts, batch=100)
+        SqlDelivery(work.sink, log, engine).deliver_in_tasks(work, parts, batch=100)
     watching.join()
     assert list((tmp_path / "tasks").glob("part-*")) == []
 
@@ -269,13 +269,13 @@ def ran(log: Log, folder: Path, name: str, transform: Transform) -> tuple[Result
 def ways(monkeypatch: pytest.MonkeyPatch) -> list[list[Outcome] | None]:
     """What every round of the tasks came to."""
     seen: list[list[Outcome] | None] = []
-    real = SqlWay.deliver
+    real = SqlDelivery.deliver_in_tasks
 
-    def deliver(self: SqlWay, work: Delivery, parts: Sequence[Part], *, batch: int) -> list[Outcome] | None:
+    def deliver_part(self: SqlDelivery, work: SinkWork, parts: Sequence[Part], *, batch: int) -> list[Outcome] | None:
         seen.append(real(self, work, parts, batch=batch))
         return seen[-1]
 
-    monkeypatch.setattr(SqlWay, "deliver", deliver)
+    monkeypatch.setattr(SqlDelivery, "deliver", deliver_part)
     return seen
 
 
@@ -308,7 +308,7 @@ def test_a_message_that_is_refused_stops_the_sink_there(log: Log, tmp_path: Path
     prepared(log, texts, {"tasks": SinkState(), "driver": SinkState()})
     step = sql("*, 10 / qty AS each")
     result, state, lines = ran(log, tmp_path, "tasks", step)
-    monkeypatch.setattr(SqlWay, "deliver", lambda *given, **more: None)
+    monkeypatch.setattr(SqlDelivery, "deliver", lambda *given, **more: None)
     expected, known, others = ran(log, tmp_path, "driver", step)
     assert (result.state, state.position, state.stopped) == (expected.state, 4320, True)
     assert state.failure is not None

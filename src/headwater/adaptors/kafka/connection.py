@@ -12,7 +12,7 @@ from headwater.pipeline.env import resolve
 from headwater.pipeline.namespaces import Namespaces
 
 if TYPE_CHECKING:
-    from headwater.adaptors.kafka.adaptor import Kafka
+    from headwater.adaptors.kafka.adaptor import KafkaAdaptor
 
 SECONDS = 15.0  # for one question
 GONE = frozenset({"UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
@@ -33,7 +33,7 @@ def library() -> Any:
     return confluent_kafka
 
 
-def settings(adaptor: Kafka, **own: Any) -> dict[str, Any]:
+def settings(adaptor: KafkaAdaptor, **own: Any) -> dict[str, Any]:
     """What a client is made with. Errors: `BadConfig` for names that the environment lacks."""
     common: dict[str, Any] = {
         "client.id": "headwater-pipeline",
@@ -54,7 +54,7 @@ def made(kind: Any, given: dict[str, Any]) -> Any:
         raise BadConfig(f"The Kafka client does not take its settings: {refused.args[0].str()}.", hint="Look at client=.") from None
 
 
-class Heard:
+class ClientErrors:
     """What a client last said of its connections. Its answers say no more than that there is none: neither why, nor whose fault it is."""
 
     def __init__(self) -> None:
@@ -89,11 +89,11 @@ def explained(error: Any, where: str, what: str) -> HeadwaterError:
 class Cluster:
     """A consumer without a group, for questions and for reading what it is told to."""
 
-    def __init__(self, adaptor: Kafka, **own: Any) -> None:
+    def __init__(self, adaptor: KafkaAdaptor, **own: Any) -> None:
         self.kafka = library()
         self.where = str(adaptor.resolved().servers)
         self._adaptor = adaptor
-        self._heard = Heard()
+        self._heard = ClientErrors()
         self.consumer = made(
             self.kafka.Consumer,
             settings(

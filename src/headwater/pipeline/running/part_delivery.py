@@ -14,13 +14,13 @@ from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, SinkWriter
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.offsets.state import Failure
-from headwater.pipeline.running.found import Found
-from headwater.pipeline.running.work import Delivery, Outcome, Stop
+from headwater.pipeline.running.record_batch import RecordBatch
+from headwater.pipeline.running.work import Detour, Outcome, SinkWork
 from headwater.pipeline.transform import Apply, Transform, chain, chain_of_fields
-from headwater.pipeline.transforms.widening import Unusual
+from headwater.pipeline.transforms.type_widening import Unusual
 
 
-def deliver(log: Log, work: Delivery, part: Part, *, batch: int, writer: SinkWriter | None = None) -> Outcome:
+def deliver_part(log: Log, work: SinkWork, part: Part, *, batch: int, writer: SinkWriter | None = None) -> Outcome:
     """Write the messages of a part; say how far that came. What is wrong with a message is part of the result, never an exception.
 
     `writer`: one that is open already, of a sink whose batches count when they are written (`counts_at_once`); it stays open.
@@ -28,10 +28,10 @@ def deliver(log: Log, work: Delivery, part: Part, *, batch: int, writer: SinkWri
     Errors: `Unavailable` (and kinds of it) when the sink or the log cannot be used at all; `Fenced` when a newer run has begun.
     """
     if writer is not None:
-        return Delivering(log, work, part, writer, batch).run()
+        return PartDelivery(log, work, part, writer, batch).run()
     writer = work.sink.adaptor.writer(part)
     try:
-        return Delivering(log, work, part, writer, batch).run()
+        return PartDelivery(log, work, part, writer, batch).run()
     finally:
         writer.close()
 
@@ -41,11 +41,11 @@ def counts_at_once(writer: SinkWriter) -> bool:
     return type(writer).finish is SinkWriter.finish
 
 
-class Delivering:
-    """One call of `deliver`. What another way of delivering does otherwise are the methods `batch`, `text` and `messages`."""
+class PartDelivery:
+    """One call of `deliver_part`. What another way of delivering does otherwise are the methods `batch`, `text` and `messages`."""
 
     def __init__(
-        self, log: Log, work: Delivery, part: Part, writer: SinkWriter, batch: int, *, transforms: Sequence[Transform] | None = None
+        self, log: Log, work: SinkWork, part: Part, writer: SinkWriter, batch: int, *, transforms: Sequence[Transform] | None = None
     ) -> None:
         """`transforms`: those to be applied to what `messages` gives; all of the sink's where nothing is said."""
         self._log, self._work, self._part, self._writer, self._batch = log, work, part, writer, batch
@@ -59,7 +59,7 @@ class Delivering:
 
     def run(self) -> Outcome:
         failure: Failure | None = None
-        stop: Stop | None = None
+        stop: Detour | None = None
         while self._taken < self._part.end:
             try:
                 found = self.batch(self._taken)
@@ -93,32 +93,32 @@ class Delivering:
 
     # -- what another way does otherwise --------------------------------------------------------------------
 
-    def batch(self, start: int) -> Found:
+    def batch(self, start: int) -> RecordBatch:
         """The next batch, or `Unusual` where the part ends here."""
         return self._found(start, min(self._part.end, start + self._batch))
 
-    def text(self, found: Found) -> list[bytes] | None:
+    def text(self, found: RecordBatch) -> list[bytes] | None:
         """The documents of a batch, or of its first part, as text, where they need not be taken apart; else None."""
         return found.text()
 
-    def messages(self, found: Found) -> list[Message]:
+    def messages(self, found: RecordBatch) -> list[Message]:
         """The messages of a batch, or of its first part. Errors: `Rejected`; `Unusual`."""
         return found.messages()
 
     # -------------------------------------------------------------------------------------------------------
 
-    def _found(self, start: int, end: int) -> Found:
+    def _found(self, start: int, end: int) -> RecordBatch:
         self._check_epoch()
-        return Found(self._log, self._work, start, end, self._part)
+        return RecordBatch(self._log, self._work, start, end, self._part)
 
-    def _one(self, found: Found) -> None:
+    def _one(self, found: RecordBatch) -> None:
         """One batch, all of it or `Rejected`."""
         text = self._text(found)
         if text is None or not self._written_by(self._writer.write_text, Batch(start=found.start, end=found.end, values=text), found):
             messages = self._transformed(self.messages(found))
             self._written_by(self._writer.write, Batch(start=found.start, end=found.end, messages=messages), found)
 
-    def _text(self, found: Found) -> list[bytes] | None:
+    def _text(self, found: RecordBatch) -> list[bytes] | None:
         """Documents as they are stored, their fields moved about at most, where sink, transforms and messages are content with that."""
         if not type(self._writer).takes_text or (self._apply is not None and self._fields is None):
             return None
@@ -130,7 +130,7 @@ class Delivering:
             return list(messages)
         return [message for message in self._apply(messages) if message is not None and message.op not in (Op.NOOP, Op.SKIP)]
 
-    def _written_by(self, write: Callable[[Batch], bool | None], batch: Batch, found: Found) -> bool:
+    def _written_by(self, write: Callable[[Batch], bool | None], batch: Batch, found: RecordBatch) -> bool:
         self._writing = True
         try:
             if write(batch) is False:
@@ -153,7 +153,7 @@ class Delivering:
         if self._writing:
             if no.before_taken and offset > start:
                 self._taken = offset
-                before = Found(self._log, self._work, start, offset, self._part)
+                before = RecordBatch(self._log, self._work, start, offset, self._part)
                 self._last.update(before.last())
                 self._written += len(self._transformed(self.messages(before)))
         elif offset > start:  # a transform's failure, or one of reading: nothing of this batch is written yet
@@ -177,8 +177,8 @@ class Delivering:
             raise Fenced(f"A newer run of {self._work.pipeline} has begun.", hint="See `headwater pipeline status`.")
 
 
-def _stop(other: Unusual) -> Stop:
-    return Stop(other.reason, other.columns.serialize().to_pybytes() if other.columns is not None else b"")
+def _stop(other: Unusual) -> Detour:
+    return Detour(other.reason, other.columns.serialize().to_pybytes() if other.columns is not None else b"")
 
 
 def _kind(no: Rejected) -> str:

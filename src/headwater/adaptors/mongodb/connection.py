@@ -27,7 +27,7 @@ LOOKED_UP = ("The DNS ", "The resolution ")  # how errors begin when the names o
 ADDRESS = "mongodb://host:27017/DATABASE"
 
 
-class Link(Closing):
+class MongoConnection(Closing):
     """One client, and the database that its address names."""
 
     def __init__(self, uri: str, *, given: str | Env, primary: bool = False) -> None:

@@ -21,7 +21,7 @@ from headwater.log.record import Header, Record
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part
 from headwater.pipeline.message import DEFAULT_ID, Message, Mode, Op
-from headwater.pipeline.running.work import HASH, IDS, UNREADABLE, Delivery
+from headwater.pipeline.running.work import HASH, IDS, UNREADABLE, SinkWork
 
 _OPS = list(Op)
 _MODES = list(Mode)
@@ -32,10 +32,10 @@ _CORRECT = "Correct it with `headwater pipeline edit`."
 Row = tuple[int, int, bytes | None, bytes | None, Sequence[Header], int, int]  # offset, timestamp, key, value, headers, mode, op
 
 
-class Found:
+class RecordBatch:
     """The records of [start, end) that belong to a part, before anything is decoded."""
 
-    def __init__(self, log: Log, work: Delivery, start: int, end: int, part: Part, *, most: int = MOST) -> None:
+    def __init__(self, log: Log, work: SinkWork, start: int, end: int, part: Part, *, most: int = MOST) -> None:
         """Records of about `most` bytes at most. Where they `end` depends on the log alone: a batch that is repeated is the same one."""
         self._work, self.start, self.end = work, start, end
         self._few: list[Record] = []  # a handful is quicker read as records than as columns

@@ -9,19 +9,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from headwater.adaptors.headwater.place import Place, place_of
+from headwater.adaptors.headwater.address import HeadwaterAddress, place_of
 from headwater.core.errors import BadConfig, NotFound, UnknownTopic
 from headwater.log import Log, Watching
 from headwater.log.record import Bounds, Record, Topic
 
 if TYPE_CHECKING:
-    from headwater.adaptors.headwater.adaptor import Headwater
+    from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
 
 BYTES = 4 << 20  # of records that are asked for or sent at once
 SECONDS = 30.0  # for one request
 
 
-class Link(ABC):
+class HeadwaterConnection(ABC):
     """One open log. Used in one thread."""
 
     where: str  # for messages: never a secret
@@ -81,7 +81,7 @@ class Link(ABC):
         self.close()
 
 
-class LogLink(Link):
+class LogLink(HeadwaterConnection):
     """A log that is opened here: a directory, or Kafka's brokers."""
 
     def __init__(self, log: Log, where: str) -> None:
@@ -122,7 +122,7 @@ class LogLink(Link):
         self._log.close()
 
 
-def opened(adaptor: Headwater, *, read_only: bool, seconds: float = SECONDS) -> Link:
+def opened(adaptor: HeadwaterAdaptor, *, read_only: bool, seconds: float = SECONDS) -> HeadwaterConnection:
     """The log that the adaptor names. Errors: `BadConfig`, `NotFound`, `Unreachable`, `WrongEngine`."""
     place = place_of(adaptor)
     if place.kind == "server":
@@ -132,7 +132,7 @@ def opened(adaptor: Headwater, *, read_only: bool, seconds: float = SECONDS) -> 
     return LogLink(_log(place, read_only, seconds), str(place))
 
 
-def _log(place: Place, read_only: bool, seconds: float) -> Log:
+def _log(place: HeadwaterAddress, read_only: bool, seconds: float) -> Log:
     if place.kind == "kafka":
         from headwater.log.kafka.log import KafkaLog
 

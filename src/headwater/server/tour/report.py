@@ -7,7 +7,7 @@ from typing import TextIO
 _WIDTH = 9
 
 
-class Told:
+class TourReport:
     """Writes lines, and remembers the claims that turned out false."""
 
     def __init__(self, out: TextIO) -> None:

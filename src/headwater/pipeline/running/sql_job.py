@@ -26,16 +26,16 @@ from headwater.log.opening import open_log
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part, SinkWriter
 from headwater.pipeline.message import Message, Op
-from headwater.pipeline.running.deliver import Delivering
+from headwater.pipeline.running.part_delivery import PartDelivery
 from headwater.pipeline.running.engine import result_table, uncollected
-from headwater.pipeline.running.found import Found
-from headwater.pipeline.running.work import Delivery, Outcome, Stop
+from headwater.pipeline.running.record_batch import RecordBatch
+from headwater.pipeline.running.work import Detour, Outcome, SinkWork
 from headwater.pipeline.transform import Apply, Fields, Transform, chain
 from headwater.pipeline.transforms.changing import each_changed
 from headwater.pipeline.transforms.columns import SAME, Staying, batch_of, changes
 from headwater.pipeline.transforms.sql import DIGITS, quietly
 from headwater.pipeline.transforms.sql_plan import LEAD, Known, SqlPlan, spark_schema, types_of
-from headwater.pipeline.transforms.widening import Unusual, fitted
+from headwater.pipeline.transforms.type_widening import Unusual, fitted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +47,7 @@ _op, _namespace, _data = attrgetter("op"), attrgetter("namespace"), attrgetter("
 _ROWS = pa.schema([("number", pa.int64()), ("result", pa.binary()), ("failure", pa.binary())])
 
 
-class Mark(msgspec.Struct, frozen=True, array_like=True):
+class PieceMark(msgspec.Struct, frozen=True, array_like=True):
     """The last row of each batch: which offsets it holds, and how many messages. Or why the part ends here."""
 
     start: int
@@ -58,11 +58,11 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True)
-class SqlRound:
+class SqlJob:
     """A value: it travels to Spark's workers."""
 
     address: LogAddress
-    work: Delivery
+    work: SinkWork
     parts: tuple[Part, ...]
     batch: int
     namespace: str
@@ -105,13 +105,13 @@ class SqlRound:
             with uncollected(), open_log(self.address, read_only=True) as log:
                 columns = _Columns(self)
                 while at < part.end:
-                    found = Found(log, self.work, at, min(part.end, at + self.batch), part)
+                    found = RecordBatch(log, self.work, at, min(part.end, at + self.batch), part)
                     yield columns.of(found)
                     at = found.end
         except Exception as problem:  # whatever it is, the driver's way meets it as well, and knows what to say
             known = problem.columns if isinstance(problem, Unusual) else None
             stored = known.serialize().to_pybytes() if known is not None else b""
-            yield _rows(self.plan, [], [], {}, Mark(at, at, 0, str(problem) or type(problem).__name__, stored))
+            yield _rows(self.plan, [], [], {}, PieceMark(at, at, 0, str(problem) or type(problem).__name__, stored))
 
     # -- the second one -------------------------------------------------------------------------------------
 
@@ -132,13 +132,13 @@ class SqlRound:
         writer = self.work.sink.adaptor.writer(part)
         try:
             with uncollected():
-                return result_table(SqlDelivering(self, log, part, writer, rows).run())
+                return result_table(SqlPartDelivery(self, log, part, writer, rows).run())
         finally:
             writer.close()
 
 
 def _stopped(part: Part, reason: str) -> bytes:
-    none = Outcome(start=part.start, end=part.end, acked=part.start, bucket=part.bucket, buckets=part.buckets, stop=Stop(reason))
+    none = Outcome(start=part.start, end=part.end, acked=part.start, bucket=part.bucket, buckets=part.buckets, stop=Detour(reason))
     sink, table = pa.BufferOutputStream(), result_table(none)
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write(table)
@@ -148,18 +148,18 @@ def _stopped(part: Part, reason: str) -> bytes:
 class _Columns:
     """The columns of batches, one after the other."""
 
-    def __init__(self, round: SqlRound) -> None:
+    def __init__(self, round: SqlJob) -> None:
         self._round, self._known = round, Known(round.plan)
         self._fixed = round.plan.fixed
         self._apply: Apply | None = chain(round.before) if round.before else None
 
-    def of(self, found: Found) -> pa.RecordBatch:
+    def of(self, found: RecordBatch) -> pa.RecordBatch:
         """Errors: `Rejected`, of reading or of a transform; `Unusual`."""
         round, plan = self._round, self._round.plan
         messages = found.messages()
         if self._apply is not None:
             messages = [message for message in self._apply(messages) if message is not None]
-        mark = Mark(found.start, found.end, len(messages))
+        mark = PieceMark(found.start, found.end, len(messages))
         if not messages:
             return _rows(plan, [], [], {}, mark)
         if Op.COMMAND in map(_op, messages) or set(map(_namespace, messages)) != {round.namespace}:
@@ -188,7 +188,9 @@ def _all(plan: SqlPlan, messages: Sequence[Message], found: pa.Schema) -> pa.Sch
     return types_of(plan.transform, [messages], found, fixed=plan.fixed) or found
 
 
-def _rows(plan: SqlPlan, offsets: Sequence[int], messages: Sequence[bytes], columns: dict[str, pa.Array], mark: Mark) -> pa.RecordBatch:
+def _rows(
+    plan: SqlPlan, offsets: Sequence[int], messages: Sequence[bytes], columns: dict[str, pa.Array], mark: PieceMark
+) -> pa.RecordBatch:
     count = len(offsets)
     arrays = [
         pa.array([*range(count), -1], pa.int64()),
@@ -201,16 +203,16 @@ def _rows(plan: SqlPlan, offsets: Sequence[int], messages: Sequence[bytes], colu
     return pa.RecordBatch.from_arrays(arrays, names=[*(field.name for field in LEAD), *plan.columns.names])
 
 
-class SqlDelivering(Delivering):
+class SqlPartDelivery(PartDelivery):
     """`deliver`, for rows that Spark has made."""
 
-    def __init__(self, round: SqlRound, log: Log, part: Part, writer: SinkWriter, rows: Iterator[pa.RecordBatch]) -> None:
+    def __init__(self, round: SqlJob, log: Log, part: Part, writer: SinkWriter, rows: Iterator[pa.RecordBatch]) -> None:
         super().__init__(log, round.work, part, writer, round.batch, transforms=round.behind)
         self._round, self._batches = round, _batches(rows)
-        self._mark, self._made = Mark(part.start, part.start, 0), pa.table({})
+        self._mark, self._made = PieceMark(part.start, part.start, 0), pa.table({})
         self._stay = Staying(round.plan.leaves)
 
-    def batch(self, start: int) -> Found:
+    def batch(self, start: int) -> RecordBatch:
         mark, self._made = next(self._batches, (None, self._made))
         if mark is None:
             raise Unusual("Spark has broken off")
@@ -223,7 +225,7 @@ class SqlDelivering(Delivering):
             raise Unusual(f"offsets {mark.start} to {mark.end} came, not {start} to {found.end}")
         return found
 
-    def text(self, found: Found) -> list[bytes] | None:
+    def text(self, found: RecordBatch) -> list[bytes] | None:
         """Fields are put into the documents' text, whose other values are not even read."""
         plan = self._round.plan
         texts = None if self._round.before or plan.transform.keeps_id else found.text()
@@ -232,7 +234,7 @@ class SqlDelivering(Delivering):
         at, change = self._change(len(texts))
         return values.field_by_field(texts if len(at) == len(texts) else [texts[row] for row in at], change)
 
-    def messages(self, found: Found) -> list[Message]:
+    def messages(self, found: RecordBatch) -> list[Message]:
         if self._round.before:
             shipped = [pickle.loads(one) for one in self._made.column(2).to_pylist()]
             given = [one for one in shipped if one.offset < found.end]
@@ -284,13 +286,13 @@ def _same(data: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-def _batches(rows: Iterator[pa.RecordBatch]) -> Iterator[tuple[Mark, pa.Table]]:
+def _batches(rows: Iterator[pa.RecordBatch]) -> Iterator[tuple[PieceMark, pa.Table]]:
     """The batches that were given, however Spark has cut them; only whole ones."""
     held: list[pa.RecordBatch] = []
     for batch in rows:
         start = 0
         for at in pc.indices_nonzero(pc.is_valid(batch.column(1))).to_pylist():
             held.append(batch.slice(start, at - start))
-            yield msgspec.msgpack.decode(batch.column(1)[at].as_py(), type=Mark), pa.Table.from_batches(held)
+            yield msgspec.msgpack.decode(batch.column(1)[at].as_py(), type=PieceMark), pa.Table.from_batches(held)
             held, start = [], at + 1
         held.append(batch.slice(start))

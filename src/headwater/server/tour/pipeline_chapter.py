@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from headwater.core.errors import NotFound
 from headwater.core.settings import Settings
 from headwater.log import Log
-from headwater.server.tour.told import Told, rate
+from headwater.server.tour.report import TourReport, rate
 
 if TYPE_CHECKING:
     from headwater.pipeline import Message, Pipeline
@@ -27,7 +27,7 @@ def total(message: Message) -> Message:
     return message
 
 
-def moved(log: Log, settings: Settings, told: Told) -> None:
+def pipeline_chapter(log: Log, settings: Settings, told: TourReport) -> None:
     """Run, look, correct, run again; every step is checked against the files themselves."""
     from headwater.pipeline.offsets.control import log_topic, offsets_topic
     from headwater.pipeline.operating.operations import PipelineOperations

@@ -14,14 +14,14 @@ from headwater.log.opening import address_of
 from headwater.pipeline.env import Env, resolve
 
 if TYPE_CHECKING:
-    from headwater.adaptors.headwater.adaptor import Headwater
+    from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
 
 _KAFKA = "kafka://"
 _WEB = ("http://", "https://")
 _HINT = "Give a data directory, kafka://host:9092,host:9092 or http(s)://host:port; without an address it is the configured log."
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class HeadwaterAddress(msgspec.Struct, frozen=True, kw_only=True):
     """One log. `where` is a directory, Kafka's servers, or a server's URL, and may be shown: secrets are not in it."""
 
     kind: Literal["directory", "kafka", "server"]
@@ -31,7 +31,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return f"Kafka at {self.where}" if self.kind == "kafka" else self.where
 
-    def same(self, other: Place) -> bool:
+    def same(self, other: HeadwaterAddress) -> bool:
         """Whether both are seen to be one log. Two names of one machine are not seen."""
         if self.kind != other.kind:
             return False
@@ -42,28 +42,28 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return self.where == other.where
 
 
-def place_of(adaptor: Headwater) -> Place:
+def place_of(adaptor: HeadwaterAdaptor) -> HeadwaterAddress:
     """Errors: `BadConfig` for what is no address, and for names that the environment lacks. What an address holds is never shown."""
     if adaptor.address is None:
         return configured(Path(adaptor.home))
     text = str(resolve(adaptor.address)).strip()
     shown = f"{adaptor.address}" if isinstance(adaptor.address, Env) or "${" in adaptor.address else "The address"
     if text.startswith(_WEB):
-        return Place(kind="server", where=_web(text, shown))
+        return HeadwaterAddress(kind="server", where=_web(text, shown))
     client = {name: resolve(value) for name, value in adaptor.client.items()}
     if text.startswith(_KAFKA):
-        return Place(kind="kafka", where=_brokers(text.removeprefix(_KAFKA), shown), client=client)
+        return HeadwaterAddress(kind="kafka", where=_brokers(text.removeprefix(_KAFKA), shown), client=client)
     if not text or "://" in text:
         raise BadConfig(f"{shown} is none that headwater() knows.", hint=_HINT)
-    return Place(kind="directory", where=str(Path(adaptor.home) / Path(text).expanduser()))
+    return HeadwaterAddress(kind="directory", where=str(Path(adaptor.home) / Path(text).expanduser()))
 
 
-def configured(home: Path) -> Place:
+def configured(home: Path) -> HeadwaterAddress:
     """The log that `headwater.toml` and the environment name, seen from the folder `home`."""
     address = address_of(load(cwd=home).settings)
     if address.engine == "kafka":
-        return Place(kind="kafka", where=address.servers, client=address.client)
-    return Place(kind="directory", where=str(home / address.path))
+        return HeadwaterAddress(kind="kafka", where=address.servers, client=address.client)
+    return HeadwaterAddress(kind="directory", where=str(home / address.path))
 
 
 def _web(text: str, shown: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.adaptors.headwater.link import Link
+from headwater.adaptors.headwater.connection import HeadwaterConnection
 from headwater.core.errors import BadConfig, UnknownTopic
 from headwater.log.record import Topic
 from headwater.pipeline.offsets.control import log_topic, offsets_topic
@@ -11,7 +11,7 @@ from headwater.pipeline.offsets.state import ReaderState, from_record
 _RECORDS = 2000  # of the offset log that are read at once
 
 
-def refuse_circle(link: Link, pipeline: str, topic: Topic) -> None:
+def refuse_circle(link: HeadwaterConnection, pipeline: str, topic: Topic) -> None:
     """Compares the topic with what the pipeline's stored plan reads, by what each was made as: no two names of it deceive.
 
     Errors: `BadConfig`.
@@ -30,7 +30,7 @@ def refuse_circle(link: Link, pipeline: str, topic: Topic) -> None:
         )
 
 
-def stored_reader(link: Link, pipeline: str) -> ReaderState | None:
+def stored_reader(link: HeadwaterConnection, pipeline: str) -> ReaderState | None:
     """What a pipeline's offset log says last of its source. Errors: `UnknownTopic`."""
     topic, found = offsets_topic(pipeline), None
     bounds = link.bounds(topic, 0)

@@ -14,7 +14,7 @@ from headwater.pipeline.env import resolve
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from headwater.adaptors.spark.adaptor import Spark
+    from headwater.adaptors.spark.adaptor import SparkAdaptor
 
 
 _PACKAGES = (
@@ -31,7 +31,7 @@ def started() -> SparkSession:
 
 
 @contextmanager
-def spoken(adaptor: Spark, what: str) -> Iterator[None]:
+def spoken(adaptor: SparkAdaptor, what: str) -> Iterator[None]:
     """Spark's errors become ours. Errors: `BadConfig` for what Spark will never do, `Unreachable` for what may work later."""
     from py4j.protocol import Py4JError
     from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
@@ -53,20 +53,20 @@ def spoken(adaptor: Spark, what: str) -> Iterator[None]:
         raise Unreachable(f"Spark could not {what}: {said}.", hint="See Spark's log.") from None
 
 
-def loaded(adaptor: Spark) -> DataFrame:
+def loaded(adaptor: SparkAdaptor) -> DataFrame:
     """The data set. Errors: as `spoken`."""
     with spoken(adaptor, f"read {adaptor.name} as {adaptor.format}"):
         reader = started().read.format(adaptor.format).options(**adaptor.given())
         return reader.load() if adaptor.path is None else reader.load(resolve(adaptor.path))
 
 
-def staging(adaptor: Spark, *whose: str) -> Path:
+def staging(adaptor: SparkAdaptor, *whose: str) -> Path:
     """The folder for what is on its way in or out of this data set: not the same for two of them, nor for two who write to one."""
     known = [adaptor.format, str(adaptor.path), *sorted(f"{name}={value}" for name, value in adaptor.options.items()), *whose]
     return (Path(adaptor.staging) / f"spark-{sha256(chr(0).join(known).encode()).hexdigest()[:16]}").absolute()
 
 
-class Folder:
+class HadoopFolder:
     """A folder on any file system that Hadoop knows, by its own names."""
 
     def __init__(self, path: str) -> None:
@@ -113,7 +113,7 @@ class Folder:
             raise Unreachable(f"{self.path}/{name} cannot be renamed to {new}.", hint="See whether Spark's user may write there.")
 
 
-def _said(adaptor: Spark, error: Any) -> str:
+def _said(adaptor: SparkAdaptor, error: Any) -> str:
     """The first line of what Spark says, and the reason that lies deepest: of a connection that failed, only that tells why."""
     raised = getattr(error, "java_exception", None)
     first = _line(error if raised is None else raised.toString()) or type(error).__name__

@@ -15,8 +15,8 @@ from headwater.pipeline.adaptor import Part
 from headwater.pipeline.definition import Sink
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.running.engine import Engine
-from headwater.pipeline.running.found import Found
-from headwater.pipeline.running.work import Delivery, Outcome
+from headwater.pipeline.running.record_batch import RecordBatch
+from headwater.pipeline.running.work import Outcome, SinkWork
 from headwater.pipeline.transform import Transform, chain
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _MOST = 64  # rounds that the driver's way is taken for, after the other has fai
 _WIDER = 8  # rounds in a row that may end early because types were too narrow
 
 
-class SqlWay:
+class SqlDelivery:
     """The ways of one sink. What was learnt of the documents' types is kept from round to round."""
 
     def __init__(self, sink: Sink, log: Log, engine: Engine) -> None:
@@ -44,8 +44,8 @@ class SqlWay:
         self._wider = 0
         self.careful = False  # whether the driver has to take over what the tasks have left
 
-    def deliver(self, work: Delivery, parts: Sequence[Part], *, batch: int) -> list[Outcome] | None:
-        """The parts delivered by Spark's tasks; None where it is the driver's turn. Errors: as `Engine.deliver`."""
+    def deliver_in_tasks(self, work: SinkWork, parts: Sequence[Part], *, batch: int) -> list[Outcome] | None:
+        """The parts delivered by Spark's tasks; None where it is the driver's turn. Errors: as `Engine.deliver_parts`."""
         self.careful = self._pause > 0
         if self._at is None or self._pause > 0:
             self._pause = max(0, self._pause - 1)
@@ -59,9 +59,9 @@ class SqlWay:
             self._learn(outcomes)
         return outcomes
 
-    def _delivered(self, work: Delivery, parts: Sequence[Part], at: int, batch: int) -> list[Outcome] | None:
-        from headwater.pipeline.running.sql_round import SqlRound
-        from headwater.pipeline.transforms.chosen import Chosen
+    def _delivered(self, work: SinkWork, parts: Sequence[Part], at: int, batch: int) -> list[Outcome] | None:
+        from headwater.pipeline.running.sql_job import SqlJob
+        from headwater.pipeline.transforms.projection import Projection
         from headwater.pipeline.transforms.sql import Sql, schema_of
         from headwater.pipeline.transforms.sql_plan import planned, types_of
 
@@ -82,9 +82,9 @@ class SqlWay:
         self._types = self._planned = types
         self._plan = plan
         if plan.chooses:
-            sink = msgspec.structs.replace(work.sink, transforms=(*before, Chosen(plan), *behind))
-            return self._engine.deliver(msgspec.structs.replace(work, sink=sink), parts, batch=batch)
-        made = SqlRound(
+            sink = msgspec.structs.replace(work.sink, transforms=(*before, Projection(plan), *behind))
+            return self._engine.deliver_parts(msgspec.structs.replace(work, sink=sink), parts, batch=batch)
+        made = SqlJob(
             address=self._log.address,
             work=work,
             parts=tuple(parts),
@@ -94,14 +94,14 @@ class SqlWay:
             before=before,
             behind=behind,
         )
-        return self._engine.deliver(work, parts, batch=batch, through=made.through)
+        return self._engine.deliver_parts(work, parts, batch=batch, through=made.through)
 
-    def _samples(self, work: Delivery, parts: Sequence[Part], before: Sequence[Transform]) -> list[list[Message]]:
+    def _samples(self, work: SinkWork, parts: Sequence[Part], before: Sequence[Transform]) -> list[list[Message]]:
         """Some messages of some parts; none where they are of several namespaces. Errors: `Rejected`."""
         apply = chain(before) if before else None
         out: list[list[Message]] = []
         for part in parts[:: -(-len(parts) // _SAMPLES)]:
-            messages = Found(self._log, work, part.start, min(part.end, part.start + _SAMPLE), part).messages()
+            messages = RecordBatch(self._log, work, part.start, min(part.end, part.start + _SAMPLE), part).messages()
             if apply is not None:
                 messages = [message for message in apply(messages) if message is not None]
             if messages:
@@ -111,7 +111,7 @@ class SqlWay:
         return [] if commands or len(names) > 1 else out
 
     def _learn(self, outcomes: Sequence[Outcome]) -> None:
-        from headwater.pipeline.transforms.widening import both, mixes
+        from headwater.pipeline.transforms.type_widening import both, mixes
 
         stops = [one.stop for one in outcomes if one.stop is not None]
         if not stops:
