@@ -26,9 +26,9 @@ from headwater.pipeline.operating.log_dirs import FOLDER
 from headwater.pipeline.operating.stop_report import StoppedSink, refused
 from headwater.pipeline.operating.superseded import command_among, superseded
 from headwater.pipeline.policy import Stop
-from headwater.pipeline.running.part_delivery import deliver_part
 from headwater.pipeline.running.delivery_loop import SinkLoop, needs_session
 from headwater.pipeline.running.engine import Engine
+from headwater.pipeline.running.part_delivery import deliver_part
 from headwater.pipeline.running.work import Outcome
 
 

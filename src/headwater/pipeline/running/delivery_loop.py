@@ -23,8 +23,8 @@ from headwater.pipeline.offsets.ranges import Span
 from headwater.pipeline.offsets.state import Dead, Failure
 from headwater.pipeline.policy import DeadLetter, Retry
 from headwater.pipeline.running.cutting import Cut, cut
-from headwater.pipeline.running.part_delivery import counts_at_once, deliver_part
 from headwater.pipeline.running.engine import Engine, uncollected
+from headwater.pipeline.running.part_delivery import counts_at_once, deliver_part
 from headwater.pipeline.running.sql_delivery import SqlDelivery
 from headwater.pipeline.running.work import Outcome, SinkWork
 

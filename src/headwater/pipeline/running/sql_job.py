@@ -26,8 +26,8 @@ from headwater.log.opening import open_log
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part, SinkWriter
 from headwater.pipeline.message import Message, Op
-from headwater.pipeline.running.part_delivery import PartDelivery
 from headwater.pipeline.running.engine import result_table, uncollected
+from headwater.pipeline.running.part_delivery import PartDelivery
 from headwater.pipeline.running.record_batch import RecordBatch
 from headwater.pipeline.running.work import Detour, Outcome, SinkWork
 from headwater.pipeline.transform import Apply, Fields, Transform, chain

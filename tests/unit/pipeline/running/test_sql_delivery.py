@@ -25,8 +25,8 @@ from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.state import SinkState
 from headwater.pipeline.running import sql_delivery
-from headwater.pipeline.running.part_delivery import deliver_part
 from headwater.pipeline.running.engine import Engine
+from headwater.pipeline.running.part_delivery import deliver_part
 from headwater.pipeline.running.run import Result, Run
 from headwater.pipeline.running.sql_delivery import SqlDelivery
 from headwater.pipeline.running.work import Outcome, SinkWork
@@ -275,7 +275,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> list[list[Outcome] | None]:
         seen.append(real(self, work, parts, batch=batch))
         return seen[-1]
 
-    monkeypatch.setattr(SqlDelivery, "deliver", deliver_part)
+    monkeypatch.setattr(SqlDelivery, "deliver_in_tasks", deliver_part)
     return seen
 
 
@@ -308,7 +308,7 @@ def test_a_message_that_is_refused_stops_the_sink_there(log: Log, tmp_path: Path
     prepared(log, texts, {"tasks": SinkState(), "driver": SinkState()})
     step = sql("*, 10 / qty AS each")
     result, state, lines = ran(log, tmp_path, "tasks", step)
-    monkeypatch.setattr(SqlDelivery, "deliver", lambda *given, **more: None)
+    monkeypatch.setattr(SqlDelivery, "deliver_in_tasks", lambda *given, **more: None)
     expected, known, others = ran(log, tmp_path, "driver", step)
     assert (result.state, state.position, state.stopped) == (expected.state, 4320, True)
     assert state.failure is not None
