@@ -257,9 +257,9 @@ def test_messages_that_compaction_took_before_they_were_read_are_missed(log: Emb
 PART = """
 import pyarrow as pa
 from headwater.core.errors import BadInput
-from headwater.spark.tables import Table
+from headwater.spark.tables import SparkTable
 
-class Journal(Table):
+class Journal(SparkTable):
     schema = pa.schema([("seq", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
     def __init__(self, name, options):
         self.topic = "journal-" + name

@@ -14,7 +14,7 @@ import pytest
 from headwater.adaptors.spark.adaptor import SparkAdaptor, spark
 from headwater.adaptors.spark.connection import staging
 from headwater.core.errors import BadConfig, Conflict, Fenced, NotFound, Rejected, Unavailable, Unreachable
-from headwater.core.settings import SparkAdaptor as Settings
+from headwater.core.settings import SparkSettings as Settings
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, CanWrite, CopyPlan, Part
 from headwater.pipeline.definition import Pipeline

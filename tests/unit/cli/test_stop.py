@@ -25,8 +25,8 @@ def test_the_second_ctrl_c_ends_at_once() -> None:
     """Even where the clean way out hangs."""
     script = """
 import os, signal, threading
-from headwater.cli.stop import Stop
-with Stop() as stop:
+from headwater.cli.stop import StopSignal
+with StopSignal() as stop:
     os.kill(os.getpid(), signal.SIGINT)
     stop.event.wait(5)
     print("stopping", flush=True)

@@ -23,7 +23,7 @@ from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.state import SinkState
 from headwater.pipeline.operating.operations import PipelineOperations
-from headwater.pipeline.operating.verification import verify
+from headwater.pipeline.operating.verification import compare
 from headwater.pipeline.running.events import Event
 from headwater.pipeline.running.run import Run
 from headwater.testing.clock import ManualClock
@@ -43,7 +43,7 @@ def test_a_few_large_documents_are_all_delivered(log: Log, tmp_path: Path) -> No
     result = gone(log, tmp_path, pipeline)
     assert [one.position for one in result.sinks] == [3, 3]
     for name in ("db", "out"):
-        found = verify(PipelineOperations(log, "p"), pipeline, name)
+        found = compare(PipelineOperations(log, "p"), pipeline, name)
         assert (found.equal, found.expected, found.found) == (True, 4, 4)
     assert rows(tmp_path / "o.db", "select _id from t order by 1") == [(0,), (1,), (2,), (3,)]
     assert (tmp_path / "o.jsonl").read_bytes().count(b"\n") == 4
