@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -63,7 +64,7 @@ class Transactions:
     """Another client, which writes in transactions: each leaves a marker that takes an offset and is no record."""
 
     def __init__(self, kafka: str, topic: str) -> None:
-        self._topic = topic
+        self._topic, self._kafka = topic, kafka
         self._producer = Producer({"bootstrap.servers": kafka, "transactional.id": fresh("transaction")})
         self._producer.init_transactions(PATIENCE)
 
@@ -72,7 +73,15 @@ class Transactions:
         for value in values:
             self._producer.produce(self._topic, value, partition=0)
         self._producer.flush(PATIENCE)
+        before = self._end()
         (self._producer.commit_transaction if commit else self._producer.abort_transaction)(PATIENCE)
+        deadline = time.monotonic() + PATIENCE
+        while self._end() == before:  # the broker answers before it has written the marker
+            assert time.monotonic() < deadline
+
+    def _end(self) -> int:
+        with KafkaLog(self._kafka, read_only=True) as log:
+            return log.bounds(self._topic, 0).end
 
 
 def test_markers_of_transactions_take_offsets_and_stop_no_reader(kafka: str, log: KafkaLog, topic: str) -> None:
@@ -367,3 +376,23 @@ def test_a_data_directory_is_marked_so_that_the_other_engine_refuses_it(kafka: s
         log.create_topic(fresh("marked"))
     with pytest.raises(WrongEngine, match="belongs to the kafka engine"):
         open_log(LogAddress(path=str(tmp_path / "data")))
+
+
+def test_a_log_that_was_closed_has_let_go_of_its_descriptors(kafka: str, log: KafkaLog, topic: str) -> None:
+    """At once, not when Python next collects garbage: whoever opens a log for each piece of work would run out of them."""
+
+    def used() -> None:
+        with KafkaLog(kafka) as other:
+            other.append(topic, 0, [Record(b"k", b"v")])
+            other.topics()
+            assert other.read(topic, 0, 0)
+
+    used()
+    gc.disable()
+    try:
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(5):
+            used()
+        assert len(os.listdir("/proc/self/fd")) <= before + 2
+    finally:
+        gc.enable()

@@ -63,13 +63,16 @@ class Process(msgspec.Struct, frozen=True):
             handle = os.pidfd_open(self.pid)
         except OSError:
             handle = -1
+        ended = select.poll()  # not `select`, which knows no descriptor above 1023
+        if handle >= 0:
+            ended.register(handle, select.POLLIN)
         try:
             while self.alive():
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return False
                 if handle >= 0:
-                    select.select([handle], [], [], min(left, 1.0))  # readable once the process has ended
+                    ended.poll(min(left, 1.0) * 1000)  # readable once the process has ended
                 else:
                     time.sleep(0.02)
             return True

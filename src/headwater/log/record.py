@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from headwater.core.errors import BadInput
+from headwater.core.errors import BadInput, UnknownTopic
 
 Header = tuple[str, bytes | None]
 
@@ -120,3 +120,11 @@ def check_partitions(count: int) -> None:
     """Errors: `BadInput` for a partition count that makes no sense."""
     if not 1 <= count <= 4096:
         raise BadInput(f"A topic cannot have {count} partitions.", hint="Give a number from 1 to 4096.")
+
+
+def unknown_topic(name: str) -> UnknownTopic:
+    """The error of a topic that is not there, with the command that makes it."""
+    return UnknownTopic(
+        f"There is no topic {name}.",
+        hint=f"Create it with `headwater log create {name}`, or list topics with `headwater log topics`.",
+    )

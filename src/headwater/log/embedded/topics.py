@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 from google_crc32c import value as crc32c
 
-from headwater.core.errors import AlreadyExists, BadInput, Damaged, NewerFormat, UnknownTopic
+from headwater.core.errors import AlreadyExists, BadInput, Damaged, NewerFormat
 from headwater.core.files import FileLock, Files, make_dirs, replace
 from headwater.core.ids import Ids
 from headwater.log.embedded.page import CommitPage
-from headwater.log.record import Topic, TopicSettings, check_new_topic_name, check_partitions
+from headwater.log.record import Topic, TopicSettings, check_new_topic_name, check_partitions, unknown_topic
 
 FORMAT = 1
 NAME = "topic.json"
@@ -86,10 +86,7 @@ class EmbeddedTopics:
         check_new_topic_name(name)
         found = self._load(name)
         if found is None:
-            raise UnknownTopic(
-                f"There is no topic {name}.",
-                hint=f"Create it with `headwater log create {name}`, or list topics with `headwater log topics`.",
-            )
+            raise unknown_topic(name)
         return found
 
     def delete(self, name: str) -> None:
@@ -102,7 +99,9 @@ class EmbeddedTopics:
         self.get(name)  # before the lock: asking for what is not there makes no file
         with self._locked():
             self._sweep()
-            topic = self.get(name)
+            topic = self._look(name)
+            if topic is None:
+                raise unknown_topic(name)
             for number in range(topic.partitions):
                 self._mark(self.folder / name / str(number))
             gone = self.folder / f".deleted-{self._ids()}"
@@ -131,23 +130,39 @@ class EmbeddedTopics:
         finally:
             lock.close()
 
+    @contextmanager
+    def _settled(self) -> Iterator[None]:
+        """`unchanged`, for those who may only read, too: where there is no lock, nobody has ever created a topic."""
+        try:
+            lock = FileLock(self._files, self.folder / "lock", create=False)
+        except OSError:
+            yield
+            return
+        try:
+            lock.shared()
+            yield
+        finally:
+            lock.close()
+
     def stamp(self, name: str) -> tuple[int, int] | None:
         """As `topic_stamp`."""
         return topic_stamp(self.folder / name)
 
     def _load(self, name: str) -> Topic | None:
         """What is stored of a topic; None where there is none. Errors: `Damaged`, `NewerFormat`."""
-        for last_try in (False, True):
-            stamp = self.stamp(name)
-            try:
-                try:
-                    return self._described(name)
-                except (FileNotFoundError, NotADirectoryError):
-                    self._check_left(name, 0)
-            except Damaged:
-                if last_try or stamp == self.stamp(name) is not None:  # else it may have been made anew between the looks
-                    raise
-        return None
+        try:
+            return self._look(name)
+        except Damaged:
+            with self._settled():
+                return self._look(name)
+
+    def _look(self, name: str) -> Topic | None:
+        """The same, by several looks at the disk: a topic that is made anew between them seems to be damaged."""
+        try:
+            return self._described(name)
+        except (FileNotFoundError, NotADirectoryError):
+            self._check_left(name, 0)
+            return None
 
     def _described(self, name: str) -> Topic:
         """A topic by its description. Errors: `Damaged`, `NewerFormat`, `FileNotFoundError`."""

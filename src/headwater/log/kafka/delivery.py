@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headwater.core.errors import HeadwaterError
 from headwater.log.kafka.brokers import BATCH, GONE, Brokers, closed
 from headwater.log.kafka.records import Outgoing
-from headwater.log.kafka.topics import unknown_topic
+from headwater.log.record import unknown_topic
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
@@ -40,12 +40,13 @@ class Spent(Exception):
 class SentRecord:
     """What became of one batch."""
 
-    __slots__ = ("_count", "_reported", "done", "error", "offsets", "unplaced")
+    __slots__ = ("_count", "_reported", "done", "error", "offsets", "refused", "unplaced")
 
     def __init__(self) -> None:
         self.offsets: list[int] = []
         self.unplaced = 0  # records that are there, at offsets that nobody has told
-        self.error: KafkaError | None = None  # the first one
+        self.error: KafkaError | None = None  # the first one that was reported
+        self.refused: KafkaError | None = None  # why the client took no more: of a broker's refusal it says less than the reports do
         self.done = threading.Event()
         self._count = -1
         self._reported = 0
@@ -67,9 +68,7 @@ class SentRecord:
 
     def handed_over(self, count: int, refused: KafkaError | None) -> None:
         """So many reports will come. Called once, by the sending thread."""
-        if refused is not None:
-            self.error = self.error or refused
-        self._count = count
+        self.refused, self._count = refused, count
         if self._reported == count:  # all were reported before the count was known
             self.done.set()
 
@@ -109,8 +108,9 @@ class ProducerDelivery:
             if not clock.wait(sent.done, _PURGE):  # purged records are reported at once
                 sent.error = sent.error or self._error("_MSG_TIMED_OUT")
         self._under_way.discard(sent)
-        if sent.error is not None:
-            raise self._what_became(topic, partition, sent.error, len(sent.offsets) + sent.unplaced, len(batch))
+        error = sent.error or sent.refused
+        if error is not None:
+            raise self._what_became(topic, partition, error, len(sent.offsets) + sent.unplaced, len(batch))
         if sent.unplaced:
             why = f"all {len(batch)} records are there, but Kafka has not told at which offsets."
             raise self._brokers.unknown(f"an append to {topic}/{partition}", why)

@@ -298,6 +298,7 @@ class KafkaLog(Log):
         self._readers.close()
         self._tails.close()
         self._follower.close()
+        self._topics.close()
 
     # -- checks ---------------------------------------------------------------------------------------------
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from headwater.core.errors import AlreadyExists, HeadwaterError, Timeout, UnknownPartition, UnknownTopic
-from headwater.log.kafka.brokers import GONE, Brokers
-from headwater.log.record import Topic, TopicSettings, check_new_topic_name, check_partitions
+from headwater.core.errors import AlreadyExists, Timeout, UnknownPartition, UnknownTopic
+from headwater.log.kafka.brokers import GONE, Brokers, closed
+from headwater.log.record import Topic, TopicSettings, check_new_topic_name, check_partitions, unknown_topic
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -32,7 +32,7 @@ class KafkaTopics:
     def __init__(self, brokers: Brokers, *, replication: int) -> None:
         self._brokers = brokers
         self._replication = replication
-        self._admin = brokers.admin()
+        self._admin: AdminClient | None = brokers.admin()
         self._known: dict[str, Topic] = {}
         self._lock = threading.Lock()
 
@@ -137,7 +137,12 @@ class KafkaTopics:
         return self._brokers.ask(what, lambda: _held(self._admin, request), gone=gone, renew=self._renew)
 
     def _renew(self) -> None:
-        self._admin = self._brokers.admin()
+        if self._admin is not None:
+            self._admin = self._brokers.admin()
+
+    def close(self) -> None:
+        """Let go of the client. The log and its parts know each other: its descriptors would stay open until garbage is collected."""
+        self._admin = None
 
     def _find(self, name: str) -> Topic | None:
         return self._described([name])[0] if name else None
@@ -207,7 +212,9 @@ class KafkaTopics:
         return 3 if len(described.nodes) >= 3 else 1
 
 
-def _held(admin: AdminClient, request: Callable[[AdminClient], T]) -> T:
+def _held(admin: AdminClient | None, request: Callable[[AdminClient], T]) -> T:
+    if admin is None:
+        raise closed()
     return request(admin)
 
 
@@ -242,10 +249,6 @@ def settings_of(configs: Mapping[str, str]) -> TopicSettings:
         period=0 if period == FOREVER else period,
         max_record=min(max(1, int(configs["max.message.bytes"]) - FRAMING), 48 << 20),
     )
-
-
-def unknown_topic(name: str) -> HeadwaterError:
-    return UnknownTopic(f"There is no topic {name}.", hint=f"Create it: headwater log create {name}")
 
 
 def _words(settings: TopicSettings) -> str:

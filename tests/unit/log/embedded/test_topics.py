@@ -1,0 +1,56 @@
+"""Topics that others delete and make anew while somebody looks."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from headwater.core.errors import Damaged, UnknownTopic
+from headwater.core.files import FileLock, Files
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.topics import EmbeddedTopics
+from headwater.log.record import Record, Topic
+
+
+def test_a_topic_made_anew_between_two_looks_is_not_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks without the lock may miss the description of the old topic and find the files of the new one, any number of times."""
+    with EmbeddedLog(tmp_path) as log:
+        log.create_topic("t")
+        log.append("t", 0, [Record(b"k", b"v")])
+    described = EmbeddedTopics._described
+
+    def missing_while_others_may_change_it(topics: EmbeddedTopics, name: str) -> Topic:
+        lock = FileLock(Files(), topics.folder / "lock")
+        try:
+            if lock.try_exclusive():
+                raise FileNotFoundError(name)
+        finally:
+            lock.close()
+        return described(topics, name)
+
+    monkeypatch.setattr(EmbeddedTopics, "_described", missing_while_others_may_change_it)
+    for read_only in (True, False):
+        with EmbeddedLog(tmp_path, read_only=read_only) as log:
+            assert log.topic("t").partitions == 1
+            assert [topic.name for topic in log.topics()] == ["t"]
+    with EmbeddedLog(tmp_path) as log:
+        log.delete_topic("t")
+        with pytest.raises(UnknownTopic, match="headwater log create t"):
+            log.topic("t")
+
+
+def test_a_description_that_is_lost_is_damage_with_and_without_a_lock(tmp_path: Path) -> None:
+    with EmbeddedLog(tmp_path) as log:
+        log.create_topic("t")
+        log.append("t", 0, [Record(b"k", b"v")])
+    (tmp_path / "log" / "t" / "topic.json").unlink()
+    for lost in (None, tmp_path / "log" / "lock"):
+        if lost is not None:
+            lost.unlink()
+        with EmbeddedLog(tmp_path, read_only=True) as log, pytest.raises(Damaged, match="is missing, but partition 0 has files"):
+            log.topic("t")
+    shutil.rmtree(tmp_path / "log" / "t")
+    with EmbeddedLog(tmp_path, read_only=True) as log, pytest.raises(UnknownTopic):
+        log.topic("t")
