@@ -44,7 +44,7 @@ def test_a_record_that_was_not_taken_is_an_error_though_all_others_are_there() -
     sent.report(None, there(4))
     sent.handed_over(1, KafkaError(KafkaError._PURGE_QUEUE))
     assert sent.done.is_set()
-    assert sent.error is not None
+    assert sent.refused is not None
 
 
 def test_nothing_handed_over_is_done_at_once() -> None:

@@ -134,6 +134,7 @@ def test_a_source_that_is_waited_for_is_told_once_and_seen_until_it_gives_someth
     class Watching(Hurried):
         def wait(self, event: threading.Event, seconds: float) -> bool:
             phases.append(made.phase)
+            event.wait(0.001)  # others wait here, too: without a pause they would let minutes go by while the reader is not running
             return super().wait(event, min(seconds, 0.01))
 
     Falling.left[:] = [1, 2]
