@@ -75,7 +75,11 @@ def run(suite: Suite, environment: dict[str, str]) -> tuple[str, float]:
 def main(arguments: list[str]) -> int:
     soak = "--soak" in arguments
     names = [name for name in arguments if not name.startswith("-")]
-    suites = [suite for suite in (SOAK if soak else SUITES) if not names or suite.name in names]
+    known = SOAK if soak else SUITES
+    if unknown := [name for name in names if name not in {suite.name for suite in known}]:
+        print(f"there is no suite {unknown[0]!r}; there are {', '.join(suite.name for suite in known)}", file=sys.stderr)
+        return 2
+    suites = [suite for suite in known if not names or suite.name in names]
     environment = {**os.environ, **(LONG if soak else {})}
     if any(suite.name == "services" for suite in suites):  # fetched while the quick suites run; where that fails, the tests tell why
         subprocess.Popen([sys.executable, "-m", "tools.services", "fetch"], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)

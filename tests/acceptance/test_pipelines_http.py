@@ -131,6 +131,11 @@ def test_the_poison_drill_over_http(shop: Shop, http: httpx2.Client) -> None:
     assert len(shop.rows()) == RECORDS
     assert shop.rows()[14] == (14, 3, "6.30")  # decimals keep their digits
     assert got(http.get(f"{AT}/verify/report"))["equal"] is True
+    # Whoever does not want to wait gets a job, which tells how far it is.
+    begun = http.get(f"{AT}/verify/report", headers={"Prefer": "respond-async"})
+    assert got(begun, 202)["state"] == "running"
+    ended = got(http.get(begun.headers["location"], params={"wait": 60}))
+    assert (ended["state"], ended["answer"]["equal"], ended["done"], ended["total"]) == ("done", True, RECORDS + 1, RECORDS + 1)
     # Nothing was written where the server happens to run.
     assert os.listdir(shop.elsewhere) == []
     audit = got(http.get(f"{AT}/audit"))["items"]

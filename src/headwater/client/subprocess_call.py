@@ -2,8 +2,9 @@
 
 Whoever serves others must not run a pipeline's file inside itself: relative paths in it would mean other files than they meant to the
 run, and a message would count as taken by a sink that never got it; and what the file does to its process would stay. So a server and the
-Python door start `python -m headwater.client.subprocess_call` in the run's folder: the call on its standard input, the outcome on
-its output. A search by an expression that may take for ever is done so, too: a process can be ended, a thread cannot.
+Python door start `python -m headwater.client.subprocess_call` in the run's folder: the call on its standard input; on its output, line by
+line, how far it is, and then the outcome. A search by an expression that may take for ever is done so, too: a process can be ended, a
+thread cannot.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -21,6 +24,7 @@ from headwater.log.address import LogAddress
 from headwater.wire import json
 from headwater.wire.operation import Operation, R, Reply
 from headwater.wire.problems import error_named
+from headwater.wire.progress import heard_by, report
 from headwater.wire.request import shape_of
 
 A = TypeVar("A")
@@ -63,8 +67,14 @@ async def performed(call: SubprocessCall, operation: Operation[R, A], folder: Pa
         stderr=asyncio.subprocess.PIPE,
         cwd=folder,
     )
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
     try:
-        out, said = await process.communicate(msgspec.json.encode(call))
+        process.stdin.write(msgspec.json.encode(call))
+        process.stdin.write_eof()
+        out, said = await asyncio.gather(_outcome(process.stdout), process.stderr.read())
+        await process.wait()
     finally:
         if process.returncode is None:  # whoever asked is gone: a message under way is delivered again, as after a crash
             process.kill()
@@ -80,6 +90,17 @@ async def performed(call: SubprocessCall, operation: Operation[R, A], folder: Pa
         raise error_named(outcome.code)(outcome.message, hint=outcome.hint)
     assert operation.answer is not None
     return json.decoder(operation.answer)(bytes(outcome.answer))
+
+
+async def _outcome(output: asyncio.StreamReader) -> bytes:
+    """What the process writes last. What it writes before, pairs of numbers, is told to whoever listens."""
+    rest = b""
+    while chunk := await output.read(1 << 16):
+        rest += chunk
+        while rest.startswith(b"[") and b"\n" in rest:
+            line, _, rest = rest.partition(b"\n")
+            report(*msgspec.json.decode(line, type=tuple[int, int]))
+    return rest
 
 
 def done(call: SubprocessCall) -> CallOutcome:
@@ -100,14 +121,31 @@ def done(call: SubprocessCall) -> CallOutcome:
     return CallOutcome(answer=msgspec.Raw(json.encode(answer.value if isinstance(answer, Reply) else answer)))
 
 
+class _Teller:
+    """Writes how far the work is, every percent at most: a million messages are not a million lines."""
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self._write, self._told, self._mutex = write, (-1, -1), threading.Lock()
+
+    def __call__(self, done: int, total: int) -> None:
+        with self._mutex:
+            before, of = self._told
+            if total == of and done != total and done - before < max(1, (total or before) // 100):
+                return
+            self._told = (done, total)
+            self._write(b"[%d,%d]\n" % (done, total))
+
+
 def main() -> None:
-    """Reads a call, writes its outcome. What a user's file prints goes to the errors, not into the answer."""
+    """Reads a call, writes how far it is and its outcome. What a user's file prints goes to the errors, not into the answer."""
     call = msgspec.json.decode(sys.stdin.buffer.read(), type=SubprocessCall)
     answers = os.dup(1)
     os.dup2(2, 1)
-    outcome = json.encode(done(call))
-    with open(answers, "wb") as out:
-        out.write(outcome)
+    with open(answers, "wb", buffering=0) as out:
+        with heard_by(_Teller(out.write)):
+            outcome = done(call)
+        with open(out.fileno(), "wb", closefd=False) as whole:
+            whole.write(json.encode(outcome))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.client.subprocess_call import SubprocessCall, done
+from headwater.client.subprocess_call import SubprocessCall, _Teller, done
 from headwater.log.address import LogAddress
 from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.operations import REPLAY, RETRY, STEP, VERIFY, ReplayMessages, RetryDead, SinkRequest, StepSink
@@ -35,3 +35,14 @@ def test_a_trial_cannot_write(
 
     monkeypatch.setattr(PipelineOperations, operation.name, writing)
     assert done(SubprocessCall.of(LogAddress(path=str(stopped_shop)), operation, request_, "w")).code == code
+
+
+def test_what_is_told_grows_by_a_percent_at_least() -> None:
+    lines: list[bytes] = []
+    teller = _Teller(lines.append)
+    for number in range(1, 100_001):
+        teller(number, 100_000)
+    assert (len(lines), lines[0], lines[-1]) == (101, b"[1,100000]\n", b"[100000,100000]\n")
+    for number in range(1, 100_001):
+        teller(number, 0)
+    assert len(lines) < 1500

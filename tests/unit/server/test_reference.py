@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tools.blocking_stub import STUB, text
 from tools.reference import REFERENCE, http_page, python_page
 
 
@@ -16,6 +17,10 @@ from tools.reference import REFERENCE, http_page, python_page
 def test_the_reference_says_what_the_tables_say(page: str, made: Callable[[str], str]) -> None:
     written = (REFERENCE / page).read_text("utf-8")
     assert made(written) == written, "write it anew with `python -m tools.reference`"
+
+
+def test_the_types_of_the_blocking_door_are_those_of_the_door() -> None:
+    assert text() == STUB.read_text("utf-8"), "write them anew with `python -m tools.blocking_stub`"
 
 
 def test_the_examples_run(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from headwater.pipeline.running.delivery_loop import SinkLoop, needs_session
 from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.part_delivery import deliver_part
 from headwater.pipeline.running.work import Outcome
+from headwater.wire.progress import report
 
 
 class ManualDelivery:
@@ -74,6 +75,7 @@ class ManualDelivery:
             if not loop.one(offset):
                 failure = operator.state().sink(name).failure
                 raise self._refused(failure or Failure(offset=offset, error="", message="it was refused"))
+            report(done + 1, count)
             if told is not None:
                 told(offset)
         return count

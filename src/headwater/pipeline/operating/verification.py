@@ -20,6 +20,7 @@ from headwater.pipeline.operating.view import PipelineView
 from headwater.pipeline.running.delivery_loop import needs_session
 from headwater.pipeline.running.record_batch import RecordBatch
 from headwater.pipeline.transform import chain
+from headwater.wire.progress import report
 
 _CHUNK = 8192
 
@@ -54,6 +55,7 @@ def compare(operator: PipelineView, pipeline: Pipeline, name: str) -> Verified:
             part = Part(pipeline=pipeline.name, sink=name, start=at, end=min(position + 1, at + _CHUNK))
             records = RecordBatch(operator.log, work, part.start, part.end, part)
             at = records.end
+            report(at, position + 1)
             yield records.messages(leave_out=_within(skipped, part.start, at))
 
     for some in messages():
