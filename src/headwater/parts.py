@@ -18,6 +18,11 @@ def part_named(name: str) -> PartDefinition:
     return next(part for part in PARTS if part.name == name)
 
 
+def tables() -> dict[str, str]:
+    """What Spark can load of the parts: by scheme, the path of what makes the table."""
+    return {scheme: path for part in PARTS for scheme, path in part.tables.items()}
+
+
 def operations() -> Iterator[Operation[Any, Any]]:
     """Everything that users can do, part by part."""
     for part in PARTS:

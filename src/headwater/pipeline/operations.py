@@ -360,4 +360,5 @@ PIPELINES = PartDefinition(
     measures="headwater.pipeline.operating.performer:measure",
     commands="headwater.cli.pipeline:group",
     owns=("pipeline-",),
+    chapter="headwater.server.tour.pipeline_chapter:pipeline_chapter",
 )  # fmt: skip

@@ -1,6 +1,7 @@
-"""What can be loaded as a table: `topic:NAME`, and whatever the parts register under the entry point group `headwater.spark.tables`.
+"""What can be loaded as a table: `topic:NAME`, the tables of the parts, and what other packages register.
 
-A part registers a function `(name, options) -> Table` under its scheme, such as `journal = "headwater.journal.table:table"`.
+A part names in its `PartDefinition.tables`, under a scheme, a function `(name, options) -> SparkTable`. A package of somebody else's names
+one under the entry point group `headwater.spark.tables`.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import pyarrow as pa
 from headwater.core.errors import BadInput
 from headwater.log.layout import decode_headers
 from headwater.log.record import check_topic_name
+from headwater.wire.part import load
 
 GROUP = "headwater.spark.tables"
+_PARTS = "headwater.parts:tables"  # the list of parts lies above Spark, so it is looked up when a table is asked for
 HEADERS = pa.list_(pa.struct([pa.field("name", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 
 
@@ -82,13 +85,14 @@ def headers(blocks: pa.Array) -> pa.Array:
 
 def find_table(target: str, options: Mapping[str, str]) -> SparkTable:
     """The table of `scheme:name`. Errors: `BadInput` for a scheme that nobody has registered, naming those that exist."""
-    known: dict[str, Factory | None] = {"topic": TopicTable} | dict.fromkeys(entry_points(group=GROUP).names)
+    ours: dict[str, str] = load(_PARTS)()
+    theirs = {entry.name: entry for entry in entry_points(group=GROUP)}
+    known = {"topic", *ours, *theirs}
     scheme, colon, name = target.partition(":")
     if not colon or not name or scheme not in known:
         examples = ", ".join(f"{one}:NAME" for one in sorted(known))
         raise BadInput(f"{target!r} names nothing that can be loaded.", hint=f"Load one of {examples}.")
-    factory = known[scheme]
-    if factory is None:
-        (entry,) = entry_points(group=GROUP, name=scheme)
-        factory = entry.load()
+    if scheme == "topic":
+        return TopicTable(name, options)
+    factory: Factory = load(ours[scheme]) if scheme in ours else theirs[scheme].load()
     return factory(name, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -30,8 +31,10 @@ class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Makes the command group."""
     owns: tuple[str, ...] = ()
     """Prefixes of the topics that nobody else may change."""
+    tables: Mapping[str, str] = {}
+    """What Spark can load as `scheme:NAME`: by scheme, what makes the table from the name and the options."""
     chapter: str = ""
-    """The part's chapter of the tour."""
+    """The part's chapter of the tour: `chapter(log, settings, report)`."""
 
 
 def load(path: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import io
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.unit.parts.toy import TOY, Numbers, Toy, ToyPerformer
+from tests.unit.parts.toy import TOY, Numbers, Toy, ToyPerformer, ToyTable
 from tools.reference import http_page
 from typer.testing import CliRunner
 
@@ -27,6 +28,8 @@ from headwater.core.clock import SystemClock
 from headwater.core.errors import BadInput, Cancelled, NotFound
 from headwater.core.settings import Settings
 from headwater.server.openapi import document
+from headwater.server.tour.report import TourReport
+from headwater.spark.tables import find_table
 from headwater.testing.app import app_over
 from headwater.wire.operation import Operation
 from headwater.wire.part import load
@@ -125,6 +128,15 @@ def test_its_command_and_its_row_are_there() -> None:
     assert CliRunner().invoke(app(), ["toy", "numbers"]).output == "3\n"
     page = "<!-- addresses: written by `python -m tools.reference` -->\n<!-- end of addresses -->"
     assert "| `GET /toy/{start}` | reader | Count down. |" in http_page(page.replace("-->\n<!--", "-->\nx\n<!--"))
+
+
+def test_spark_can_load_its_table_and_the_tour_has_its_chapter() -> None:
+    assert isinstance(find_table("toy:orders", {}), ToyTable)
+    with pytest.raises(BadInput, match="toy:NAME"):
+        find_table("toys:orders", {})
+    out = io.StringIO()
+    load(TOY.chapter)(None, Settings(), TourReport(out))
+    assert "the toy counts" in out.getvalue()
 
 
 # -- every part -------------------------------------------------------------------------------------------------

@@ -10,6 +10,10 @@ import typer
 
 from headwater.client.backend import Backend
 from headwater.client.job import Job
+from headwater.core.settings import Settings
+from headwater.log import Log
+from headwater.server.tour.report import TourReport
+from headwater.spark.tables import TopicTable
 from headwater.wire.operation import Operation, Request, Role, described
 from headwater.wire.part import PartDefinition
 from headwater.wire.progress import report
@@ -74,6 +78,14 @@ def group() -> typer.Typer:
     return tree
 
 
+class ToyTable(TopicTable):
+    """The records of a topic, by another scheme."""
+
+
+def chapter(log: Log, settings: Settings, report: TourReport) -> None:
+    report.claim("the toy counts", list(range(3, 0, -1)) == [3, 2, 1])
+
+
 TOY = PartDefinition(
     name="toy",
     door="toy",
@@ -81,4 +93,6 @@ TOY = PartDefinition(
     performs=f"{__name__}:ToyPerformer",
     offers=f"{__name__}:Toy",
     commands=f"{__name__}:group",
+    tables={"toy": f"{__name__}:ToyTable"},
+    chapter=f"{__name__}:chapter",
 )

@@ -12,6 +12,7 @@ from typing import TextIO
 
 import uvloop
 
+from headwater import parts
 from headwater.client.door import Headwater
 from headwater.client.local import local_log
 from headwater.client.presence import serving
@@ -25,8 +26,8 @@ from headwater.server.tour import volume
 from headwater.server.tour.appends import TOPIC, appends
 from headwater.server.tour.crash_chapter import FOLDER, killed
 from headwater.server.tour.pipeline_chapter import FOLDER as MOVED
-from headwater.server.tour.pipeline_chapter import pipeline_chapter
 from headwater.server.tour.report import TourReport
+from headwater.wire.part import load
 
 PREFIX = "demo-"
 
@@ -43,7 +44,9 @@ def tour(settings: Settings, out: TextIO, clock: Clock) -> list[str]:
             volume.check(settings.data, [TOPIC, volume.TOPIC], told)
         try:
             volume.count_on_spark(log, settings.spark, told)
-            pipeline_chapter(log, settings, told)
+            for part in parts.PARTS:
+                if part.chapter:
+                    load(part.chapter)(log, settings, told)
         finally:
             volume.stop_spark()
     if told.false:
