@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from nursery import Nursery
-from program import Program, Ran, environment
+from program import Program, Ran
 
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
@@ -35,16 +34,7 @@ rows.transform(python(with_total, keeps_id=True)).save("report", sqlite("report.
 
 
 class Home(Program):
-    """`headwater pipeline` in a directory of its own; with a nursery, without a start of the program for every command."""
-
-    def __init__(self, home: Path, nursery: Nursery | None = None) -> None:
-        super().__init__(home)
-        self._nursery = nursery
-
-    def __call__(self, *words: str, stdin: str = "", **env: str) -> Ran:
-        if self._nursery is None:
-            return super().__call__(*words, stdin=stdin, **env)
-        return self._nursery(*words, home=self.home, env=environment(**env), stdin=stdin)
+    """`headwater pipeline` in a directory of its own."""
 
     def pipeline(self, *words: str, **env: str) -> Ran:
         return self("pipeline", *words, **env)

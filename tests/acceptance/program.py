@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 PROGRAM = str(Path(sys.executable).parent / "headwater")
 
@@ -34,6 +34,12 @@ class Ran(NamedTuple):
         return found
 
 
+class Commands(Protocol):
+    """Runs commands in another way than by starting the program."""
+
+    def __call__(self, *words: str, home: Path, env: dict[str, str], stdin: str = "") -> Ran: ...
+
+
 def environment(**more: str) -> dict[str, str]:
     """This process's environment without settings of its own: only what a test gives counts."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_") or name == "HEADWATER_CACHE"}
@@ -41,12 +47,15 @@ def environment(**more: str) -> dict[str, str]:
 
 
 class Program:
-    """`headwater` in a directory of its own, with its data in `data`."""
+    """`headwater` in a directory of its own, with its data in `data`; with a nursery, without a start of the program for every command."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, nursery: Commands | None = None) -> None:
         self.home, self.data = home, home / "data"
+        self._nursery = nursery
 
     def __call__(self, *words: str, stdin: str = "", **env: str) -> Ran:
+        if self._nursery is not None:
+            return self._nursery(*words, home=self.home, env=environment(**env), stdin=stdin)
         done = subprocess.run(
             [PROGRAM, *words], cwd=self.home, env=environment(**env), input=stdin, capture_output=True, text=True, timeout=120
         )

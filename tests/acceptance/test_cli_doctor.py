@@ -6,14 +6,15 @@ import socket
 from pathlib import Path
 
 import pytest
+from nursery import Nursery
 from program import Program
 
 CHECKS = ["python", "java", "sync", "space", "server"]
 
 
 @pytest.fixture
-def headwater(tmp_path: Path) -> Program:
-    return Program(tmp_path)
+def headwater(tmp_path: Path, nursery: Nursery) -> Program:
+    return Program(tmp_path, nursery)
 
 
 def test_a_machine_that_will_do(headwater: Program) -> None:

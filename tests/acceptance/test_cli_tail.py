@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nursery import Nursery
 from program import Program
 
 from headwater.log import Log
@@ -19,8 +20,8 @@ from headwater.log.record import Record
 
 
 @pytest.fixture
-def headwater(tmp_path: Path) -> Program:
-    return Program(tmp_path)
+def headwater(tmp_path: Path, nursery: Nursery) -> Program:
+    return Program(tmp_path, nursery)
 
 
 @pytest.fixture

@@ -314,7 +314,7 @@ async def test_a_token_opens_what_its_role_may(tmp_path: Path, monkeypatch: pyte
             await hw.log.create_topic("t")
         async with headwater.open(server.url, token=reader) as hw:
             assert len(await hw.log.topics()) == 1
-            with pytest.raises(Forbidden, match="operator"):
+            with pytest.raises(Forbidden, match="writer"):
                 await hw.log.append("t", 0, [Record(None, b"")])
         monkeypatch.setenv("HEADWATER_TOKEN", reader)
         async with headwater.open(server.url) as hw:

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from nursery import Nursery
 from pipeline_home import followed, wait_until
 from program import Program, environment
 
@@ -45,11 +46,11 @@ NO_SPARK = {"HEADWATER_SPARK__START": "never"}
 class Shop:
     """A pipeline that was run by the program in its own folder, and stopped at record 14; a server of its data, started elsewhere."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, nursery: Nursery) -> None:
         self.home = folder / "home"
         self.home.mkdir(parents=True)
         (folder / "elsewhere").mkdir()
-        self.program = Program(self.home)
+        self.program = Program(self.home, nursery)
         (self.home / "shop.py").write_text(SHOP)
         lines = [f'{{"_id": {n}, "price": 2.10, "qty": {"null" if n == 14 else n}}}\n' for n in range(RECORDS)]
         (self.home / "orders.jsonl").write_text("".join(lines))
@@ -71,8 +72,8 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Shop:
-    return Shop(tmp_path)
+def shop(tmp_path: Path, nursery: Nursery) -> Shop:
+    return Shop(tmp_path, nursery)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.operating.operations import PipelineOperations
-from headwater.pipeline.operating.verification import verify
+from headwater.pipeline.operating.verification import compare
 from headwater.pipeline.running.run import Run
 from headwater.server.spawned import SpawnedServer
 from headwater.testing import CopyContract, SinkContract
@@ -273,7 +273,7 @@ def test_a_pipeline_runs_from_a_directory_to_a_kafka_log(brokers: tuple[str, Kaf
     pipeline.source("in", file(str(tmp_path / "in.jsonl"))).save("out", headwater(address, topic=topic, partitions=2))
     with EmbeddedLog(tmp_path / "data") as own:
         assert Run(pipeline, own, Settings(spark=SparkSettings(start="never"))).go().state == "done"
-        assert verify(PipelineOperations(own, "p"), pipeline, "out").equal
+        assert compare(PipelineOperations(own, "p"), pipeline, "out").equal
     assert sum(log.bounds(topic, number).end for number in range(2)) == 500
 
 
