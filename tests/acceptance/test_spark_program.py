@@ -116,7 +116,7 @@ def test_a_session_that_is_not_ours_knows_the_format_without_being_told(tmp_path
 UNFIT = """
 import headwater.spark
 from headwater.core.errors import Unavailable
-from headwater.core.settings import Passed, SparkSettings
+from headwater.core.settings import Passed, SparkSettings as Spark
 from headwater.spark.java import cache_folder, find_java
 from headwater.spark.warm import archive_for
 
@@ -124,12 +124,12 @@ archive = archive_for(find_java(), cache_folder())
 archive.path.parent.mkdir(parents=True, exist_ok=True)
 archive.path.touch()
 try:
-    headwater.spark.session(SparkSettings(master="local[1]", conf=Passed({"spark.driver.extraJavaOptions": "-agentlib:nothing"})), archive="use")
+    headwater.spark.session(Spark(master="local[1]", conf=Passed({"spark.driver.extraJavaOptions": "-agentlib:nothing"})), archive="use")
 except Unavailable as problem:
     print(problem)
 print("kept" if archive.usable else "gone")
 # Java refuses to start with this option beside an AOT cache.
-spark = headwater.spark.session(SparkSettings(master="local[1]", conf=Passed({"spark.driver.extraJavaOptions": "-Xshare:auto"})), archive="use")
+spark = headwater.spark.session(Spark(master="local[1]", conf=Passed({"spark.driver.extraJavaOptions": "-Xshare:auto"})), archive="use")
 print(spark.range(5).count(), "kept" if archive.usable else "gone")
 """
 
