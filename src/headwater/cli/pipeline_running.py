@@ -89,9 +89,12 @@ def _measured(made: Run, port: int | None) -> Iterator[None]:
     def read() -> list[SinkReading]:
         try:
             progress = made.progress()
-        except (HeadwaterError, AttributeError):  # the run has not yet begun, or has just ended
+        except HeadwaterError:  # the run has just ended
             return []
-        return [SinkReading(made.pipeline.name, o.sink, o.position, o.lag, o.state == "stopped", o.written) for o in progress]
+        return [
+            SinkReading(made.pipeline.name, one.sink, one.position, one.lag, one.state.activity == "stopped", one.written)
+            for one in progress
+        ]
 
     metrics = Metrics()
     metrics.pipeline.read = read
@@ -176,19 +179,19 @@ class _Display:
     def show(self) -> None:
         try:
             progress = self._made.progress()
-        except (HeadwaterError, AttributeError):  # the run has not yet begun, or has just ended
+        except HeadwaterError:  # the run has just ended
             return
         if self._live is not None:
             self._live.update(self._table(progress), refresh=True)
             return
         source, phase = self._made.pipeline.source_name, self._made.phase
-        away = phase if phase.startswith("unreachable") else ""
+        away = str(phase) if phase.unreachable else ""
         if away and away != self._troubles.get(source):
             typer.echo(f"{source} {visible(away)}", err=True)
         self._troubles[source] = away
         for one in progress:
-            trouble = one.state if one.state.startswith("unreachable") else ""
-            if self._follow and one.state == "stopped" and one.failure is not None:  # a run that ends with it says it then
+            trouble = str(one.state) if one.state.unreachable else ""
+            if self._follow and one.state.activity == "stopped" and one.failure is not None:  # a run that ends with it says it then
                 trouble = f"stands at message {one.failure.offset}: {one.failure.message}"
             if trouble and trouble != self._troubles.get(one.sink):
                 typer.echo(f"{one.sink} {visible(trouble)}", err=True)
@@ -213,7 +216,7 @@ class _Display:
         for one in progress:
             rate = self._rate(one)
             left = f"{one.lag / rate:.0f} s" if rate and one.lag else "-"
-            state = one.state if one.failure is None else f"stopped at {one.failure.offset}: {visible(one.failure.message[:60])}"
+            state = str(one.state) if one.failure is None else f"stopped at {one.failure.offset}: {visible(one.failure.message[:60])}"
             table.add_row(one.sink, count(one.written), count(round(rate)), count(one.lag), left, state)
         return table
 

@@ -53,6 +53,6 @@ def _whole(name: str, value: object, least: int) -> None:
 
 def _duration(text: str) -> Duration:
     try:
-        return Duration.parse(text)
-    except (BadInput, AttributeError) as error:
+        return Duration.parse(str(text))
+    except BadInput as error:
         raise BadConfig(f"{text!r} is no time to wait.", hint="Write a number and its unit, such as 250ms or 1s.") from error

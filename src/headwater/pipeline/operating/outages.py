@@ -9,9 +9,8 @@ from headwater.core.clock import Clock, SystemClock
 from headwater.log import Log
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.state import SOURCE, Change, Outage, State
+from headwater.pipeline.running.context import Activity
 from headwater.pipeline.running.events import Event
-
-_WAITS = "unreachable: "  # how the state of such a sink begins, and the phase of such a source
 
 
 class Outages:
@@ -27,20 +26,19 @@ class Outages:
         if event.kind == "boot":
             self._control = Control(self._log, self._pipeline, self._clock)
             self._epoch = self._control.state.run.epoch if self._control.state.run is not None else 0
-        elif event.kind == "metrics" and "state" in event.details:
-            self._hear(event.path.rpartition("/")[2], str(event.details["state"]), int(event.details["position"]), event.at)
-        elif event.kind == "metrics" and "phase" in event.details:
-            self._hear(SOURCE, str(event.details["phase"]), int(event.details["records"]), event.at)
+        elif event.kind == "metrics":
+            of_source = "phase" in event.details
+            self._hear(SOURCE if of_source else event.path.rpartition("/")[2], event, event.details["records" if of_source else "position"])
 
-    def _hear(self, sink: str, state: str, position: int, at: int) -> None:
-        known = self._noted.get(sink)
-        if state.startswith(_WAITS):
-            message = state.removeprefix(_WAITS)
+    def _hear(self, name: str, event: Event, position: int) -> None:
+        known, message = self._noted.get(name), event.details.get("unreachable")
+        tries = event.details.get("state") == Activity.DELIVERING  # between two tries of a sink it seems to deliver
+        if message is not None:
             if known is None or known.message != message:
-                since = at if known is None else known.since
-                self._note(sink, Outage(epoch=self._epoch, message=message, position=position, since=since))
-        elif known is not None and (state != "delivering" or position > known.position):  # between two tries it seems to deliver
-            self._note(sink, None)
+                since = event.at if known is None else known.since
+                self._note(name, Outage(epoch=self._epoch, message=message, position=position, since=since))
+        elif known is not None and (not tries or position > known.position):
+            self._note(name, None)
 
     def _note(self, sink: str, outage: Outage | None) -> None:
         assert self._control is not None

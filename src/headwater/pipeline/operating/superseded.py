@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from headwater.core.errors import Rejected
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Part
 from headwater.pipeline.definition import Sink
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.offsets.ranges import Span, joined
-from headwater.pipeline.operating.verification import left_out
+from headwater.pipeline.operating.verification import batches, withheld
 from headwater.pipeline.operating.view import PipelineView
-from headwater.pipeline.running.record_batch import RecordBatch
 from headwater.pipeline.running.work import SinkWork
 
-_CHUNK = 8192
 _SENT = 10_000  # messages whose documents are looked for, at most
 _LOOKED = 1_000_000  # offsets behind them that are looked at: some seconds
 
@@ -46,10 +43,9 @@ def superseded(operator: PipelineView, sink: Sink, first: int, last: int) -> Sup
         elif (known := _known(one)) is not None:
             sent[known] = one.offset
     now, begin = state.sink(sink.name), last + 1
-    aside = [(offset, offset + 1) for whose, offset in state.dead if whose == sink.name]
-    without = joined([*left_out(operator.entries(), sink.name), *aside])
+    skipped = withheld(operator, sink.name)
     for start, end in joined([(0, now.position + 1), *now.taken]) if sent or emptied else ():
-        for one in _messages(operator, work, max(begin, start), min(begin + _LOOKED, end), without):
+        for one in _messages(operator, work, max(begin, start), min(begin + _LOOKED, end), skipped):
             older = emptied.get(one.namespace, sent.get(_known(one)))
             if older is not None:
                 return SupersededBy(older, one.offset)
@@ -70,17 +66,12 @@ def _known(message: Message) -> tuple[str, bytes] | None:
     return None if message.id is None else (message.namespace, values.canonical(message.id))
 
 
-def _messages(operator: PipelineView, work: SinkWork, start: int, end: int, without: list[Span]) -> Iterator[Message]:
+def _messages(operator: PipelineView, work: SinkWork, start: int, end: int, skipped: Sequence[Span]) -> Iterator[Message]:
     """The messages of [start, end) as the sink is given them, before its transforms; those that cannot be read are left out."""
-    at = start
-    while at < end:
-        part = Part(pipeline=operator.pipeline, sink=work.sink.name, start=at, end=min(end, at + _CHUNK))
-        found = RecordBatch(operator.log, work, part.start, part.end, part)
-        at = found.end
-        out = {offset for a, b in without for offset in range(max(a, part.start), min(b, at))}
+    for batch, without in batches(operator, work, (start, end), skipped):
         while True:
             try:
-                yield from found.messages(leave_out=out)
+                yield from batch.messages(leave_out=without)
                 break
             except Rejected as unreadable:
-                out.add(unreadable.offset)
+                without.add(unreadable.offset)

@@ -18,7 +18,8 @@ from headwater.pipeline.operating.outages import Outages
 from headwater.pipeline.running.events import Event, Kind
 from headwater.testing.clock import ManualClock
 
-AWAY = "unreachable: search at h:9200 cannot be reached."
+SAID = "search at h:9200 cannot be reached."
+AWAY = {"state": f"unreachable: {SAID}", "unreachable": SAID}
 
 
 @pytest.fixture
@@ -58,10 +59,10 @@ def test_a_sink_that_is_waited_for_is_told_until_it_moves(log: Log, clock: Manua
     troubles(event("metrics", state="delivering", position=1))
     assert seen(log, clock) == ("running", "running", "")
     end = log.bounds("pipeline-p-offsets", 0).end
-    troubles(event("metrics", state=AWAY, position=1))
+    troubles(event("metrics", position=1, **AWAY))
     told = ("running, search unreachable", "unreachable", "search at h:9200 cannot be reached.")
     assert seen(log, clock) == told
-    troubles(event("metrics", state=AWAY, position=1))
+    troubles(event("metrics", position=1, **AWAY))
     troubles(event("metrics", state="delivering", position=1))  # it tries again
     assert seen(log, clock) == told
     assert log.bounds("pipeline-p-offsets", 0).end == end + 1  # written once
@@ -70,18 +71,20 @@ def test_a_sink_that_is_waited_for_is_told_until_it_moves(log: Log, clock: Manua
 
 
 def test_what_a_run_said_does_not_outlive_it(log: Log, clock: ManualClock, troubles: Outages) -> None:
-    troubles(event("metrics", state=AWAY, position=1))
+    troubles(event("metrics", position=1, **AWAY))
     control = Control(log, "p", clock)
     newer = RunInfo(epoch=4, id="s", began=clock.now_ms(), process="elsewhere:2")
     control.change(lambda state: [("run", newer)])
     assert seen(log, clock) == ("running", "running", "")
-    troubles(event("metrics", state="unreachable: something else", position=1))  # the older one has not noticed yet that it is shut out
+    troubles(
+        event("metrics", state="unreachable: something else", unreachable="something else", position=1)
+    )  # the older one has not noticed yet that it is shut out
     assert control.refresh().outages["search"].epoch == 3
     assert seen(log, clock) == ("running", "running", "")
 
 
 def test_a_message_that_a_sink_stands_at_comes_first(log: Log, clock: ManualClock, troubles: Outages) -> None:
-    troubles(event("metrics", state=AWAY, position=1))
+    troubles(event("metrics", position=1, **AWAY))
     troubles(event("metrics", state="stopped", position=1))
     assert seen(log, clock)[1] == "running"
     troubles(event("metrics", records=5, phase="copy"))  # of the source
@@ -91,7 +94,7 @@ def test_a_source_that_is_waited_for_is_told_until_it_gives_something(log: Log, 
     def phase() -> str | None:
         return PipelineOperations(log, "p", clock=clock).status().phase
 
-    troubles(event("metrics", phase="unreachable: shop at h:5432 does not answer.", records=7))
+    troubles(event("metrics", phase="unreachable: …", unreachable="shop at h:5432 does not answer.", records=7))
     assert phase() == "unreachable: shop at h:5432 does not answer."
     assert seen(log, clock) == ("running", "running", "")
     troubles(event("metrics", phase="sync", records=8))
