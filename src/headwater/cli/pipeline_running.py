@@ -46,7 +46,6 @@ def run(
     """Run a pipeline until its source is read and every sink has it all, or, with --follow, until it is stopped."""
     from headwater.log.opening import open_log
     from headwater.pipeline.loading import load_pipeline
-    from headwater.pipeline.operating.outages import Outages
     from headwater.pipeline.running.run import Run
 
     pipeline = load_pipeline(file)
@@ -56,7 +55,6 @@ def run(
         listeners.append(print_json_line)
     address = _address(pipeline, settings)
     with at.told(), StopSignal() as stop, open_log(address) as log:
-        listeners.append(Outages(log, pipeline.name))
         made = Run(pipeline, log, settings, follow=follow, again=again, file=_where(file), listeners=listeners)
         with _measured(made, metrics_port):
             result = _watched(made, stop, None if at.json else _Display(made, follow, at))
@@ -234,13 +232,13 @@ class _Display:
 
 def _told(result: Result, log: Log, at: At) -> None:
     """How it ended, for people. Errors: `Stopped` where a sink stands at a message, with the message and the next commands."""
-    from headwater.pipeline.operating.stop_report import StoppedSink, stopped
+    from headwater.pipeline.operating.stop_report import stopped
     from headwater.pipeline.operating.view import PipelineView
 
     for one in result.sinks:
         at.note(f"{one.sink}: {count(one.written)} written, at {one.position} of {one.end - 1}")
     stands = [
-        StoppedSink(sink=one.sink, offset=one.failure.offset, message=one.failure.message, hint=one.failure.hint)
+        (one.sink, one.failure)
         for one in result.sinks
         # Of a batch that was refused when somebody asked the run to stop, nobody has found the message yet: the next run does.
         if one.failure is not None and (one.failure.start < 0 or not result.asked)

@@ -18,7 +18,7 @@ from headwater.core.errors import BadConfig, BadInput
 from headwater.core.units import Duration, Size
 from headwater.pipeline.adaptor import Adaptor, CanCopy, CanTail, CanWrite
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.policy import OnError, Stop
+from headwater.pipeline.policy import OnError, Stop, at_least
 from headwater.pipeline.strict import strict
 from headwater.pipeline.transform import Transform
 
@@ -106,8 +106,8 @@ class Branch:
                 namespaces=Namespaces(namespace),
                 transforms=self._transforms,
                 options=SinkOptions(
-                    batch=_at_least(batch, 1, "batch"),
-                    parallelism=_at_least(parallelism, 0, "parallelism"),
+                    batch=at_least(batch, 1, "batch"),
+                    parallelism=at_least(parallelism, 0, "parallelism"),
                     timeout=_read(Duration, timeout, "timeout", least=1),
                     on_error=_policy(on_error),
                 ),
@@ -142,7 +142,7 @@ class Pipeline:
         self.name = _checked(name, "pipeline")
         self.options = Options(
             log_dir=None if folder is None else str(folder),
-            slices=_at_least(slices, 0, "slices"),
+            slices=at_least(slices, 0, "slices"),
             segment=_read(Size, segment, "segment", least=1),
             max_log=None if max_log is None else _read(Size, max_log, "max_log", least=1),
             flush=_read(Duration, flush, "flush"),
@@ -243,10 +243,4 @@ def _read(kind: type[U], text: object, name: str, *, least: int = 0) -> U:
         raise BadConfig(f"{name} cannot be {text!r}.", hint=error.hint) from error
     if value < least:
         raise BadConfig(f"{name} cannot be {text!r}.", hint="Give more than nothing.")
-    return value
-
-
-def _at_least(value: object, least: int, name: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise BadConfig(f"{name} cannot be {value!r}.", hint=f"Give a whole number from {least}.")
     return value

@@ -21,7 +21,7 @@ from headwater.pipeline.offsets.state import Dead, Failure
 from headwater.pipeline.operating.answers import moment
 from headwater.pipeline.operating.changes import PipelineChanges
 from headwater.pipeline.operating.log_dirs import FOLDER
-from headwater.pipeline.operating.stop_report import StoppedSink, refused
+from headwater.pipeline.operating.stop_report import refused
 from headwater.pipeline.operating.superseded import command_among, superseded
 from headwater.pipeline.policy import Stop
 from headwater.pipeline.running.context import RunContext
@@ -83,8 +83,7 @@ class ManualDelivery:
         return self._operator.bounds().end if above is None else self._operator.state().sink(above).position + 1
 
     def _refused(self, failure: Failure) -> Stopped:
-        stand = StoppedSink(sink=self._sink.name, offset=failure.offset, message=failure.message, hint=failure.hint)
-        return refused(self._operator, stand)
+        return refused(self._operator, self._sink.name, failure)
 
     def alone(self) -> None:
         """Errors: `Conflict` while a run delivers, or may be delivering: the same message from two sides would be there twice."""
@@ -163,16 +162,14 @@ class ManualDelivery:
         """A newer message of one of these messages' documents, over which they come in a sink that keeps one state of each document."""
         adaptor = self._sink.adaptor
         appends = adaptor.kind == "file" or not type(adaptor).upserts
-        found = None if appends else superseded(self._operator, self._sink, first, last)
-        return None if found is None else found.later
+        return None if appends else superseded(self._operator, self._sink, first, last)
 
     def refuse_older(self, one: Dead) -> None:
         """Errors: `Conflict` where the sink has a newer message of the same document, which this one would be put over."""
-        found = superseded(self._operator, self._sink, one.offset, one.offset)
-        if found is not None:
+        newer = superseded(self._operator, self._sink, one.offset, one.offset)
+        if newer is not None:
             raise Conflict(
-                f"Sink {one.sink} has taken message {found.later}, a newer one of the same document: message {one.offset} would be put "
-                "over it.",
+                f"Sink {one.sink} has taken message {newer}, a newer one of the same document: message {one.offset} would be put over it.",
                 hint=f"Let it go with `headwater pipeline dead {self._operator.pipeline} drop {one.offset} --sink {one.sink} --why ...`. "
                 "To send it all the same, say --force (`force` over HTTP and in Python), and send the newer one behind it with replay.",
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,35 +19,27 @@ _SENT = 10_000  # messages whose documents are looked for, at most
 _LOOKED = 1_000_000  # offsets behind them that are looked at: some seconds
 
 
-class SupersededBy(NamedTuple):
-    """A message, and a later one of the same document that the sink has taken."""
-
-    offset: int
-    later: int
-
-
-def superseded(operator: PipelineView, sink: Sink, first: int, last: int) -> SupersededBy | None:
-    """The first newer message of a document of `first` to `last`; None where there is none among the million behind them.
+def superseded(operator: PipelineView, sink: Sink, first: int, last: int) -> int | None:
+    """The first newer message that the sink has taken of a document of `first` to `last`; None where none is among the million behind.
 
     What was put aside or skipped by an operator the sink does not have. Behind a command, every message of its namespace is newer.
     """
     if last - first >= _SENT:
         return None
     state, work = operator.state(), operator.delivery(sink)
-    sent: dict[tuple[str, bytes] | None, int] = {}
-    emptied: dict[str, int] = {}
+    sent: set[tuple[str, bytes] | None] = set()
+    emptied: set[str] = set()
     for one in _messages(operator, work, first, last + 1, []):
         if one.op is Op.COMMAND:
-            emptied[one.namespace] = one.offset
+            emptied.add(one.namespace)
         elif (known := _known(one)) is not None:
-            sent[known] = one.offset
+            sent.add(known)
     now, begin = state.sink(sink.name), last + 1
     skipped = withheld(operator, sink.name)
     for start, end in joined([(0, now.position + 1), *now.taken]) if sent or emptied else ():
         for one in _messages(operator, work, max(begin, start), min(begin + _LOOKED, end), skipped):
-            older = emptied.get(one.namespace, sent.get(_known(one)))
-            if older is not None:
-                return SupersededBy(older, one.offset)
+            if one.namespace in emptied or _known(one) in sent:
+                return one.offset
     return None
 
 

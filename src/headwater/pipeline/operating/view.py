@@ -116,16 +116,16 @@ class PipelineView:
         return answers.SinkDetail(**msgspec.structs.asdict(place), taken=list(known.taken), namespaces=namespaces)
 
     def dead(self, sink: str | None = None) -> list[answers.Buried]:
-        return [answers.buried(one) for one in self.dead_letters(sink)]
+        return [answers.answer_of(answers.Buried, one) for one in self.dead_letters(sink)]
 
     def dead_one(self, offset: int, sink: str | None = None) -> answers.BuriedMessage:
-        one = answers.buried(self.dead_letter(offset, sink))
+        one = answers.answer_of(answers.Buried, self.dead_letter(offset, sink))
         bounds = self.bounds()
         found = list(self.show(offset)) if bounds.start <= offset < bounds.end else []
         return answers.BuriedMessage(**msgspec.structs.asdict(one), record=found[0] if found else None)
 
     def audit(self) -> list[answers.Audited]:
-        return [answers.audited(one) for one in self.entries()]
+        return [answers.answer_of(answers.Audited, one) for one in self.entries()]
 
     # -- what they are made of --------------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class PipelineView:
         lag = max(0, end - 1 - sink.position)
         running = life(state.run, self.clock.now_ms()) == "running"
         word = "stopped" if sink.stopped else "one at a time" if sink.failure is not None else "running" if running and lag else "idle"
-        error = None if sink.failure is None else answers.refusal(sink.failure)
+        error = None if sink.failure is None else answers.answer_of(answers.Refusal, sink.failure)
         outage = state.unreachable(name)
         if running and outage is not None and word in ("running", "idle"):
             word, at = "unreachable", answers.moment(outage.since)

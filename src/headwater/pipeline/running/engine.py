@@ -15,8 +15,8 @@ from headwater.core.memory import uncollected
 from headwater.core.settings import SparkSettings
 from headwater.log import Log
 from headwater.pipeline.adaptor import Part
-from headwater.pipeline.running.copying import Copied, CopyWork, copy_slices
 from headwater.pipeline.running.part_delivery import deliver_part
+from headwater.pipeline.running.pieces import Copied, CopyWork, copy_slices
 from headwater.pipeline.running.work import Outcome, SinkWork
 from headwater.spark.lazy import LazySpark
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from headwater.core.errors import Fenced, HeadwaterError, Rejected, Unavailable
 from headwater.log import Log
@@ -30,11 +30,8 @@ def deliver_part(log: Log, work: SinkWork, part: Part, *, batch: int, writer: Si
     """
     if writer is not None:
         return PartDelivery(log, work, part, writer, batch=batch).run()
-    writer = work.sink.adaptor.writer(part)
-    try:
-        return PartDelivery(log, work, part, writer, batch=batch).run()
-    finally:
-        writer.close()
+    with closing(work.sink.adaptor.writer(part)) as own:
+        return PartDelivery(log, work, part, own, batch=batch).run()
 
 
 def counts_at_once(writer: SinkWriter) -> bool:

@@ -18,8 +18,7 @@ from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.ranges import joined, missing
 from headwater.pipeline.offsets.state import Change, ReaderState, State
 from headwater.pipeline.running.context import Activity, LoopState, Patience, RunContext
-from headwater.pipeline.running.copying import Copied, CopyWork, copy_slice
-from headwater.pipeline.running.progress import FOLLOWING, append, complete_records, positions
+from headwater.pipeline.running.pieces import FOLLOWING, Copied, CopyWork, append, complete_records, copy_slice, positions
 from headwater.pipeline.running.work import CopyProgress
 from headwater.spark.small import Place, place
 

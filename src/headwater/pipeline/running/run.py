@@ -22,11 +22,12 @@ from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.compaction import compact, is_compacted
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.liveness import Heartbeat
-from headwater.pipeline.offsets.state import Change, Failure, RunInfo, RunState, SinkState, State
+from headwater.pipeline.offsets.state import SOURCE, Change, Failure, RunInfo, RunState, SinkState, State
 from headwater.pipeline.running.context import Activity, Changes, LoopState, RunContext, StopEvent
 from headwater.pipeline.running.delivery_loop import SinkLoop
 from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.events import Event, Kind, Listener
+from headwater.pipeline.running.outages import Outages
 from headwater.pipeline.running.reader import SourceReader
 
 _told = logging.getLogger("headwater.pipeline")
@@ -136,6 +137,7 @@ class Run:
             stopping=self._stopping,
             follow=self._follow,
         )
+        self._outages = Outages(control, writer.epoch)
         self._begin()
         self._tell("boot", details={"source": str(pipeline.reader), "sinks": [str(one.adaptor) for one in pipeline.sinks.values()]})
         try:
@@ -328,10 +330,19 @@ class Run:
         self._tell("error", path=self.pipeline.source_name, details={"error": error.code, "message": error.message})
 
     def _metrics(self) -> None:
-        self._tell("metrics", path=self.pipeline.source_name, details={"records": self.read, **_told_state("phase", self.phase)})
+        source, phase = self.pipeline.source_name, self.phase
+        self._note(SOURCE, phase, self.read)
+        self._tell("metrics", path=source, details={"records": self.read, "phase": str(phase)})
         for one in self.progress():
-            details = {"records": one.written, "position": one.position, "lag": one.lag, **_told_state("state", one.state)}
+            self._note(one.sink, one.state, one.position)
+            details = {"records": one.written, "position": one.position, "lag": one.lag, "state": str(one.state)}
             self._tell("metrics", path=one.sink, details=details)
+
+    def _note(self, name: str, state: LoopState, position: int) -> None:
+        try:
+            self._outages.hear(name, state, position, self._clock.now_ms())
+        except HeadwaterError as error:  # no reason to stop moving data: whoever has more to write than this tells of it
+            _told.warning("The state of %s of %s could not be noted: %s", name or "the source", self.pipeline.name, error)
 
     def _tell(self, kind: Kind, *, path: str = "", details: dict[str, Any] | None = None) -> None:
         above = f"{self.pipeline.source_name}/{path}" if path and path != self.pipeline.source_name else self.pipeline.source_name
@@ -342,7 +353,3 @@ class Run:
                 listener(event)
             except Exception as error:  # a full disk for the events' file, an address that does not answer: no reason to stop moving data
                 _told.warning("A listener of %s failed at %s: %s", self.pipeline.name, kind, error)
-
-
-def _told_state(name: str, state: LoopState) -> dict[str, str]:
-    return {name: str(state)} | ({"unreachable": state.unreachable} if state.unreachable else {})

@@ -61,9 +61,8 @@ class SqlDelivery:
 
     def _delivered(self, work: SinkWork, parts: Sequence[Part], at: int, batch: int) -> list[Outcome] | None:
         from headwater.pipeline.running.sql_job import SqlJob
-        from headwater.pipeline.transforms.projection import Projection
         from headwater.pipeline.transforms.sql import Sql, schema_of
-        from headwater.pipeline.transforms.sql_plan import planned, types_of
+        from headwater.pipeline.transforms.sql_plan import Projection, planned, types_of
 
         before, transform, behind = work.sink.transforms[:at], work.sink.transforms[at], work.sink.transforms[at + 1 :]
         assert isinstance(transform, Sql)

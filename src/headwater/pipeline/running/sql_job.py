@@ -31,8 +31,7 @@ from headwater.pipeline.running.engine import result_table
 from headwater.pipeline.running.part_delivery import PartDelivery
 from headwater.pipeline.running.record_batch import RecordBatch
 from headwater.pipeline.running.work import Detour, Outcome, SinkWork
-from headwater.pipeline.transform import Apply, Fields, Transform, chain
-from headwater.pipeline.transforms.changing import each_changed
+from headwater.pipeline.transform import Apply, Fields, Transform, chain, each_changed
 from headwater.pipeline.transforms.columns import SAME, Staying, batch_of, changes
 from headwater.pipeline.transforms.sql import DIGITS, quietly
 from headwater.pipeline.transforms.sql_plan import LEAD, Known, SqlPlan, spark_schema, types_of

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.core.errors import BadConfig, Rejected, Unavailable, Unsupported
 from headwater.core.ids import random_id
-from headwater.pipeline.message import Message
 from headwater.pipeline.strict import strict
 from headwater.pipeline.transform import Apply, Transform
 from headwater.pipeline.transforms.expression import Expression
@@ -40,12 +39,11 @@ class Sql(Transform):
         self.expression, self.where, self.schema, self.keeps_id = expression, where, schema, keeps_id
         self.name = f"sql({expression}{f' where {where}' if where else ''})"
 
-    def evaluate(self, session: SparkSession, messages: Sequence[Message]) -> list[Message | None]:
-        """What the expression makes of the messages, evaluated by this session. Errors: as `Transform.opened`; `Unavailable`."""
-        return self.applied(session)(messages)
-
     def applied(self, session: SparkSession) -> Apply:
-        """The function that `opened` gives, on a session of the caller's. Quickest with some 10 000 messages at once."""
+        """The function that `opened` gives, on a session of the caller's. Quickest with some 10 000 messages at once.
+
+        Errors while applying: as `Transform.opened`; `Unavailable`.
+        """
         from headwater.pipeline.transforms.batched import by_namespace
 
         text = Expression(self.expression, self.where)

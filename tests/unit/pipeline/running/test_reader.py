@@ -22,7 +22,7 @@ from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.running.context import Activity, LoopState, RunContext
 from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.events import Event
-from headwater.pipeline.running.progress import append
+from headwater.pipeline.running.pieces import append
 from headwater.pipeline.running.reader import SourceReader
 from headwater.pipeline.running.run import Run
 from headwater.pipeline.running.work import CopyProgress
