@@ -12,7 +12,6 @@ from headwater.pipeline.offsets.state import State
 from headwater.pipeline.operating.answers import Copy, Refused, Seen, moment
 from headwater.pipeline.running.work import UNREADABLE
 
-
 _OPS = {int(op): op.name.lower() for op in Op}
 
 
