@@ -22,10 +22,8 @@ from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.running.context import Activity, LoopState, RunContext
 from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.events import Event
-from headwater.pipeline.running.pieces import append
 from headwater.pipeline.running.reader import SourceReader
 from headwater.pipeline.running.run import Run
-from headwater.pipeline.running.work import CopyProgress
 from headwater.testing.clock import ManualClock
 
 
@@ -178,18 +176,6 @@ def test_a_source_that_is_waited_for_is_told_once_and_seen_until_it_gives_someth
     assert one.path == "s"
     assert one.details == {"error": "unreachable", "message": "h:1 does not answer."}
     assert (tmp_path / "o.jsonl").read_text() == '{"_id":1}\n{"_id":2}\n'
-
-
-@pytest.mark.parametrize("texts", [[b'{"_id":1}', b'{"x":"' + b"y" * 500 + b'"}', b'{"_id":3}'], [b'{"x":"' + b"y" * 500 + b'"}']])
-def test_a_document_that_is_longer_than_a_record_becomes_one_that_could_not_be_read(log: Log, texts: list[bytes]) -> None:
-    log.create_topic("t")
-    writer = log.claim("t", 0)
-    assert append(writer, Piece(position=5, values=texts), "in", CopyProgress("c", 0, 5), ids={}, longest=100)[0] == len(texts)
-    records = log.read("t", 0, 0)
-    bad = [dict(one.headers)["unreadable"] for one in records if "unreadable" in dict(one.headers)]
-    assert len(bad) == 1
-    assert b"508 bytes" in (bad[0] or b"")
-    assert "progress" in dict(records[-1].headers)
 
 
 def test_operators_see_how_far_reading_is(log: Log, tmp_path: Path) -> None:
