@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,7 @@ def test_as_many_tasks_run_at_once_as_the_master_says(master: str, count: int) -
 @pytest.mark.spark
 def test_a_real_one_works_off_ranges(spark: Any, tmp_path: Path) -> None:
     import pyarrow as pa
+    from pyspark import cloudpickle
 
     with EmbeddedLog(tmp_path) as log:
         log.create_topic("t")
@@ -137,7 +139,11 @@ def test_a_real_one_works_off_ranges(spark: Any, tmp_path: Path) -> None:
         used = LazySpark(log.address, SparkSettings(master="local[2]"))
         assert used.ready()  # this process has a session
         schema = pa.schema([("records", pa.int64())])
-        tables = used.runner().run(ranges.Range("t", 0, 0, 10).slices(2), _count, schema=schema)
+        cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]  # tasks cannot import the tests
+        try:
+            tables = used.runner().run(ranges.Range("t", 0, 0, 10).slices(2), _count, schema=schema)
+        finally:
+            cloudpickle.unregister_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
         assert [table.column("records").to_pylist() for table in tables] == [[5], [5]]
         used.close()
         assert spark.range(3).count() == 3  # the session stays
