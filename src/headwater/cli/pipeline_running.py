@@ -46,7 +46,6 @@ def run(
     """Run a pipeline until its source is read and every sink has it all, or, with --follow, until it is stopped."""
     from headwater.log.opening import open_log
     from headwater.pipeline.loading import load_pipeline
-    from headwater.pipeline.operating.outages import Outages
     from headwater.pipeline.running.run import Run
 
     pipeline = load_pipeline(file)
@@ -56,7 +55,6 @@ def run(
         listeners.append(print_json_line)
     address = _address(pipeline, settings)
     with at.told(), StopSignal() as stop, open_log(address) as log:
-        listeners.append(Outages(log, pipeline.name))
         made = Run(pipeline, log, settings, follow=follow, again=again, file=_where(file), listeners=listeners)
         with _measured(made, metrics_port):
             result = _watched(made, stop, None if at.json else _Display(made, follow, at))
@@ -89,9 +87,12 @@ def _measured(made: Run, port: int | None) -> Iterator[None]:
     def read() -> list[SinkReading]:
         try:
             progress = made.progress()
-        except (HeadwaterError, AttributeError):  # the run has not yet begun, or has just ended
+        except HeadwaterError:  # the run has just ended
             return []
-        return [SinkReading(made.pipeline.name, o.sink, o.position, o.lag, o.state == "stopped", o.written) for o in progress]
+        return [
+            SinkReading(made.pipeline.name, one.sink, one.position, one.lag, one.state.activity == "stopped", one.written)
+            for one in progress
+        ]
 
     metrics = Metrics()
     metrics.pipeline.read = read
@@ -176,19 +177,19 @@ class _Display:
     def show(self) -> None:
         try:
             progress = self._made.progress()
-        except (HeadwaterError, AttributeError):  # the run has not yet begun, or has just ended
+        except HeadwaterError:  # the run has just ended
             return
         if self._live is not None:
             self._live.update(self._table(progress), refresh=True)
             return
         source, phase = self._made.pipeline.source_name, self._made.phase
-        away = phase if phase.startswith("unreachable") else ""
+        away = str(phase) if phase.unreachable else ""
         if away and away != self._troubles.get(source):
             typer.echo(f"{source} {visible(away)}", err=True)
         self._troubles[source] = away
         for one in progress:
-            trouble = one.state if one.state.startswith("unreachable") else ""
-            if self._follow and one.state == "stopped" and one.failure is not None:  # a run that ends with it says it then
+            trouble = str(one.state) if one.state.unreachable else ""
+            if self._follow and one.state.activity == "stopped" and one.failure is not None:  # a run that ends with it says it then
                 trouble = f"stands at message {one.failure.offset}: {one.failure.message}"
             if trouble and trouble != self._troubles.get(one.sink):
                 typer.echo(f"{one.sink} {visible(trouble)}", err=True)
@@ -213,7 +214,7 @@ class _Display:
         for one in progress:
             rate = self._rate(one)
             left = f"{one.lag / rate:.0f} s" if rate and one.lag else "-"
-            state = one.state if one.failure is None else f"stopped at {one.failure.offset}: {visible(one.failure.message[:60])}"
+            state = str(one.state) if one.failure is None else f"stopped at {one.failure.offset}: {visible(one.failure.message[:60])}"
             table.add_row(one.sink, count(one.written), count(round(rate)), count(one.lag), left, state)
         return table
 
@@ -231,13 +232,13 @@ class _Display:
 
 def _told(result: Result, log: Log, at: At) -> None:
     """How it ended, for people. Errors: `Stopped` where a sink stands at a message, with the message and the next commands."""
-    from headwater.pipeline.operating.stop_report import StoppedSink, stopped
+    from headwater.pipeline.operating.stop_report import stopped
     from headwater.pipeline.operating.view import PipelineView
 
     for one in result.sinks:
         at.note(f"{one.sink}: {count(one.written)} written, at {one.position} of {one.end - 1}")
     stands = [
-        StoppedSink(sink=one.sink, offset=one.failure.offset, message=one.failure.message, hint=one.failure.hint)
+        (one.sink, one.failure)
         for one in result.sinks
         # Of a batch that was refused when somebody asked the run to stop, nobody has found the message yet: the next run does.
         if one.failure is not None and (one.failure.start < 0 or not result.asked)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 _TRIM, _MAPPED = -1, -3  # glibc's M_TRIM_THRESHOLD and M_MMAP_THRESHOLD
@@ -22,3 +25,17 @@ def keep_freed() -> bool:
     except (OSError, AttributeError):  # another C library
         return False
     return bool(mallopt(_MAPPED, _LARGEST)) and bool(mallopt(_TRIM, KEPT))
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without Python's search for cycles, of which documents have none: it would look at every one of them again and again. And with
+    the memory of the batch before."""
+    keep_freed()
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

@@ -18,7 +18,7 @@ from headwater.core.errors import BadConfig, BadInput
 from headwater.core.units import Duration, Size
 from headwater.pipeline.adaptor import Adaptor, CanCopy, CanTail, CanWrite
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.policy import OnError, Stop
+from headwater.pipeline.policy import OnError, Stop, at_least
 from headwater.pipeline.strict import strict
 from headwater.pipeline.transform import Transform
 
@@ -61,6 +61,11 @@ class Sink(msgspec.Struct, frozen=True, kw_only=True):
     options: SinkOptions = SinkOptions()
     after: str | None = None  # chained below another sink: gets what that one has taken, as its transforms left it
 
+    @property
+    def needs_session(self) -> bool:
+        """Whether one of the transforms is evaluated by Spark itself, so that there has to be a session."""
+        return any(one.needs_session for one in self.transforms)
+
 
 class Branch:
     """A place in the tree that sinks and transforms can be put below."""
@@ -94,15 +99,15 @@ class Branch:
         on_error: OnError | None = None,
     ) -> Branch:
         """Write the branch's messages to a sink. The result is a branch below the sink: what it has taken."""
-        return self._pipeline._save(
+        return self._pipeline.add(
             Sink(
                 name=_checked(name, "sink"),
                 adaptor=_is(adaptor, CanWrite, "written to"),  # type: ignore[type-abstract]
                 namespaces=Namespaces(namespace),
                 transforms=self._transforms,
                 options=SinkOptions(
-                    batch=_at_least(batch, 1, "batch"),
-                    parallelism=_at_least(parallelism, 0, "parallelism"),
+                    batch=at_least(batch, 1, "batch"),
+                    parallelism=at_least(parallelism, 0, "parallelism"),
                     timeout=_read(Duration, timeout, "timeout", least=1),
                     on_error=_policy(on_error),
                 ),
@@ -137,7 +142,7 @@ class Pipeline:
         self.name = _checked(name, "pipeline")
         self.options = Options(
             log_dir=None if folder is None else str(folder),
-            slices=_at_least(slices, 0, "slices"),
+            slices=at_least(slices, 0, "slices"),
             segment=_read(Size, segment, "segment", least=1),
             max_log=None if max_log is None else _read(Size, max_log, "max_log", least=1),
             flush=_read(Duration, flush, "flush"),
@@ -161,7 +166,8 @@ class Pipeline:
         self.source_name, self.reader, self.namespaces = name, adaptor, Namespaces(namespace)
         return Branch(self)
 
-    def _save(self, sink: Sink) -> Branch:
+    def add(self, sink: Sink) -> Branch:
+        """Add a sink; the branch below it. Errors: `BadConfig` for a name that another sink has, or the file that is read."""
         if sink.name in self.sinks:
             raise BadConfig(f"Pipeline {self.name} has two sinks named {sink.name}.", hint="Their positions are kept by name: rename one.")
         read: object = self.reader
@@ -229,17 +235,12 @@ def _policy(on_error: object) -> OnError:
 
 def _read(kind: type[U], text: object, name: str, *, least: int = 0) -> U:
     """A duration or size as people write it. Errors: `BadConfig` that names the option."""
+    if not isinstance(text, str):
+        raise BadConfig(f"{name} cannot be {text!r}.", hint="Write it as text, with its unit.")
     try:
-        value = kind.parse(text)  # type: ignore[arg-type]
-    except (BadInput, AttributeError) as error:
-        hint = error.hint if isinstance(error, BadInput) else "Write it as text, with its unit."
-        raise BadConfig(f"{name} cannot be {text!r}.", hint=hint) from error
+        value = kind.parse(text)
+    except BadInput as error:
+        raise BadConfig(f"{name} cannot be {text!r}.", hint=error.hint) from error
     if value < least:
         raise BadConfig(f"{name} cannot be {text!r}.", hint="Give more than nothing.")
-    return value
-
-
-def _at_least(value: object, least: int, name: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise BadConfig(f"{name} cannot be {value!r}.", hint=f"Give a whole number from {least}.")
     return value

@@ -13,7 +13,7 @@ import msgspec
 from headwater.core.errors import BadBounds, BadInput, Conflict, NotFound, Stopped, Timeout, Unavailable, UnknownPipeline, UnknownSink
 from headwater.pipeline.operating import answers
 from headwater.wire.json import LARGEST
-from headwater.wire.operation import DryRun, Operation, Paging, Reason, Request, Role, Runs, Why, described
+from headwater.wire.operation import A, DryRun, Operation, Paging, R, Reason, Request, Role, Runs, Why, described
 from headwater.wire.part import PartDefinition
 
 _NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
@@ -165,44 +165,28 @@ def where_to_search(request: ReadMessages) -> Runs:
 
 # -- the table --------------------------------------------------------------------------------------------------
 
-_ONE = "/pipelines/{name}"
 _KNOWN = (UnknownPipeline, BadBounds, Unavailable)
 _SINK = (UnknownPipeline, UnknownSink, BadBounds, Unavailable)
 _CHANGE = (*_SINK, Conflict)
-_SEND = (*_CHANGE, Stopped, Timeout)
+_SEND: dict[str, Any] = {"runs": "process", "patience": None, "errors": (*_CHANGE, Stopped, Timeout)}
 
 
-def _reads(name: str, path: str, request: Any, answer: Any, says: str, **more: Any) -> Operation[Any, Any]:
-    return Operation(
-        part="pipeline", name=name, method="GET", path=path, request=request, answer=answer, role=Role.READER, says=says, **more
-    )
+def _reads(name: str, path: str, request: type[R], answer: type[A], says: str, **more: Any) -> Operation[R, A]:
+    fields: dict[str, Any] = {"method": "GET", "role": Role.READER, "errors": _KNOWN, **more}
+    return Operation(part="pipeline", name=name, path=f"/pipelines{path}", request=request, answer=answer, says=says, **fields)
 
 
-def _changes(name: str, address: str, request: Any, answer: Any, says: str, **more: Any) -> Operation[Any, Any]:
+def _changes(name: str, address: str, request: type[R], answer: type[A], says: str, **more: Any) -> Operation[R, A]:
     method, _, path = address.partition(" ")
-    return Operation(
-        part="pipeline",
-        name=name,
-        method=method,
-        path=f"{_ONE}{path}",
-        request=request,
-        answer=answer,
-        role=Role.OPERATOR,
-        changes=True,
-        says=says,
-        **more,
-    )
+    fields: dict[str, Any] = {"method": method, "role": Role.OPERATOR, "changes": True, "errors": _CHANGE, **more}
+    return _reads(name, f"/{{name}}{path}", request, answer, says, **fields)
 
 
-LIST: Operation[ListPipelines, list[answers.Status]] = _reads(
-    "list", "/pipelines", ListPipelines, list[answers.Status], "Every pipeline that has run on this log, sorted by name."
-)
-STATUS: Operation[PipelineRequest, answers.Status] = _reads(
-    "status", _ONE, PipelineRequest, answers.Status, "A pipeline: its newest run, and where every sink is.", errors=_KNOWN
-)
-MESSAGES: Operation[ReadMessages, answers.Messages] = _reads(
+LIST = _reads("list", "", ListPipelines, list[answers.Status], "Every pipeline that has run on this log, sorted by name.", errors=())
+STATUS = _reads("status", "/{name}", PipelineRequest, answers.Status, "A pipeline: its newest run, and where every sink is.")
+MESSAGES = _reads(
     "messages",
-    f"{_ONE}/log",
+    "/{name}/log",
     ReadMessages,
     answers.Messages,
     "Messages of a pipeline's log, and which offsets it holds.",
@@ -210,113 +194,55 @@ MESSAGES: Operation[ReadMessages, answers.Messages] = _reads(
     continues="from",
     errors=(*_KNOWN, Timeout),
 )
-OFFSETS: Operation[PipelineRequest, list[answers.SinkPosition]] = _reads(
-    "offsets",
-    f"{_ONE}/offsets",
-    PipelineRequest,
-    list[answers.SinkPosition],
-    "Where every sink is, and what has stopped it.",
-    errors=_KNOWN,
-)
-OFFSET: Operation[SinkRequest, answers.SinkDetail] = _reads(
+OFFSETS = _reads("offsets", "/{name}/offsets", PipelineRequest, list[answers.SinkPosition], "Where every sink is, and what has stopped it.")
+OFFSET = _reads(
     "offset",
-    f"{_ONE}/offsets/{{sink}}",
+    "/{name}/offsets/{sink}",
     SinkRequest,
     answers.SinkDetail,
     "Where a sink is, and by namespace the last message that it took.",
     errors=_SINK,
 )
-MARK: Operation[MarkPosition, answers.Marked] = _changes(
-    "mark",
-    "PUT /offsets/{sink}",
-    MarkPosition,
-    answers.Marked,
-    "Make a message the last one that a sink has taken, forward or back.",
-    errors=_CHANGE,
+MARK = _changes(
+    "mark", "PUT /offsets/{sink}", MarkPosition, answers.Marked, "Make a message the last one that a sink has taken, forward or back."
 )
-DELETE: Operation[ForgetSink, answers.Forgotten] = _changes(
-    "delete", "DELETE /offsets/{sink}", ForgetSink, answers.Forgotten, "Forget a sink that the pipeline no longer has.", errors=_CHANGE
+DELETE = _changes("delete", "DELETE /offsets/{sink}", ForgetSink, answers.Forgotten, "Forget a sink that the pipeline no longer has.")
+STEP = _changes(
+    "step", "POST /sinks/{sink}/step", StepSink, answers.Stepped, "Deliver the next messages to a sink, one at a time.", **_SEND
 )
-STEP: Operation[StepSink, answers.Stepped] = _changes(
-    "step",
-    "POST /sinks/{sink}/step",
-    StepSink,
-    answers.Stepped,
-    "Deliver the next messages to a sink, one at a time.",
-    runs="process",
-    patience=None,
-    errors=_SEND,
-)
-ACK: Operation[AckMessage, answers.Acked] = _changes(
-    "ack",
-    "POST /sinks/{sink}/ack",
-    AckMessage,
-    answers.Acked,
-    "Count a message as taken by a sink without sending it.",
-    errors=_CHANGE,
-)
-REPLAY: Operation[ReplayMessages, answers.Replayed] = _changes(
+ACK = _changes("ack", "POST /sinks/{sink}/ack", AckMessage, answers.Acked, "Count a message as taken by a sink without sending it.")
+REPLAY = _changes(
     "replay",
     "POST /sinks/{sink}/replay",
     ReplayMessages,
     answers.Replayed,
     "Send messages to a sink again; its position does not move.",
-    runs="process",
-    patience=None,
-    errors=_SEND,
+    **_SEND,
 )
-EDIT: Operation[EditMessage, answers.Edited] = _changes(
-    "edit",
-    "PUT /edits/{offset}",
-    EditMessage,
-    answers.Edited,
-    "Deliver a corrected copy of a message; the original stays in the log.",
-    errors=_CHANGE,
+EDIT = _changes(
+    "edit", "PUT /edits/{offset}", EditMessage, answers.Edited, "Deliver a corrected copy of a message; the original stays in the log."
 )
-UNDO: Operation[UndoEdit, answers.Undone] = _changes(
-    "undo",
-    "DELETE /edits/{offset}",
-    UndoEdit,
-    answers.Undone,
-    "Deliver the original of a message again.",
-    errors=_CHANGE,
-)
-DEAD: Operation[ListDead, list[answers.Buried]] = _reads(
+UNDO = _changes("undo", "DELETE /edits/{offset}", UndoEdit, answers.Undone, "Deliver the original of a message again.")
+DEAD = _reads(
     "dead",
-    f"{_ONE}/dead",
+    "/{name}/dead",
     ListDead,
     list[answers.Buried],
     "The messages that were put aside.",
     paging=Paging(by=("sink", "offset")),
     errors=_SINK,
 )
-DEAD_ONE: Operation[MessageRequest, answers.BuriedMessage] = _reads(
+DEAD_ONE = _reads(
     "dead_one",
-    f"{_ONE}/dead/{{offset}}",
+    "/{name}/dead/{offset}",
     MessageRequest,
     answers.BuriedMessage,
     "A message that was put aside, with its error.",
     errors=(*_SINK, NotFound),
 )
-RETRY: Operation[RetryDead, answers.Resolved] = _changes(
-    "retry",
-    "POST /dead/{offset}/retry",
-    RetryDead,
-    answers.Resolved,
-    "Send a message that was put aside.",
-    runs="process",
-    patience=None,
-    errors=_SEND,
-)
-DROP: Operation[UndoEdit, answers.Resolved] = _changes(
-    "drop",
-    "DELETE /dead/{offset}",
-    UndoEdit,
-    answers.Resolved,
-    "Let a message that was put aside go for good.",
-    errors=_CHANGE,
-)
-COMPACT: Operation[CompactLog, answers.Compaction] = _changes(
+RETRY = _changes("retry", "POST /dead/{offset}/retry", RetryDead, answers.Resolved, "Send a message that was put aside.", **_SEND)
+DROP = _changes("drop", "DELETE /dead/{offset}", UndoEdit, answers.Resolved, "Let a message that was put aside go for good.")
+COMPACT = _changes(
     "compact",
     "POST /compact",
     CompactLog,
@@ -325,21 +251,18 @@ COMPACT: Operation[CompactLog, answers.Compaction] = _changes(
     patience=None,
     errors=_KNOWN,
 )
-STOP: Operation[StopRun, answers.Stopping] = _changes(
-    "stop", "POST /stop", StopRun, answers.Stopping, "Ask a live run to finish what it has begun, and stop.", errors=_CHANGE
-)
-AUDIT: Operation[PipelineRequest, list[answers.Audited]] = _reads(
+STOP = _changes("stop", "POST /stop", StopRun, answers.Stopping, "Ask a live run to finish what it has begun, and stop.")
+AUDIT = _reads(
     "audit",
-    f"{_ONE}/audit",
+    "/{name}/audit",
     PipelineRequest,
     list[answers.Audited],
     "What operators have done: when, who, what, and why.",
     paging=Paging(),
-    errors=_KNOWN,
 )
-VERIFY: Operation[SinkRequest, answers.Verified] = _reads(
+VERIFY = _reads(
     "verify",
-    f"{_ONE}/verify/{{sink}}",
+    "/{name}/verify/{sink}",
     SinkRequest,
     answers.Verified,
     "Compare what a sink holds with what the log says.",

@@ -18,7 +18,7 @@ class DeadLetter(msgspec.Struct, frozen=True, tag=True):
     most: int = 1000
 
     def __post_init__(self) -> None:
-        _whole("DeadLetter.most", self.most, 1)
+        at_least(self.most, 1, "DeadLetter.most")
 
 
 class Retry(msgspec.Struct, frozen=True, tag=True):
@@ -29,11 +29,11 @@ class Retry(msgspec.Struct, frozen=True, tag=True):
     then: Stop | DeadLetter = Stop()
 
     def __post_init__(self) -> None:
-        _whole("Retry.times", self.times, 1)
+        at_least(self.times, 1, "Retry.times")
         given: object = self.backoff
         if isinstance(given, str):  # as people write it
             msgspec.structs.force_setattr(self, "backoff", _duration(given))
-        _whole("Retry.backoff", self.backoff, 0)
+        at_least(self.backoff, 0, "Retry.backoff")
         if not isinstance(self.then, Stop | DeadLetter):
             raise BadConfig(f"Retry.then cannot be {self.then!r}.", hint="Give Stop() or DeadLetter().")
 
@@ -46,13 +46,15 @@ def retry(times: int = 3, backoff: str = "1s", then: Stop | DeadLetter | None = 
     return Retry(times, _duration(backoff), Stop() if then is None else then)
 
 
-def _whole(name: str, value: object, least: int) -> None:
+def at_least(value: object, least: int, name: str) -> int:
+    """The value. Errors: `BadConfig` for what is no whole number from `least` on."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise BadConfig(f"{name} cannot be {value!r}.", hint=f"Give a whole number from {least}.")
+    return value
 
 
 def _duration(text: str) -> Duration:
     try:
-        return Duration.parse(text)
-    except (BadInput, AttributeError) as error:
+        return Duration.parse(str(text))
+    except BadInput as error:
         raise BadConfig(f"{text!r} is no time to wait.", hint="Write a number and its unit, such as 250ms or 1s.") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, Self
 
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from headwater.core.errors import Rejected
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.values import canonical
 
 Apply = Callable[[Sequence[Message]], "list[Message | None]"]
 Fields = Callable[[dict[str, Any]], dict[str, Any]]
@@ -145,3 +146,29 @@ def refused(transform: Transform, offset: int, error: BaseException) -> Rejected
         trace="".join(traceback.format_exception(error, limit=-8)),
         hint="Mend the transform, or the message with `headwater pipeline edit`.",
     )
+
+
+def same_id(before: Any, after: Any) -> bool:
+    """Whether two ids are one, as stored: 1 and "1" are two, and so are 1 and true."""
+    return before is after or (type(before) is type(after) and before == after and canonical(before) == canonical(after))
+
+
+def each_changed(transform: Transform, messages: Iterable[Message], change: Fields) -> list[Message]:
+    """New messages with what `change` makes of copies of their data. Errors: as `check_id`, where the transform says that it keeps ids."""
+    made: list[Message] = []
+    for message in messages:
+        one = replace(message, data=change(message.data.copy()))
+        if transform.keeps_id:
+            check_id(transform.name, message.id, one)
+        made.append(one)
+    return made
+
+
+def check_id(name: str, before: Any, after: Message) -> None:
+    """Errors: `Rejected` when a transform that has promised to keep ids has changed one."""
+    if not same_id(before, after.id):
+        raise Rejected(
+            f"Transform {name} says keeps_id=True, and changed the id {before!r} to {after.id!r}.",
+            offset=after.offset,
+            hint="Leave keeps_id out, or the fields that documents are told apart by as they are.",
+        )

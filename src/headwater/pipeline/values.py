@@ -180,8 +180,8 @@ def native(value: Any) -> Any:
             case "$oid" | "$symbol":
                 return inner if isinstance(inner, str) else value
             case "$uuid":
-                return UUID(inner)
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, InvalidOperation):
+                return UUID(_text(inner))
+    except (ValueError, TypeError, KeyError, OverflowError, InvalidOperation):
         pass
     return value
 

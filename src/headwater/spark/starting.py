@@ -79,6 +79,25 @@ def session(
     return running
 
 
+def running() -> SparkSession | None:
+    """The session that this process has started, in whichever thread; None where there is none. Starts and imports nothing."""
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession
+
+    found = SparkSession._instantiatedSession  # getActiveSession knows the sessions of its own thread alone
+    return found if found is not None and found.sparkContext._jsc is not None else None
+
+
+def ended(session: SparkSession) -> bool:
+    """Whether a session cannot be used any more: it was stopped, or its Java process does not answer."""
+    try:
+        context = session.sparkContext._jsc
+        return context is None or bool(context.sc().isStopped())
+    except Exception:  # py4j raises many kinds of a process that is gone
+        return True
+
+
 def stop(session: SparkSession, *, metrics: SparkMetrics | None = None) -> None:
     """End a session, and its Java's work with it."""
     session.stop()

@@ -11,13 +11,14 @@ from headwater.cli.pipeline_running import _told
 from headwater.core.errors import Stopped
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline.offsets.state import Failure
+from headwater.pipeline.running.context import Activity, LoopState
 from headwater.pipeline.running.run import Result, SinkProgress
 
 AT = At(data=None, config=None, json=False)
 
 
 def result(failure: Failure, *, asked: bool) -> Result:
-    sink = SinkProgress(sink="report", position=13, end=16, lag=2, written=14, state="delivering", failure=failure)
+    sink = SinkProgress(sink="report", position=13, end=16, lag=2, written=14, state=LoopState(Activity.DELIVERING), failure=failure)
     return Result(pipeline="shop", state="stopped", sinks=(sink,), read=16, asked=asked)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import msgspec
 
 from headwater.core.clock import Clock
-from headwater.core.errors import Fenced
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.ranges import Span, joined, missing, prefix
 from headwater.pipeline.offsets.state import Change, Dead, Failure, State
@@ -33,7 +32,7 @@ class Acks:
     def refresh(self) -> None:
         """See what others have changed. Errors: `Fenced` when a newer run has begun."""
         state = self._control.refresh()
-        self._check(state)
+        self._control.check_run(state, self._epoch)
         if state.sink(self._sink).generation != self._generation:
             self._generation = state.sink(self._sink).generation
             self._new, self._last = [], {}
@@ -98,7 +97,7 @@ class Acks:
         new, last = self._new, self._last
 
         def decide(state: State) -> list[Change]:
-            self._check(state)
+            self._control.check_run(state, self._epoch)
             now = state.sink(self._sink)
             if now.generation != self._generation:
                 return []
@@ -117,7 +116,3 @@ class Acks:
         self._new, self._last = [], {}
         self._flushed = self._clock.monotonic()
         return bool(made)  # where nothing was written, only `refresh` takes note of the operator's word: what is under way ends first
-
-    def _check(self, state: State) -> None:
-        if state.run is not None and state.run.epoch > self._epoch:
-            raise Fenced(f"A newer run of {self._control.pipeline} has begun.", hint="See `headwater pipeline status`.")

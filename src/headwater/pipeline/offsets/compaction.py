@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
 from headwater.core.errors import Unsupported
 from headwater.log import Log
 from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.offsets.state import State
 
 
 class Freed(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,17 +20,14 @@ class Freed(msgspec.Struct, frozen=True, kw_only=True):
     bytes_after: int = 0
 
 
-def limit(control: Control, sinks: Sequence[str]) -> int:
+def limit(state: State) -> int:
     """The first offset that must stay. A sink that never took anything keeps everything; so does a message that was put aside.
 
     And what says how far the source was read, as long as that is nowhere else.
     """
-    state = control.refresh()
-    names = set(sinks) | set(state.sinks)
-    least = state.least(names) + 1
-    waiting = [offset for _, offset in state.dead]
+    least = min((sink.position for sink in state.sinks.values()), default=-1) + 1
     unread = [state.reader.upto] if state.reader is not None else []
-    return min([least, *waiting, *unread])
+    return min([least, *unread, *(offset for _, offset in state.dead)])
 
 
 def has_holes(log: Log, topic: str, first: int, last: int) -> bool:
@@ -51,28 +47,20 @@ def is_compacted(log: Log, topic: str) -> bool:
     return bounds.start > 0 or has_holes(log, topic, bounds.start, bounds.end - 1)
 
 
-def compact(log: Log, control: Control, topic: str, sinks: Sequence[str], *, dry_run: bool = False) -> Freed:
+def compact(control: Control, *, dry_run: bool = False) -> Freed:
     """Keep, below the limit and in closed segments, the last message of each namespace; then the offset log.
 
     Kafka does not compact on demand: there the log is cut below the limit and the last message of each namespace.
     """
-    before = limit(control, sinks)
+    log, topic, state = control.log, control.messages, control.refresh()
     bounds = log.bounds(topic, 0)
-    before = max(bounds.start, min(before, bounds.end))
+    freed = Freed(before=max(bounds.start, min(limit(state), bounds.end)))
     if dry_run:
-        return Freed(before=before)
+        return freed
     try:
-        done = log.compact(topic, 0, before)
+        freed = Freed(before=freed.before, **msgspec.structs.asdict(log.compact(topic, 0, freed.before)))
     except Unsupported:
-        last = [offset for names in control.state.taken.values() for offset in names.values()]
-        log.delete_before(topic, 0, min([before, *last]))
-        control.compact()
-        return Freed(before=before)
+        last = [offset for names in state.taken.values() for offset in names.values()]
+        log.delete_before(topic, 0, min([freed.before, *last]))
     control.compact()
-    return Freed(
-        before=before,
-        records_before=done.records_before,
-        records_after=done.records_after,
-        bytes_before=done.bytes_before,
-        bytes_after=done.bytes_after,
-    )
+    return freed

@@ -28,22 +28,25 @@ def log_topic(pipeline: str) -> str:
     return f"pipeline-{pipeline}"
 
 
-def identity(log: Log, pipeline: str) -> str:
-    """What sinks that hold their own positions know a pipeline by: its name, and which log. Another log's offsets mean other messages."""
-    return f"{pipeline}#{log.topic(log_topic(pipeline)).generation[:12]}"
-
-
 def offsets_topic(pipeline: str) -> str:
     """The topic of a pipeline's offset log."""
     return f"pipeline-{pipeline}-offsets"
 
 
+def newer_run(pipeline: str) -> Fenced:
+    """The error of a run that another one has shut out."""
+    return Fenced(f"A newer run of {pipeline} has begun.", hint="See `headwater pipeline status`.")
+
+
 class Control:
-    """A pipeline's state, folded from its offset log. Creates nothing; see `create`. Safe for several threads."""
+    """A pipeline's state, folded from its offset log, `topic`; `messages` is the topic of its messages. Safe for several threads.
+
+    Creates nothing; see `create`.
+    """
 
     def __init__(self, log: Log, pipeline: str, clock: Clock) -> None:
         self.log, self.pipeline, self._clock = log, pipeline, clock
-        self.topic = offsets_topic(pipeline)
+        self.topic, self.messages = offsets_topic(pipeline), log_topic(pipeline)
         self.state = State()
         self._next = 0
         self._epochs = Epochs()
@@ -62,6 +65,15 @@ class Control:
         """The same, for a pipeline that may never have run."""
         log.create_topic(offsets_topic(pipeline), settings=TopicSettings(segment=16 << 20))
         return cls(log, pipeline, clock)
+
+    def identity(self) -> str:
+        """What sinks that hold their own positions know the pipeline by: its name, and which log. Offsets of another log mean others."""
+        return f"{self.pipeline}#{self.log.topic(self.messages).generation[:12]}"
+
+    def check_run(self, state: State, epoch: int) -> None:
+        """Errors: `Fenced` when a newer run than that of `epoch` has begun."""
+        if state.run is not None and state.run.epoch > epoch:
+            raise newer_run(self.pipeline)
 
     def refresh(self) -> State:
         """Read what has been written since."""
@@ -133,18 +145,7 @@ class Control:
         def all_of(state: State) -> list[Change]:
             nonlocal before
             before = self._next  # everything up to here is in the state that is written behind it
-            changes: list[Change] = []
-            if state.run is not None:
-                changes.append(("run", state.run))
-            if state.reader is not None:
-                changes.append(("reader", state.reader))
-            changes += [(f"sink/{name}", one) for name, one in state.sinks.items()]
-            changes += [(f"taken/{sink}/{name}", offset) for sink, names in state.taken.items() for name, offset in names.items()]
-            changes += [(f"edit/{offset}/{sink}" if sink else f"edit/{offset}", edit) for (offset, sink), edit in state.edits.items()]
-            changes += [(f"dead/{sink}/{offset}", dead) for (sink, offset), dead in state.dead.items()]
-            changes += [(f"trouble/{sink}", outage) for sink, outage in state.outages.items()]
-            changes += [(f"audit/{key}", entry) for key, entry in state.audit.items()]
-            return changes
+            return state.changes()
 
         if self.change(all_of):
             self.log.delete_before(self.topic, 0, before)

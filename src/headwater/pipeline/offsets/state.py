@@ -64,7 +64,15 @@ class SinkState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stopped(self) -> bool:
+        """Whether the sink stands at a message. A batch that failed is only delivered one message at a time."""
         return self.failure is not None and self.failure.start < 0
+
+    def revived(self) -> SinkState:
+        """The sink with its failure lifted: what failed is tried again, one message at a time."""
+        if self.failure is None:
+            return self
+        until = max(self.single_until, self.failure.offset, self.failure.end - 1)
+        return msgspec.structs.replace(self, failure=None, single_until=until)
 
 
 class ReadingPosition(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +117,12 @@ class Dead(msgspec.Struct, frozen=True, kw_only=True):
     trace: str = ""
     at: int = 0
     tries: int = 1
+
+    @classmethod
+    def of(cls, sink: str, failure: Failure, *, tries: int) -> Dead:
+        return cls(
+            sink=sink, offset=failure.offset, error=failure.error, message=failure.message, trace=failure.trace, at=failure.at, tries=tries
+        )
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,9 +225,35 @@ class State:
         found = {offset: edit.data for (offset, whose), edit in self.edits.items() if not whose}
         return found | {offset: edit.data for (offset, whose), edit in self.edits.items() if whose == sink}
 
-    def least(self, names: Iterable[str]) -> int:
-        """The least position of these sinks; -1 where one never took anything."""
-        return min((self.sink(name).position for name in names), default=-1)
+    def unreachable(self, name: str) -> Outage | None:
+        """The outage of a sink, or of the `SOURCE`, that the newest run has noted; None where it has noted none."""
+        outage = self.outages.get(name)
+        return outage if outage is not None and self.run is not None and outage.epoch == self.run.epoch else None
+
+    def changes(self) -> list[Change]:
+        """Changes that make this state of an empty one."""
+        single: list[Change] = [("run", self.run), ("reader", self.reader)]
+        return [
+            *(change for change in single if change[1] is not None),
+            *((f"sink/{name}", one) for name, one in self.sinks.items()),
+            *((f"taken/{sink}/{name}", offset) for sink, names in self.taken.items() for name, offset in names.items()),
+            *((edit_key(offset, sink), edit) for (offset, sink), edit in self.edits.items()),
+            *((f"dead/{sink}/{offset}", dead) for (sink, offset), dead in self.dead.items()),
+            *((f"trouble/{sink}", outage) for sink, outage in self.outages.items()),
+            *((f"audit/{key}", entry) for key, entry in self.audit.items()),
+        ]
+
+    def after(self, changes: Iterable[Change]) -> State:
+        """A copy with these changes."""
+        out = State()
+        for key, value in (*self.changes(), *changes):
+            out.apply(key, value)
+        return out
+
+
+def edit_key(offset: int, sink: str) -> str:
+    """The key of a corrected copy: for one sink, or with "" for all."""
+    return f"edit/{offset}/{sink}" if sink else f"edit/{offset}"
 
 
 def with_all(state: State, changes: Iterable[Change]) -> list[Change]:

@@ -1,1 +1,1 @@
-"""What people ask of a pipeline: look, try, step, correct, replay, verify. `desk.py` answers on every surface."""
+"""What people ask of a pipeline: look, try, step, correct, replay, verify. `operations.py` answers on every surface."""

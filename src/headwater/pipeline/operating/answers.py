@@ -5,12 +5,14 @@ Times are texts, ISO 8601 in UTC with milliseconds; None where something has not
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from headwater.pipeline.offsets.state import Dead, Entry, Failure
 from headwater.wire.times import show_time
+
+T = TypeVar("T")
 
 
 class PipelineAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -261,13 +263,6 @@ def moment(ms: int) -> str | None:
     return shown if isinstance(shown, str) else None
 
 
-def refusal(failure: Failure) -> Refusal:
-    return Refusal(**{**msgspec.structs.asdict(failure), "at": moment(failure.at)})
-
-
-def buried(one: Dead) -> Buried:
-    return Buried(**{**msgspec.structs.asdict(one), "at": moment(one.at)})
-
-
-def audited(entry: Entry) -> Audited:
-    return Audited(**{**msgspec.structs.asdict(entry), "at": moment(entry.at)})
+def answer_of(kind: type[T], stored: Failure | Dead | Entry) -> T:
+    """What is stored, as an answer of the kind that has the same fields."""
+    return kind(**{**msgspec.structs.asdict(stored), "at": moment(stored.at)})

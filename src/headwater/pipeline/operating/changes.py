@@ -20,7 +20,7 @@ from headwater.pipeline.offsets.compaction import compact
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.liveness import last_sign, life
 from headwater.pipeline.offsets.ranges import missing, prefix
-from headwater.pipeline.offsets.state import Change, Dead, Edit, Entry, Failure, SinkState, State
+from headwater.pipeline.offsets.state import Change, Dead, Edit, Entry, Failure, SinkState, State, edit_key
 from headwater.pipeline.operating import answers
 from headwater.pipeline.operating.message_view import text_of
 from headwater.pipeline.operating.view import PipelineView
@@ -165,10 +165,10 @@ class PipelineChanges(PipelineView):
 
     def _corrected(self, state: State, record: Record, made: Edit, sink: str) -> list[Change]:
         offset = record.offset or 0
-        changes: list[Change] = [(_edit_key(offset, sink), made)]
+        changes: list[Change] = [(edit_key(offset, sink), made)]
         for name, one in state.sinks.items():
             if one.failure is not None and one.failure.offset == offset and sink in ("", name):
-                changes.append((f"sink/{name}", _revived(one)))
+                changes.append((f"sink/{name}", one.revived()))
         old = _text(state, offset, sink) or (record.value or b"").decode("utf-8", "replace")
         namespace, new = (record.key or b"").decode(), _short(text_of(made.data))
         return [*changes, self._entry("edit", made.why, offset=offset, sink=sink, namespace=namespace, old=_short(old), new=new)]
@@ -196,7 +196,7 @@ class PipelineChanges(PipelineView):
 
         def decide(state: State) -> list[Change]:
             old = _short(_text(state, offset, only))
-            return [(_edit_key(offset, only), None), self._entry("undo", reason, offset=offset, sink=only, old=old)]
+            return [(edit_key(offset, only), None), self._entry("undo", reason, offset=offset, sink=only, old=old)]
 
         self._made(decide, dry_run)
         return answers.Undone(offset=offset, undone=not dry_run, sink=sink or None, dry_run=dry_run)
@@ -221,19 +221,10 @@ class PipelineChanges(PipelineView):
 
     def retried(self, one: Dead, failure: Failure | None, *, why: str = "") -> None:
         """A message that was put aside has been sent once more: it was taken, or it stays, with what the sink says now."""
-        left = (
-            None
-            if failure is None
-            else Dead(
-                sink=one.sink,
-                offset=one.offset,
-                error=failure.error,
-                message=failure.message,
-                trace=failure.trace,
-                at=self.clock.now_ms(),
-                tries=one.tries + 1,
-            )
-        )
+        left: Dead | None = None
+        if failure is not None:
+            failure = msgspec.structs.replace(failure, offset=one.offset, at=self.clock.now_ms())
+            left = Dead.of(one.sink, failure, tries=one.tries + 1)
         entry = self._entry("dead retry", why, sink=one.sink, offset=one.offset, refused="" if failure is None else True)
         self._made(lambda state: [(f"dead/{one.sink}/{one.offset}", left), entry], False)
 
@@ -258,7 +249,7 @@ class PipelineChanges(PipelineView):
 
     def compact(self, *, dry_run: bool = False) -> answers.Compaction:
         """Let go of what every sink has taken, but for the last message of each namespace."""
-        freed = compact(self.log, self.control, self.topic, list(self.state().sinks), dry_run=dry_run)
+        freed = compact(self.control, dry_run=dry_run)
         if not dry_run:
             self.note("compact", "", before=freed.before, records=freed.records_before - freed.records_after)
         return answers.Compaction(**msgspec.structs.asdict(freed), dry_run=dry_run)
@@ -275,17 +266,8 @@ class PipelineChanges(PipelineView):
         if not dry_run:
             self.control.change(decide)
             return self.control.state
-        trial = State()
-        for field in ("sinks", "taken", "edits", "dead", "audit", "outages"):
-            setattr(trial, field, {key: dict(one) if isinstance(one, dict) else one for key, one in getattr(self.state(), field).items()})
-        trial.run, trial.reader = self.state().run, self.state().reader
-        for key, value in decide(trial):
-            trial.apply(key, value)
-        return trial
-
-
-def _edit_key(offset: int, sink: str) -> str:
-    return f"edit/{offset}/{sink}" if sink else f"edit/{offset}"
+        state = self.state()
+        return state.after(decide(state))
 
 
 def _text(state: State, offset: int, sink: str) -> str:
@@ -296,11 +278,6 @@ def _text(state: State, offset: int, sink: str) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= _KEPT else f"{text[:_KEPT]}... ({len(text):,} characters)"
-
-
-def _revived(sink: SinkState) -> SinkState:
-    assert sink.failure is not None
-    return msgspec.structs.replace(sink, failure=None, single_until=max(sink.single_until, sink.failure.offset))
 
 
 def _has(sink: SinkState, offset: int) -> bool:

@@ -12,21 +12,20 @@ import msgspec
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import BadBounds, Conflict, HeadwaterError, Stopped, UnknownSink
 from headwater.core.files import FileLock, Files, explained
-from headwater.core.ids import random_id
 from headwater.core.settings import Settings
-from headwater.pipeline.adaptor import Part
-from headwater.pipeline.definition import Pipeline
-from headwater.pipeline.offsets.control import identity
+from headwater.core.units import Duration
+from headwater.pipeline.definition import Options, Pipeline
 from headwater.pipeline.offsets.liveness import last_sign, life
 from headwater.pipeline.offsets.ranges import missing
 from headwater.pipeline.offsets.state import Dead, Failure
 from headwater.pipeline.operating.answers import moment
 from headwater.pipeline.operating.changes import PipelineChanges
 from headwater.pipeline.operating.log_dirs import FOLDER
-from headwater.pipeline.operating.stop_report import StoppedSink, refused
+from headwater.pipeline.operating.stop_report import refused
 from headwater.pipeline.operating.superseded import command_among, superseded
 from headwater.pipeline.policy import Stop
-from headwater.pipeline.running.delivery_loop import SinkLoop, needs_session
+from headwater.pipeline.running.context import RunContext
+from headwater.pipeline.running.delivery_loop import SinkLoop
 from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.part_delivery import deliver_part
 from headwater.pipeline.running.work import Outcome
@@ -72,7 +71,7 @@ class ManualDelivery:
             if not gaps or (done and life(operator.state().run, self._clock.now_ms()) == "running"):  # a live run has it again
                 return done
             offset = gaps[0][0]
-            if not loop.one(offset):
+            if not loop.deliver_one(offset):
                 failure = operator.state().sink(name).failure
                 raise self._refused(failure or Failure(offset=offset, error="", message="it was refused"))
             report(done + 1, count)
@@ -86,8 +85,7 @@ class ManualDelivery:
         return self._operator.bounds().end if above is None else self._operator.state().sink(above).position + 1
 
     def _refused(self, failure: Failure) -> Stopped:
-        stand = StoppedSink(sink=self._sink.name, offset=failure.offset, message=failure.message, hint=failure.hint)
-        return refused(self._operator, stand)
+        return refused(self._operator, self._sink.name, failure)
 
     def alone(self) -> None:
         """Errors: `Conflict` while a run delivers, or may be delivering: the same message from two sides would be there twice."""
@@ -166,16 +164,14 @@ class ManualDelivery:
         """A newer message of one of these messages' documents, over which they come in a sink that keeps one state of each document."""
         adaptor = self._sink.adaptor
         appends = adaptor.kind == "file" or not type(adaptor).upserts
-        found = None if appends else superseded(self._operator, self._sink, first, last)
-        return None if found is None else found.later
+        return None if appends else superseded(self._operator, self._sink, first, last)
 
     def refuse_older(self, one: Dead) -> None:
         """Errors: `Conflict` where the sink has a newer message of the same document, which this one would be put over."""
-        found = superseded(self._operator, self._sink, one.offset, one.offset)
-        if found is not None:
+        newer = superseded(self._operator, self._sink, one.offset, one.offset)
+        if newer is not None:
             raise Conflict(
-                f"Sink {one.sink} has taken message {found.later}, a newer one of the same document: message {one.offset} would be put "
-                "over it.",
+                f"Sink {one.sink} has taken message {newer}, a newer one of the same document: message {one.offset} would be put over it.",
                 hint=f"Let it go with `headwater pipeline dead {self._operator.pipeline} drop {one.offset} --sink {one.sink} --why ...`. "
                 "To send it all the same, say --force (`force` over HTTP and in Python), and send the newer one behind it with replay.",
             )
@@ -215,49 +211,29 @@ class ManualDelivery:
             raise
 
     def _send(self, start: int, end: int) -> Outcome:
-        if needs_session(self._sink):
+        if self._sink.needs_session:
             Engine(self._operator.log, self._settings.spark, stopping=threading.Event()).start()
         work = self._operator.delivery(self._sink)
-        known_as = identity(self._operator.log, self._operator.pipeline)
+        known_as = self._operator.control.identity()
         if life(self._operator.state().run, self._clock.now_ms()) == "gone":
             # A table that was made anew lacks what it keeps of runs. Beside a live run it has that, and beginning would sweep away
             # what the run has half written.
             self._sink.adaptor.begin(known_as, self._sink.name, work.epoch)
-        part = Part(
-            pipeline=known_as,
-            sink=self._sink.name,
-            start=start,
-            end=end,
-            epoch=work.epoch,
-            attempt=random_id(),
-            timeout=self._sink.options.timeout.seconds,
-            again=True,
-        )
+        part = work.part(known_as, start, end, again=True)
         outcome = deliver_part(self._operator.log, work, part, batch=max(1, self._sink.options.batch))
         if outcome.receipt:
             self._sink.adaptor.publish(part, outcome.receipt)
         return outcome
 
     def _loop(self, epoch: int) -> SinkLoop:
-        stopping = threading.Event()
-        operator = self._operator
+        stopping, operator = threading.Event(), self._operator
         standing = msgspec.structs.replace(self._sink, options=msgspec.structs.replace(self._sink.options, on_error=Stop()))
-        return SinkLoop(
-            standing,
-            operator.log,
-            operator.topic,
-            operator.control,
-            Engine(operator.log, self._settings.spark, stopping=stopping),
-            epoch,
+        context = RunContext(
+            control=operator.control,
+            engine=Engine(operator.log, self._settings.spark, stopping=stopping),
+            epoch=epoch,
+            options=Options(flush=Duration(0)),  # every ack is written before the next message
             clock=self._clock,
             stopping=stopping,
-            reading=lambda: False,
-            follow=False,
-            flush=0.0,
-            stop_all=False,
-            told=_nobody,
         )
-
-
-def _nobody(sink: str, failure: Failure) -> None:
-    """An operator sees the error as an exception."""
+        return SinkLoop(standing, context)

@@ -12,6 +12,8 @@ from headwater.pipeline.offsets.state import State
 from headwater.pipeline.operating.answers import Copy, Refused, Seen, moment
 from headwater.pipeline.running.work import UNREADABLE
 
+_OPS = {int(op): op.name.lower() for op in Op}
+
 
 class MessageView:
     """Sees records by what is known of the pipeline: its corrected copies, and where its sinks stand."""
@@ -41,7 +43,7 @@ class MessageView:
             offset=offset,
             timestamp=moment(record.timestamp or 0),
             namespace=(record.key or b"").decode(),
-            op=Op(record.op).name.lower() if record.op in Op._value2member_map_ else str(record.op),
+            op=_OPS.get(record.op, str(record.op)),
             mode=Mode(record.mode).name.lower(),
             data=_data(record),
             unreadable=next((value.decode() for name, value in record.headers if name == UNREADABLE and value is not None), ""),

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -35,11 +35,12 @@ def measure(metrics: Metrics, performer: PipelinePerformer, log: Opened) -> None
     metrics.pipeline.read = lambda: performer.readings(log.now)
 
 
-class _Kept:
+class _Kept(NamedTuple):
     """A pipeline's state that is kept between two questions: only what is new is read. One thread at a time."""
 
-    def __init__(self, generation: str, control: Control) -> None:
-        self.generation, self.control, self.lock = generation, control, threading.Lock()
+    generation: str
+    control: Control
+    lock: threading.Lock
 
 
 class PipelinePerformer:
@@ -58,35 +59,24 @@ class PipelinePerformer:
             return self.every(log)
         fields = msgspec.structs.asdict(request)
         pipeline = fields.pop("pipeline")
-        own = log_dirs(log.address.path).get(pipeline)
-        if own is not None:
-            changes = operation.changes and not fields["dry_run"]
-            with open_log(address(pipeline, own), read_only=not changes, clock=self._clock) as other:
-                answer = getattr(PipelineOperations(other, pipeline, who=who, clock=self._clock), operation.name)(**fields)
-            return msgspec.structs.replace(answer, log_dir=str(own)) if isinstance(answer, answers.Status) else answer
-        if operation.patience is None:  # others must not wait for it
-            return getattr(PipelineOperations(log, pipeline, who=who, clock=self._clock), operation.name)(**fields)
-        with self._desk(log, pipeline, who) as desk:
-            return getattr(desk, operation.name)(**fields)
+        changes = operation.changes and not fields["dry_run"]
+        with self._operations(log, pipeline, who=who, changes=changes, alone=operation.patience is None) as operations:
+            answer = getattr(operations, operation.name)(**fields)
+        if isinstance(answer, answers.Status) and operations.log is not log:
+            return msgspec.structs.replace(answer, log_dir=operations.log.address.path)
+        return answer
 
     def locate(self, log: Log, operation: Operation[Any, Any], request: PipelineRequest) -> tuple[LogAddress, Path | None]:
         """The log that holds the pipeline, and the folder where its file must run."""
-        own = log_dirs(log.address.path).get(request.pipeline)
-        if own is None:
-            with self._desk(log, request.pipeline, "") as desk:
-                return log.address, None if operation.runs is where_to_search else desk.folder()
-        where = address(request.pipeline, own)
-        with open_log(where, read_only=True, clock=self._clock) as other:
-            return where, None if operation.runs is where_to_search else PipelineOperations(
-                other, request.pipeline, clock=self._clock
-            ).folder()
+        with self._operations(log, request.pipeline) as operations:
+            return operations.log.address, None if operation.runs is where_to_search else operations.folder()
 
     def every(self, log: Log) -> list[answers.Status]:
         """The status of all pipelines."""
 
         def asked(name: str) -> answers.Status:
-            with self._desk(log, name, "") as desk:
-                return desk.status()
+            with self._operations(log, name) as operations:
+                return operations.status()
 
         return everything(log, asked)
 
@@ -104,10 +94,20 @@ class PipelinePerformer:
             return []
 
     @contextmanager
-    def _desk(self, log: Log, pipeline: str, who: str) -> Iterator[PipelineOperations]:
-        kept = self._kept(log, pipeline)
-        with kept.lock:
-            yield PipelineOperations(log, pipeline, who=who, clock=self._clock, control=kept.control)
+    def _operations(
+        self, log: Log, pipeline: str, *, who: str = "", changes: bool = False, alone: bool = False
+    ) -> Iterator[PipelineOperations]:
+        """On the log that holds the pipeline. `alone`: with a state of its own, because it takes long and others must not wait for it."""
+        own = log_dirs(log.address.path).get(pipeline)
+        if own is not None:
+            with open_log(address(pipeline, own), read_only=not changes, clock=self._clock) as other:
+                yield PipelineOperations(other, pipeline, who=who, clock=self._clock)
+        elif alone:
+            yield PipelineOperations(log, pipeline, who=who, clock=self._clock)
+        else:
+            kept = self._kept(log, pipeline)
+            with kept.lock:
+                yield PipelineOperations(log, pipeline, who=who, clock=self._clock, control=kept.control)
 
     def _kept(self, log: Log, pipeline: str) -> _Kept:
         try:
@@ -118,5 +118,5 @@ class PipelinePerformer:
         with self._mutex:
             kept = self._all.get(pipeline)
             if kept is None or kept.generation != generation:
-                kept = self._all[pipeline] = _Kept(generation, Control(log, pipeline, self._clock))
+                kept = self._all[pipeline] = _Kept(generation, Control(log, pipeline, self._clock), threading.Lock())
             return kept

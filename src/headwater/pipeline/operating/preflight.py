@@ -63,7 +63,7 @@ def _first(pipeline: Pipeline) -> Message | None:
 
 
 def _transforms(pipeline: Pipeline, name: str, message: Message) -> dict[str, Any]:
-    if any(getattr(one, "needs_session", False) for one in pipeline.sinks[name].transforms):
+    if pipeline.sinks[name].needs_session:
         from headwater.spark import session
 
         session()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from headwater.core.errors import NotFound, Stopped
+from headwater.pipeline.offsets.state import Failure
 from headwater.pipeline.operating.answers import Seen
 from headwater.pipeline.operating.message_view import text_of
 from headwater.pipeline.operating.view import PipelineView
@@ -14,41 +13,32 @@ from headwater.pipeline.operating.view import PipelineView
 _LONG = 600  # characters of a message that are shown: a page of them would hide the rest
 
 
-class StoppedSink(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a sink stands, and what was said."""
-
-    sink: str
-    offset: int
-    message: str
-    hint: str = ""
-
-
-def stopped(operator: PipelineView, stands: Sequence[StoppedSink]) -> Stopped:
-    """The error of a run that has ended because sinks stand at messages."""
-    first, *others = stands
+def stopped(operator: PipelineView, stands: Sequence[tuple[str, Failure]]) -> Stopped:
+    """The error of a run that has ended because sinks stand at messages: each sink with its failure."""
+    (sink, first), *others = stands
     name = operator.pipeline
     shown = _shown(operator, first.offset)
-    lines = [*_hinted(first), *shown, "See it, correct it, or skip it, then run again:", *_commands(operator, first)]
-    for other in others:
-        lines.append(f"{other.sink} stands at message {other.offset}: {_line(other.message)}")
+    lines = [*_hinted(first), *shown, "See it, correct it, or skip it, then run again:", *_commands(operator, sink, first)]
+    for behind, other in others:
+        lines.append(f"{behind} stands at message {other.offset}: {_line(other.message)}")
         lines += [f"  {hint}" for hint in _hinted(other) if hint != first.hint]
-        lines += _commands(operator, other) if other.offset != first.offset else [_skip(name, other)]
-    said = f"Sink {first.sink} of {name} stands at message {first.offset}: {first.message}"
+        lines += _commands(operator, behind, other) if other.offset != first.offset else [_skip(name, behind, other)]
+    said = f"Sink {sink} of {name} stands at message {first.offset}: {first.message}"
     return Stopped(said, hint="\n  ".join(lines))
 
 
-def refused(operator: PipelineView, stand: StoppedSink) -> Stopped:
+def refused(operator: PipelineView, sink: str, failure: Failure) -> Stopped:
     """The error of a message that an operator has sent and that the sink refuses. It cannot be skipped where it counts as taken."""
-    skipped = stand.offset > operator.sink(stand.sink).position
-    commands = _commands(operator, stand)[: 3 if skipped else 2]
+    skipped = failure.offset > operator.sink(sink).position
+    commands = _commands(operator, sink, failure)[: 3 if skipped else 2]
     ask = "See it, correct it, or skip it:" if skipped else "See it, correct it, then send it again:"
-    said = f"Sink {stand.sink} of {operator.pipeline} refuses message {stand.offset}: {stand.message}"
-    return Stopped(said, hint="\n  ".join([*_hinted(stand), *_shown(operator, stand.offset), ask, *commands]))
+    said = f"Sink {sink} of {operator.pipeline} refuses message {failure.offset}: {failure.message}"
+    return Stopped(said, hint="\n  ".join([*_hinted(failure), *_shown(operator, failure.offset), ask, *commands]))
 
 
-def _hinted(stand: StoppedSink) -> list[str]:
+def _hinted(failure: Failure) -> list[str]:
     """What whoever refused it says to do. The commands for correcting a message are told anyway."""
-    return [stand.hint] if stand.hint and "headwater pipeline edit" not in stand.hint else []
+    return [failure.hint] if failure.hint and "headwater pipeline edit" not in failure.hint else []
 
 
 def _shown(operator: PipelineView, offset: int) -> list[str]:
@@ -61,15 +51,19 @@ def _shown(operator: PipelineView, offset: int) -> list[str]:
     return lines + [f"Delivered to {one.sink or 'every sink'} as: {_printable(text_of(one.data)[:_LONG])}" for one in seen.copies]
 
 
-def _commands(operator: PipelineView, stand: StoppedSink) -> list[str]:
-    name, at = operator.pipeline, stand.offset
+def _commands(operator: PipelineView, sink: str, failure: Failure) -> list[str]:
+    name, at = operator.pipeline, failure.offset
     seen = _seen(operator, at)
     given = "--doc FILE" if seen is not None and seen.unreadable else "--set FIELD=JSON"
-    return [f"  headwater pipeline xlog {name} show {at}", f"  headwater pipeline edit {name} {at} {given} --why ...", _skip(name, stand)]
+    return [
+        f"  headwater pipeline xlog {name} show {at}",
+        f"  headwater pipeline edit {name} {at} {given} --why ...",
+        _skip(name, sink, failure),
+    ]
 
 
-def _skip(name: str, stand: StoppedSink) -> str:
-    return f"  headwater pipeline ack {name} {stand.sink} {stand.offset} --why ..."
+def _skip(name: str, sink: str, failure: Failure) -> str:
+    return f"  headwater pipeline ack {name} {sink} {failure.offset} --why ..."
 
 
 def _seen(operator: PipelineView, offset: int) -> Seen | None:

@@ -2,57 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from headwater.core.errors import Rejected
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Part
 from headwater.pipeline.definition import Sink
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.offsets.ranges import Span, joined
-from headwater.pipeline.operating.verification import left_out
+from headwater.pipeline.operating.verification import batches, withheld
 from headwater.pipeline.operating.view import PipelineView
-from headwater.pipeline.running.record_batch import RecordBatch
 from headwater.pipeline.running.work import SinkWork
 
-_CHUNK = 8192
 _SENT = 10_000  # messages whose documents are looked for, at most
 _LOOKED = 1_000_000  # offsets behind them that are looked at: some seconds
 
 
-class SupersededBy(NamedTuple):
-    """A message, and a later one of the same document that the sink has taken."""
-
-    offset: int
-    later: int
-
-
-def superseded(operator: PipelineView, sink: Sink, first: int, last: int) -> SupersededBy | None:
-    """The first newer message of a document of `first` to `last`; None where there is none among the million behind them.
+def superseded(operator: PipelineView, sink: Sink, first: int, last: int) -> int | None:
+    """The first newer message that the sink has taken of a document of `first` to `last`; None where none is among the million behind.
 
     What was put aside or skipped by an operator the sink does not have. Behind a command, every message of its namespace is newer.
     """
     if last - first >= _SENT:
         return None
     state, work = operator.state(), operator.delivery(sink)
-    sent: dict[tuple[str, bytes] | None, int] = {}
-    emptied: dict[str, int] = {}
+    sent: set[tuple[str, bytes] | None] = set()
+    emptied: set[str] = set()
     for one in _messages(operator, work, first, last + 1, []):
         if one.op is Op.COMMAND:
-            emptied[one.namespace] = one.offset
+            emptied.add(one.namespace)
         elif (known := _known(one)) is not None:
-            sent[known] = one.offset
+            sent.add(known)
     now, begin = state.sink(sink.name), last + 1
-    aside = [(offset, offset + 1) for whose, offset in state.dead if whose == sink.name]
-    without = joined([*left_out(operator.entries(), sink.name), *aside])
+    skipped = withheld(operator, sink.name)
     for start, end in joined([(0, now.position + 1), *now.taken]) if sent or emptied else ():
-        for one in _messages(operator, work, max(begin, start), min(begin + _LOOKED, end), without):
-            older = emptied.get(one.namespace, sent.get(_known(one)))
-            if older is not None:
-                return SupersededBy(older, one.offset)
+        for one in _messages(operator, work, max(begin, start), min(begin + _LOOKED, end), skipped):
+            if one.namespace in emptied or _known(one) in sent:
+                return one.offset
     return None
 
 
@@ -70,17 +57,12 @@ def _known(message: Message) -> tuple[str, bytes] | None:
     return None if message.id is None else (message.namespace, values.canonical(message.id))
 
 
-def _messages(operator: PipelineView, work: SinkWork, start: int, end: int, without: list[Span]) -> Iterator[Message]:
+def _messages(operator: PipelineView, work: SinkWork, start: int, end: int, skipped: Sequence[Span]) -> Iterator[Message]:
     """The messages of [start, end) as the sink is given them, before its transforms; those that cannot be read are left out."""
-    at = start
-    while at < end:
-        part = Part(pipeline=operator.pipeline, sink=work.sink.name, start=at, end=min(end, at + _CHUNK))
-        found = RecordBatch(operator.log, work, part.start, part.end, part)
-        at = found.end
-        out = {offset for a, b in without for offset in range(max(a, part.start), min(b, at))}
+    for batch, without in batches(operator, work, (start, end), skipped):
         while True:
             try:
-                yield from found.messages(leave_out=out)
+                yield from batch.messages(leave_out=without)
                 break
             except Rejected as unreadable:
-                out.add(unreadable.offset)
+                without.add(unreadable.offset)

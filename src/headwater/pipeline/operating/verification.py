@@ -10,15 +10,14 @@ from typing import Any
 
 from headwater.core.errors import Unsupported
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Part
 from headwater.pipeline.definition import Pipeline, Sink
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.offsets.ranges import Span, joined
 from headwater.pipeline.offsets.state import Entry
 from headwater.pipeline.operating.answers import Verified
 from headwater.pipeline.operating.view import PipelineView
-from headwater.pipeline.running.delivery_loop import needs_session
 from headwater.pipeline.running.record_batch import RecordBatch
+from headwater.pipeline.running.work import SinkWork
 from headwater.pipeline.transform import chain
 from headwater.wire.progress import report
 
@@ -30,37 +29,44 @@ def compare(operator: PipelineView, pipeline: Pipeline, name: str) -> Verified:
 
     Errors: `Unsupported` where the sink cannot be read back, or where compaction has taken the messages that would be needed.
     """
-    state = operator.state()
     sink = pipeline.sinks.get(name)
     position = operator.sink(name).position
     if sink is None:
         raise Unsupported(f"Pipeline {pipeline.name} no longer has a sink {name}.", hint="Name the file that has it with --file.")
-    bounds = operator.bounds()
-    if bounds.start > 0 or operator.holes(0, position):
+    if operator.bounds().start > 0 or operator.holes(0, position):
         raise Unsupported(
             "Compaction has taken messages that say what the sink should hold.", hint="Compare it with its source by other means."
         )
-    skipped = left_out(operator.entries(), name)
-    skipped = joined([*skipped, *((offset, offset + 1) for whose, offset in state.dead if whose == name)])
-    work = operator.delivery(sink)
-    if needs_session(sink):
+    skipped, work = withheld(operator, name), operator.delivery(sink)
+    if sink.needs_session:
         from headwater.spark import session
 
         session()
     expected = _Expected(sink)
 
     def messages() -> Iterator[list[Message]]:
-        at = 0
-        while at <= position:
-            part = Part(pipeline=pipeline.name, sink=name, start=at, end=min(position + 1, at + _CHUNK))
-            records = RecordBatch(operator.log, work, part.start, part.end, part)
-            at = records.end
-            report(at, position + 1)
-            yield records.messages(leave_out=_within(skipped, part.start, at))
+        for batch, without in batches(operator, work, (0, position + 1), skipped):
+            report(batch.end, position + 1)
+            yield batch.messages(leave_out=without)
 
     for some in messages():
         expected.add(some)
     return expected.compared(name, position, messages)
+
+
+def batches(operator: PipelineView, work: SinkWork, span: Span, skipped: Sequence[Span]) -> Iterator[tuple[RecordBatch, set[int]]]:
+    """The records of a span, each batch with those of its offsets that are skipped."""
+    at, end = span
+    while at < end:
+        batch = RecordBatch(operator.log, work, at, min(end, at + _CHUNK))
+        yield batch, {offset for first, last in _cut(skipped, at, batch.end) for offset in range(first, last)}
+        at = batch.end
+
+
+def withheld(operator: PipelineView, sink: str) -> list[Span]:
+    """What a sink was not given although its position has passed it: left out by an operator, or put aside."""
+    aside = ((offset, offset + 1) for whose, offset in operator.state().dead if whose == sink)
+    return joined([*left_out(operator.entries(), sink), *aside])
 
 
 def left_out(audit: Sequence[Entry], sink: str) -> list[Span]:
@@ -88,10 +94,6 @@ def left_out(audit: Sequence[Entry], sink: str) -> list[Span]:
 def _cut(spans: Sequence[Span], start: int, end: int) -> list[Span]:
     """What of the spans lies in [start, end)."""
     return [(max(first, start), min(last, end)) for first, last in spans if first < end and last > start]
-
-
-def _within(spans: Sequence[Span], start: int, end: int) -> set[int]:
-    return {offset for first, last in _cut(spans, start, end) for offset in range(first, last)}
 
 
 class _Expected:

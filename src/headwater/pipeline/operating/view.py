@@ -42,30 +42,24 @@ class PipelineView:
 
     def status(self) -> answers.Status:
         state, places = self.state(), self.offsets()
-        run = state.run
-        return answers.Status(
+        found = answers.Status(
             pipeline=self.pipeline,
             state=self._state(state, places),
             end=self.bounds().end,
             lag=max((one.lag for one in places), default=0),
             sinks=places,
-            began=answers.moment(run.began) if run is not None else None,
-            seen=answers.moment(last_sign(run)) if run is not None and run.state == "running" else None,
-            process=run.process if run is not None else "",
-            file=run.file if run is not None else "",
             phase=self._phase(state),
             dead=len(state.dead),
             edits=len(state.edits),
         )
+        if (run := state.run) is None:
+            return found
+        seen = answers.moment(last_sign(run)) if run.state == "running" else None
+        return msgspec.structs.replace(found, began=answers.moment(run.began), seen=seen, process=run.process, file=run.file)
 
     def _phase(self, state: State) -> str | None:
-        away, reader = state.outages.get(SOURCE), state.reader
-        if (
-            away is not None
-            and state.run is not None
-            and away.epoch == state.run.epoch
-            and life(state.run, self.clock.now_ms()) == "running"
-        ):
+        away, reader = state.unreachable(SOURCE), state.reader
+        if away is not None and life(state.run, self.clock.now_ms()) == "running":
             return f"unreachable: {away.message}"
         return None if reader is None else "copy" if not reader.copied else "complete" if reader.cursor is None else "sync"
 
@@ -122,16 +116,16 @@ class PipelineView:
         return answers.SinkDetail(**msgspec.structs.asdict(place), taken=list(known.taken), namespaces=namespaces)
 
     def dead(self, sink: str | None = None) -> list[answers.Buried]:
-        return [answers.buried(one) for one in self.dead_letters(sink)]
+        return [answers.answer_of(answers.Buried, one) for one in self.dead_letters(sink)]
 
     def dead_one(self, offset: int, sink: str | None = None) -> answers.BuriedMessage:
-        one = answers.buried(self.dead_letter(offset, sink))
+        one = answers.answer_of(answers.Buried, self.dead_letter(offset, sink))
         bounds = self.bounds()
         found = list(self.show(offset)) if bounds.start <= offset < bounds.end else []
         return answers.BuriedMessage(**msgspec.structs.asdict(one), record=found[0] if found else None)
 
     def audit(self) -> list[answers.Audited]:
-        return [answers.audited(one) for one in self.entries()]
+        return [answers.answer_of(answers.Audited, one) for one in self.entries()]
 
     # -- what they are made of --------------------------------------------------------------------------------
 
@@ -169,13 +163,11 @@ class PipelineView:
         lag = max(0, end - 1 - sink.position)
         running = life(state.run, self.clock.now_ms()) == "running"
         word = "stopped" if sink.stopped else "one at a time" if sink.failure is not None else "running" if running and lag else "idle"
-        error = None if sink.failure is None else answers.refusal(sink.failure)
-        outage = state.outages.get(name)
-        if running and word in ("running", "idle") and outage is not None and state.run is not None and outage.epoch == state.run.epoch:
-            word = "unreachable"
-            error = answers.Refusal(
-                offset=sink.position + 1, error="Unreachable", message=outage.message, of_message=False, at=answers.moment(outage.since)
-            )
+        error = None if sink.failure is None else answers.answer_of(answers.Refusal, sink.failure)
+        outage = state.unreachable(name)
+        if running and outage is not None and word in ("running", "idle"):
+            word, at = "unreachable", answers.moment(outage.since)
+            error = answers.Refusal(offset=sink.position + 1, error="Unreachable", message=outage.message, of_message=False, at=at)
         return answers.SinkPosition(sink=name, position=sink.position, end=end, lag=lag, state=word, error=error)
 
     def sink(self, name: str) -> SinkState:
@@ -208,16 +200,8 @@ class PipelineView:
 
     def delivery(self, sink: Sink) -> SinkWork:
         """What delivering to a sink needs to know of the pipeline now."""
-        state = self.state()
-        return SinkWork(
-            pipeline=self.pipeline,
-            topic=self.topic,
-            sink=sink,
-            epoch=state.run.epoch if state.run is not None else 0,
-            claims=state.run.claims if state.run is not None else (),
-            edits=state.edits_of(sink.name),
-            ids=state.ids,
-        )
+        self.control.refresh()
+        return SinkWork.of(self.control, sink)
 
     def record(self, offset: int) -> Record:
         self.within(offset, self.bounds())

@@ -1,4 +1,4 @@
-"""One sink's loop: take what lies behind its position, deliver it, publish it, acknowledge it.
+"""One sink's loop, from the log to the ack: what lies behind its position is cut into parts, delivered, published, acknowledged.
 
 Batches first; after a failed one, one message at a time, until the message is found that the sink refuses.
 """
@@ -11,35 +11,26 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from headwater.core.clock import Clock
-from headwater.core.errors import Cancelled, Fenced, HeadwaterError, Unavailable
-from headwater.core.ids import random_id
-from headwater.log import Log
+from headwater.core.errors import Cancelled, HeadwaterError, Unavailable
+from headwater.core.memory import uncollected
 from headwater.pipeline.adaptor import Part, SinkWriter
 from headwater.pipeline.definition import Sink
 from headwater.pipeline.offsets.acks import Acks
-from headwater.pipeline.offsets.control import Control, identity
 from headwater.pipeline.offsets.ranges import Span
-from headwater.pipeline.offsets.state import Dead, Failure
+from headwater.pipeline.offsets.state import Dead, Failure, SinkState
 from headwater.pipeline.policy import DeadLetter, Retry
+from headwater.pipeline.running.context import Activity, LoopState, Patience, RunContext
 from headwater.pipeline.running.cutting import Cut, cut
-from headwater.pipeline.running.engine import Engine, uncollected
 from headwater.pipeline.running.part_delivery import counts_at_once, deliver_part
 from headwater.pipeline.running.sql_delivery import SqlDelivery
 from headwater.pipeline.running.work import Outcome, SinkWork
+from headwater.spark.small import SMALL, Place, place
 
-SMALL = 4000  # messages: fewer are delivered here, because a round on Spark costs more than they do
 _SLICE = 200_000  # messages of a task
 _TABLE = 100_000  # messages at once where a transform makes tables of them
 _MEANWHILE = 20_000  # messages that are delivered here at once while Spark starts
 _WAIT = 0.05  # seconds: what comes within them is delivered together
 _IDLE = 2.0  # seconds after which a loop looks although nothing has told it to
-_PATIENCE = 300.0  # seconds that an unreachable sink is waited for where nothing is followed
-
-
-def needs_session(sink: Sink) -> bool:
-    """Whether one of the sink's transforms is evaluated by Spark itself, so that there has to be a session."""
-    return any(getattr(one, "needs_session", False) for one in sink.transforms)
 
 
 class SinkLoop:
@@ -48,38 +39,27 @@ class SinkLoop:
     def __init__(
         self,
         sink: Sink,
-        log: Log,
-        topic: str,
-        control: Control,
-        engine: Engine,
-        epoch: int,
+        context: RunContext,
         *,
-        clock: Clock,
-        stopping: threading.Event,
         changed: threading.Event | None = None,
-        reading: Callable[[], bool],
-        follow: bool,
+        reading: Callable[[], bool] = lambda: False,
         source_failed: Callable[[], bool] = lambda: False,
-        flush: float,
-        stop_all: bool,
-        told: Callable[[str, Failure], None],
+        told: Callable[[str, Failure], None] = lambda sink, failure: None,
     ) -> None:
-        self.sink, self._log, self._topic, self._control, self._engine, self._epoch = sink, log, topic, control, engine, epoch
-        self._clock, self._stopping, self._reading, self._follow, self._stop_all = clock, stopping, reading, follow, stop_all
-        self._told, self._flush, self._source_failed = told, flush, source_failed
-        self._changed = changed or threading.Event()  # set when the log or the offset log has grown, and when reading or the run ends
-        self._looked = clock.monotonic() - _WAIT  # when nothing was found last
-        self._seen: float | None = None  # since when there is something to gather
-        self._identity = identity(log, control.pipeline)
-        self.acks = Acks(control, sink.name, epoch, clock=clock, every=flush)
-        self.state = "starting"
-        self.written = 0
-        self.problem: HeadwaterError | None = None
+        """`changed` is set when the log or the offset log has grown, and when reading or the run ends; `told` hears of failures."""
+        self.sink, self._run, self._control, self._engine = sink, context, context.control, context.engine
+        self._clock, self._stopping = context.clock, context.stopping
+        self._changed, self._reading, self._source_failed, self._told = changed or threading.Event(), reading, source_failed, told
+        self._identity = context.control.identity()
+        self._looked = self._clock.monotonic() - _WAIT  # when nothing was found last
+        self._gathers_since: float | None = None
         self._holds = False  # the sink itself keeps what it has taken, and says so to the next run
-        self._unreachable_since: float | None = None
-        self._pause = 0.5
+        self._patience = Patience(context)
         self._tries: dict[int, int] = {}
-        self._sql = SqlDelivery(sink, log, engine)
+        self._sql = SqlDelivery(sink, context.log, context.engine)
+        self.acks = Acks(context.control, sink.name, context.epoch, clock=context.clock, every=context.options.flush.seconds)
+        self.state = LoopState(Activity.STARTING)
+        self.written = 0
 
     # -- the loop -------------------------------------------------------------------------------------------
 
@@ -99,20 +79,12 @@ class SinkLoop:
 
     def begin(self) -> None:
         """Before anything is delivered: shut older runs out, tell the sink of an operator's word, count what it holds."""
-        self.acks.take_over(self._begun())
-
-    def _begun(self) -> list[tuple[int, int]] | None:
-        held = self.sink.adaptor.begin(self._identity, self.sink.name, self._epoch)
+        held = self.sink.adaptor.begin(self._identity, self.sink.name, self._run.epoch)
         if self.acks.moved:  # an operator's word outranks what the sink holds
             self._move()
-            held = self.sink.adaptor.begin(self._identity, self.sink.name, self._epoch)
+            held = self.sink.adaptor.begin(self._identity, self.sink.name, self._run.epoch)
         self._holds = held is not None
-        return held
-
-    def _move(self) -> None:
-        position = self._control.state.sink(self.sink.name).position
-        self.sink.adaptor.forget(self._identity, self.sink.name, position, self._epoch)
-        self.acks.told()
+        self.acks.take_over(held)
 
     def _once(self) -> bool:
         """One step of the loop; false when there is nothing left to do."""
@@ -120,42 +92,62 @@ class SinkLoop:
         self.acks.refresh()
         if self.acks.moved:
             self._move()
-        state = self._control.state.sink(self.sink.name)
-        if state.stopped:
-            self.state = "stopped"
-            if not self._follow or self._source_failed():
+        if self._position().stopped:
+            self.state = LoopState(Activity.STOPPED)
+            if not self._run.follow or self._source_failed():
                 return False
             self._wait_for_change()
             return True
         end = self._end()
         gaps = self.acks.missing(end)
         if not gaps:
-            self.state = "waiting"
+            self.state = LoopState(Activity.WAITING)
             self.acks.flush_if_due()
             if not self._reading() and self._end() == end and not self._behind_parent():
                 return False
             self._wait_for_change()
             return True
         if self._gathering(gaps):
-            self.state = "waiting"
+            self.state = LoopState(Activity.WAITING)
             self._clock.wait(self._stopping, _WAIT)
             return True
-        self._seen = None
-        self.state = "delivering"
+        self._gathers_since = None
+        self.state = LoopState(Activity.DELIVERING)
         try:
-            if state.single_until >= gaps[0][0]:
-                self._step(gaps[0][0], min(gaps[0][1], state.single_until + 1, gaps[0][0] + 100))
-            else:
-                self._batches(gaps)
-            self._unreachable_since, self._pause = None, 0.5
+            self._deliver(gaps)
+            self._patience.reached()
         except Cancelled:
             return not self._stopping.is_set()
-        except (Fenced, Unavailable) as error:
-            if isinstance(error, Fenced):
-                raise
+        except Unavailable as error:
             self._wait_for_sink(error)
         self.acks.flush_if_due()
         return True
+
+    def _position(self) -> SinkState:
+        return self._control.state.sink(self.sink.name)
+
+    def _move(self) -> None:
+        self.sink.adaptor.forget(self._identity, self.sink.name, self._position().position, self._run.epoch)
+        self.acks.told()
+
+    def _end(self) -> int:
+        """Up to where this sink may be given messages: the log's end, or what the sink above it has taken."""
+        above = self.sink.after
+        return self._run.end() if above is None else self._control.refresh().sink(above).position + 1
+
+    def _behind_parent(self) -> bool:
+        if self.sink.after is None:
+            return False
+        parent = self._control.refresh().sink(self.sink.after)
+        return not parent.stopped and parent.position + 1 < self._run.end()
+
+    def _gathering(self, gaps: Sequence[Span]) -> bool:
+        """Whether a sink that makes a file of every part waits for more: at most as long as positions wait to be written."""
+        if not self._run.follow or not self._reading() or gaps[0][1] - gaps[0][0] >= SMALL or not self.sink.adaptor.gathers():
+            return False
+        now = self._clock.monotonic()
+        self._gathers_since = now if self._gathers_since is None else self._gathers_since
+        return now - self._gathers_since < self._run.options.flush.seconds
 
     def _wait_for_change(self) -> None:
         """Sleep until something changes. The first message after a rest goes at once; in a stream of them some go together."""
@@ -165,105 +157,49 @@ class SinkLoop:
             self._clock.wait(self._stopping, rest)
         self._looked = self._clock.monotonic()
 
-    def _gathering(self, gaps: Sequence[tuple[int, int]]) -> bool:
-        """Whether a sink that makes a file of every part waits for more: at most as long as positions wait to be written."""
-        if not self._follow or not self._reading() or gaps[0][1] - gaps[0][0] >= SMALL or not self.sink.adaptor.gathers():
-            return False
-        now = self._clock.monotonic()
-        if self._seen is None:
-            self._seen = now
-        return now - self._seen < self._flush
-
-    def _end(self) -> int:
-        """Up to where this sink may be given messages: the log's end, or what the sink above it has taken."""
-        if self.sink.after is None:
-            return self._log.bounds(self._topic, 0).end
-        return self._control.refresh().sink(self.sink.after).position + 1
-
-    def _behind_parent(self) -> bool:
-        if self.sink.after is None:
-            return False
-        parent = self._control.refresh().sink(self.sink.after)
-        return not parent.stopped and parent.position + 1 < self._log.bounds(self._topic, 0).end
-
     def _wait_for_sink(self, error: Unavailable) -> None:
-        """The sink cannot be reached: no message's fault. Wait longer each time; give up where nothing is followed."""
-        now = self._clock.monotonic()
-        self._unreachable_since = self._unreachable_since if self._unreachable_since is not None else now
-        self.state = f"unreachable: {error.message}"
-        if not self._follow and now - self._unreachable_since > _PATIENCE:
-            raise error
-        self._told(self.sink.name, Failure(offset=self.acks.position + 1, error=type(error).__name__, message=error.message))
-        self._clock.wait(self._stopping, self._pause)
-        self._pause = min(30.0, self._pause * 2)
+        """The sink cannot be reached, by no message's fault. Errors: `error`, where nothing is followed and it has lasted too long."""
+        self.state = LoopState(Activity.UNREACHABLE, error.message)
+        failure = Failure(offset=self.acks.position + 1, error=type(error).__name__, message=error.message)
+        self._patience.wait(error, lambda: self._told(self.sink.name, failure))
 
-    # -- batches --------------------------------------------------------------------------------------------
+    # -- 1. what lies behind the position is cut into parts and delivered -------------------------------------
 
-    def _work(self) -> SinkWork:
-        state = self._control.state
-        return SinkWork(
-            pipeline=self._control.pipeline,
-            topic=self._topic,
-            sink=self.sink,
-            epoch=self._epoch,
-            claims=state.run.claims if state.run is not None else (),
-            edits=state.edits_of(self.sink.name),
-            ids=state.ids,
-        )
-
-    def _part(self, start: int, end: int, bucket: int = 0, buckets: int = 1) -> Part:
-        return Part(
-            pipeline=self._identity,
-            sink=self.sink.name,
-            start=start,
-            end=end,
-            bucket=bucket,
-            buckets=buckets,
-            epoch=self._epoch,
-            attempt=random_id(),
-            timeout=self.sink.options.timeout.seconds,
-        )
-
-    def _batches(self, gaps: Sequence[tuple[int, int]]) -> None:
-        width = self.sink.options.parallelism or self._engine.cores
+    def _deliver(self, gaps: Sequence[Span]) -> None:
+        start, end = gaps[0]
+        single = self._position().single_until
+        if single >= start:
+            self._step(start, min(end, single + 1, start + 100))
+            return
+        work, batch = self._work(), max(self.sink.options.batch, type(self.sink.adaptor).least_batch)
+        width = self.sink.options.parallelism or self._engine.spark.cores
         # One file takes a range from one task only: of shares it would keep the first and take the others for the same again.
-        shares = width if self._keeps_ids() and not self.sink.adaptor.ordered() else 1
-        copy = self._copy()
-        planned = cut(self._log, self._topic, gaps, width=width, shares=shares, most=_SLICE, copy=copy)
-        batch = max(self.sink.options.batch, type(self.sink.adaptor).least_batch)
-        local = planned.size < SMALL or not self._engine.allowed
-        if not local and not self._engine.ready():
-            gaps, local = [(gaps[0][0], min(gaps[0][1], gaps[0][0] + _MEANWHILE))], True
-            planned = cut(self._log, self._topic, gaps, width=1, shares=1, most=_SLICE, copy=copy)
-        if not local and planned.size < width * _SLICE and not self._engine.free(_WAIT):
+        planned = self._cut(gaps, width, shares=width if self._keeps_ids(work) and not self.sink.adaptor.ordered() else 1)
+        where = place(planned.size, self._engine.spark)
+        if where is Place.MEANWHILE:
+            gaps = [(start, min(end, start + _MEANWHILE))]
+            planned = self._cut(gaps, 1)
+        if where is Place.SPARK and planned.size < width * _SLICE and not self._engine.free(_WAIT):
             return  # by then there is more to deliver at once
-        parts = [self._part(*one) for one in planned.parts]
-        if needs_session(self.sink):
+        outcomes: Sequence[Outcome] | None
+        if not self.sink.needs_session:
+            deliver = self._engine.deliver_parts if where is Place.SPARK else self._deliver_here
+            outcomes = deliver(work, self._parts(work, planned), batch=batch)
+        else:
             self._engine.start()
-            outcomes = None if local or planned.shared else self._sql.deliver_in_tasks(self._work(), parts, batch=batch)
+            in_tasks = where is Place.SPARK and not planned.shared
+            outcomes = self._sql.deliver_in_tasks(work, self._parts(work, planned), batch=batch) if in_tasks else None
             if outcomes is None:
                 if self._sql.careful and not planned.shared:  # only past what the tasks could not take
-                    planned = cut(self._log, self._topic, gaps, width=1, shares=1, most=_TABLE, copy=copy)
-                    parts = [self._part(*one) for one in planned.parts]
-                outcomes = self._delivered(parts, max(batch, _TABLE))
-        else:
-            outcomes = self._delivered(parts, batch) if local else self._engine.deliver_parts(self._work(), parts, batch=batch)
-        self._settle(planned, outcomes)
+                    planned = self._cut(gaps, 1, most=_TABLE)
+                outcomes = self._deliver_here(work, self._parts(work, planned), batch=max(batch, _TABLE))
+        self._settle(work, planned, outcomes)
 
-    def _delivered(self, parts: Sequence[Part], batch: int) -> list[Outcome]:
-        """The parts one after the other, here; up to the first failure."""
-        work, outcomes = self._work(), []
-        for part in parts:
-            with uncollected():
-                outcomes.append(deliver_part(self._log, work, part, batch=batch))
-            if outcomes[-1].failure is not None:
-                break
-        return outcomes
+    def _work(self) -> SinkWork:
+        return SinkWork.of(self._control, self.sink, self._run.epoch)
 
-    def _keeps_ids(self) -> bool:
-        """Whether changes may be shared out by the ids that they were read with: not where a transform may make two documents one."""
-        fields = {name for names in self._work().ids.values() for name in names} | {"_id"}
-        return all(one.keeps(sorted(fields)) for one in self.sink.transforms)
+    def _cut(self, gaps: Sequence[Span], width: int, *, shares: int = 1, most: int = _SLICE) -> Cut:
+        return cut(self._run.log, self._run.topic, gaps, width=width, shares=shares, most=most, copy=self._copy())
 
     def _copy(self) -> Span:
         """The part of the log that holds the newest copy and nothing else; while it is being read, all behind its beginning."""
@@ -272,86 +208,96 @@ class SinkLoop:
             return 0, 0
         return reader.begun, sys.maxsize if not reader.copied else max(reader.ended, reader.begun)
 
-    def _settle(self, planned: Cut, outcomes: Sequence[Outcome]) -> None:
+    def _keeps_ids(self, work: SinkWork) -> bool:
+        """Whether changes may be shared out by the ids that they were read with: not where a transform may make two documents one."""
+        fields = {name for names in work.ids.values() for name in names} | {"_id"}
+        return all(one.keeps(sorted(fields)) for one in self.sink.transforms)
+
+    def _parts(self, work: SinkWork, planned: Cut) -> list[Part]:
+        return [work.part(self._identity, start, end, bucket=bucket, buckets=buckets) for start, end, bucket, buckets in planned.parts]
+
+    def _deliver_here(self, work: SinkWork, parts: Sequence[Part], *, batch: int) -> list[Outcome]:
+        """The parts one after the other, in this process; up to the first failure."""
+        outcomes: list[Outcome] = []
+        for part in parts:
+            with uncollected():
+                outcomes.append(deliver_part(self._run.log, work, part, batch=batch))
+            if outcomes[-1].failure is not None:
+                break
+        return outcomes
+
+    # -- 2. what was taken is published and acknowledged ------------------------------------------------------
+
+    def _settle(self, work: SinkWork, planned: Cut, outcomes: Sequence[Outcome]) -> None:
         """Publish and acknowledge what was taken; then see to the first failure."""
-        failed = [one for one in outcomes if one.failure is not None]
+        failed = [(one.start, one.failure) for one in outcomes if one.failure is not None]
+        start, end = planned.parts[0][:2]
         if planned.shared and (failed or len(outcomes) < len(planned.parts)):
             # Shares of one range: other shares may have written behind the failure, so the whole range comes again, one by one.
-            start, end = planned.parts[0][0], planned.parts[0][1]
-            first = min(failed, key=lambda one: one.failure.offset if one.failure else 0)
-            assert first.failure is not None
-            self._fail(msgspec.structs.replace(first.failure, start=start, end=end))
+            first = min((failure for _, failure in failed), key=lambda failure: failure.offset)
+            self._fail(msgspec.structs.replace(first, start=start, end=end))
             return
         for one in sorted(outcomes, key=lambda one: (one.start, one.bucket)):
             if one.acked > one.start or one.acked == one.end:
-                part = msgspec.structs.replace(self._part(one.start, one.acked, one.bucket, one.buckets), attempt=one.attempt)
-                if one.receipt:
-                    self.sink.adaptor.publish(part, one.receipt)
+                self._publish(work, one)
                 if not planned.shared:
                     self.acks.add(one.start, one.acked, one.last)
-                self.written += one.written
             if one.acked < one.end and self.sink.adaptor.ordered():
                 break
         if planned.shared:
             last: dict[str, int] = {}
             for one in outcomes:
-                last = last | {name: max(offset, last.get(name, -1)) for name, offset in one.last.items()}
-            self.acks.add(planned.parts[0][0], planned.parts[0][1], last)
+                last |= {name: max(offset, last.get(name, -1)) for name, offset in one.last.items()}
+            self.acks.add(start, end, last)
         if failed:
-            failure = min(failed, key=lambda one: one.start).failure
-            assert failure is not None
-            self._fail(failure)
+            self._fail(min(failed, key=lambda one: one[0])[1])
 
-    # -- one at a time --------------------------------------------------------------------------------------
+    def _publish(self, work: SinkWork, one: Outcome) -> None:
+        if one.receipt:
+            part = work.part(self._identity, one.start, one.acked, bucket=one.bucket, buckets=one.buckets, attempt=one.attempt)
+            self.sink.adaptor.publish(part, one.receipt)
+        self.written += one.written
+
+    # -- one message at a time ------------------------------------------------------------------------------
 
     def _step(self, start: int, end: int) -> None:
         """Messages one at a time, each acknowledged durably before the next; the first one refused ends it."""
-        writer: SinkWriter | None = self.sink.adaptor.writer(self._part(start, end))
+        writer: SinkWriter | None = self.sink.adaptor.writer(self._work().part(self._identity, start, end))
         try:
             if writer is not None and not counts_at_once(writer):
                 writer.close()
                 writer = None
             for offset in range(start, end):
-                if self._stopping.is_set() or not self.one(offset, writer):
+                if self._stopping.is_set() or not self.deliver_one(offset, writer):
                     return
         finally:
             if writer is not None:
                 writer.close()
 
-    def one(self, offset: int, writer: SinkWriter | None = None) -> bool:
+    def deliver_one(self, offset: int, writer: SinkWriter | None = None) -> bool:
         """Deliver one message, by a writer that is open already or by one of its own.
 
         False when it was refused, which is dealt with, and when an operator has moved the position, so that the next one is another.
         """
-        if needs_session(self.sink):
+        if self.sink.needs_session:
             self._engine.start()
-        part = self._part(offset, offset + 1)
-        outcome = deliver_part(self._log, self._work(), part, batch=1, writer=writer)
+        work = self._work()
+        outcome = deliver_part(self._run.log, work, work.part(self._identity, offset, offset + 1), batch=1, writer=writer)
         if outcome.failure is not None:
             self._fail(msgspec.structs.replace(outcome.failure, offset=offset, start=-1, end=-1))
             return False
-        if outcome.receipt:
-            self.sink.adaptor.publish(msgspec.structs.replace(part, attempt=outcome.attempt), outcome.receipt)
+        self._publish(work, outcome)
         self.acks.add(offset, offset + 1, outcome.last)
-        self.written += outcome.written
-        if self._holds:  # it is acknowledged already, in the sink's own transaction
-            return self.acks.flush_if_due()
-        return self.acks.flush()
+        # A sink that holds its position has acknowledged the message in its own transaction.
+        return self.acks.flush_if_due() if self._holds else self.acks.flush()
 
     # -- failures -------------------------------------------------------------------------------------------
 
     def give_up(self, error: HeadwaterError) -> None:
-        """StoppedSink still because of something that is no message's fault, and keep it with the position, for people to see."""
-        self.state = f"failed: {error.message}"
-        failure = Failure(
-            offset=self.acks.position + 1,
-            error=error.code,
-            message=error.message,
-            hint=error.hint,
-            of_message=False,
-            at=self._clock.now_ms(),
-        )
-        self.acks.failed(failure)
+        """Stop because of something that is no message's fault, and keep it with the position, for people to see."""
+        self.state = LoopState(Activity.FAILED, error.message)
+        at, now = self.acks.position + 1, self._clock.now_ms()
+        self.acks.failed(Failure(offset=at, error=error.code, message=error.message, hint=error.hint, of_message=False, at=now))
 
     def _fail(self, failure: Failure) -> None:
         """Record a failure: of a batch, to go on one at a time; of a message, by what the sink's policy says."""
@@ -359,7 +305,7 @@ class SinkLoop:
         if not self.acks.flush():
             return  # an operator has moved the position: what failed may not even be wanted
         if failure.start >= 0:
-            if self.acks.failed(failure, single_until=failure.end - 1) and self._stop_all:
+            if self.acks.failed(failure, single_until=failure.end - 1) and self._run.options.on_error == "stop_all":
                 self._told(self.sink.name, failure)
                 self._stopping.set()
             return
@@ -367,29 +313,17 @@ class SinkLoop:
         if isinstance(policy, Retry):
             tried = self._tries[failure.offset] = self._tries.get(failure.offset, 0) + 1
             if tried <= policy.times:
-                self.state = f"trying message {failure.offset} again"
+                self.state = LoopState(Activity.RETRYING, f"message {failure.offset}")
                 self._clock.wait(self._stopping, policy.backoff.seconds * 2 ** (tried - 1))
                 self.acks.failed(None, single_until=failure.offset)
                 return
             policy = policy.then
-        if isinstance(policy, DeadLetter):
-            waiting = sum(1 for sink, _ in self._control.state.dead if sink == self.sink.name)
-            if waiting < policy.most:
-                self.acks.bury(
-                    Dead(
-                        sink=self.sink.name,
-                        offset=failure.offset,
-                        error=failure.error,
-                        message=failure.message,
-                        trace=failure.trace,
-                        at=failure.at,
-                        tries=self._tries.get(failure.offset, 1),
-                    )
-                )
-                return
+        if isinstance(policy, DeadLetter) and sum(sink == self.sink.name for sink, _ in self._control.state.dead) < policy.most:
+            self.acks.bury(Dead.of(self.sink.name, failure, tries=self._tries.get(failure.offset, 1)))
+            return
         if not self.acks.failed(failure):
             return
-        self.state = "stopped"
+        self.state = LoopState(Activity.STOPPED)
         self._told(self.sink.name, failure)
-        if self._stop_all:
+        if self._run.options.on_error == "stop_all":
             self._stopping.set()

@@ -1,4 +1,4 @@
-"""What a run tells while it goes: boot, metrics, error, exit. To the log, a file, an address, or whoever listens."""
+"""What a run tells while it goes: boot, metrics, error, exit. To a file, an address, or whoever listens."""
 
 from __future__ import annotations
 
@@ -23,13 +23,6 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     path: str = ""
     version: str = ""
     details: dict[str, Any] = {}
-
-
-def to_log(event: Event) -> None:
-    """Through Python's logging, for whoever collects that."""
-    level = logging.ERROR if event.kind == "error" else logging.INFO
-    details = " ".join(f"{name}={value}" for name, value in event.details.items())
-    logging.getLogger("headwater.pipeline").log(level, "%s %s %s %s", event.pipeline, event.kind, event.path, details)
 
 
 def to_file(path: Path) -> Listener:

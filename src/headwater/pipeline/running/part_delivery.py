@@ -6,13 +6,14 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from headwater.core.errors import Fenced, HeadwaterError, Rejected, Unavailable
 from headwater.log import Log
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, SinkWriter
 from headwater.pipeline.message import Message, Op
+from headwater.pipeline.offsets.control import newer_run
 from headwater.pipeline.offsets.state import Failure
 from headwater.pipeline.running.record_batch import RecordBatch
 from headwater.pipeline.running.work import Detour, Outcome, SinkWork
@@ -28,12 +29,9 @@ def deliver_part(log: Log, work: SinkWork, part: Part, *, batch: int, writer: Si
     Errors: `Unavailable` (and kinds of it) when the sink or the log cannot be used at all; `Fenced` when a newer run has begun.
     """
     if writer is not None:
-        return PartDelivery(log, work, part, writer, batch).run()
-    writer = work.sink.adaptor.writer(part)
-    try:
-        return PartDelivery(log, work, part, writer, batch).run()
-    finally:
-        writer.close()
+        return PartDelivery(log, work, part, writer, batch=batch).run()
+    with closing(work.sink.adaptor.writer(part)) as own:
+        return PartDelivery(log, work, part, own, batch=batch).run()
 
 
 def counts_at_once(writer: SinkWriter) -> bool:
@@ -45,7 +43,7 @@ class PartDelivery:
     """One call of `deliver_part`. What another way of delivering does otherwise are the methods `batch`, `text` and `messages`."""
 
     def __init__(
-        self, log: Log, work: SinkWork, part: Part, writer: SinkWriter, batch: int, *, transforms: Sequence[Transform] | None = None
+        self, log: Log, work: SinkWork, part: Part, writer: SinkWriter, *, batch: int, transforms: Sequence[Transform] | None = None
     ) -> None:
         """`transforms`: those to be applied to what `messages` gives; all of the sink's where nothing is said."""
         self._log, self._work, self._part, self._writer, self._batch = log, work, part, writer, batch
@@ -109,7 +107,7 @@ class PartDelivery:
 
     def _found(self, start: int, end: int) -> RecordBatch:
         self._check_epoch()
-        return RecordBatch(self._log, self._work, start, end, self._part)
+        return RecordBatch(self._log, self._work, start, end, part=self._part)
 
     def _one(self, found: RecordBatch) -> None:
         """One batch, all of it or `Rejected`."""
@@ -153,7 +151,7 @@ class PartDelivery:
         if self._writing:
             if no.before_taken and offset > start:
                 self._taken = offset
-                before = RecordBatch(self._log, self._work, start, offset, self._part)
+                before = RecordBatch(self._log, self._work, start, offset, part=self._part)
                 self._last.update(before.last())
                 self._written += len(self._transformed(self.messages(before)))
         elif offset > start:  # a transform's failure, or one of reading: nothing of this batch is written yet
@@ -174,7 +172,7 @@ class PartDelivery:
     def _check_epoch(self) -> None:
         now = self._log.epoch(self._work.topic, 0)
         if now > self._work.epoch:
-            raise Fenced(f"A newer run of {self._work.pipeline} has begun.", hint="See `headwater pipeline status`.")
+            raise newer_run(self._work.pipeline)
 
 
 def _stop(other: Unusual) -> Detour:

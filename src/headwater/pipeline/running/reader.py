@@ -2,102 +2,81 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from headwater.core.clock import Clock
 from headwater.core.errors import Differs, HeadwaterError, Timeout, Unreachable
 from headwater.core.ids import random_id
-from headwater.log import Log, Writer
+from headwater.log import Writer
 from headwater.log.record import Mode
 from headwater.pipeline.adaptor import CanCopy, CanTail, CopyPlan, Piece
 from headwater.pipeline.definition import Pipeline
-from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.ranges import joined, missing
 from headwater.pipeline.offsets.state import Change, ReaderState, State
-from headwater.pipeline.running.copying import Copied, CopyWork, copy_slice
-from headwater.pipeline.running.progress import FOLLOWING, append, complete_records, positions
+from headwater.pipeline.running.context import Activity, LoopState, Patience, RunContext
+from headwater.pipeline.running.pieces import FOLLOWING, Copied, CopyWork, append, complete_records, copy_slice, positions
 from headwater.pipeline.running.work import CopyProgress
-
-if TYPE_CHECKING:
-    from headwater.pipeline.running.engine import Engine
+from headwater.spark.small import Place, place
 
 _ROUND = 96 << 20  # bytes that a task reads in the first round
 _SHARE = 8 << 20  # bytes of a round in the run itself
 _SLICES = 2000  # of a round
 _WAIT = 0.05
-_PATIENCE = 300.0  # seconds
 T = TypeVar("T")
 
 
-class _Patience:
-    """A source that cannot be used is tried again, later each time; for five minutes without a record, or for ever where it is followed."""
-
-    def __init__(
-        self, clock: Clock, stopping: threading.Event, forever: bool, records: Callable[[], int], told: Callable[[HeadwaterError], None]
-    ) -> None:
-        self._clock, self._stopping, self._forever, self._records, self._told = clock, stopping, forever, records, told
-
-    def with_(self, call: Callable[[], T]) -> T | None:
-        """What the call returns; None when stopping before it could."""
-        failing: float | None = None
-        records, pause = -1, 0.5
-        while not self._stopping.is_set():
-            try:
-                return call()
-            except (Unreachable, Timeout) as error:
-                self._told(error)
-                now = self._clock.monotonic()
-                if failing is None or self._records() > records:  # it did give something since it failed last
-                    failing, records, pause = now, self._records(), 0.5
-                if not self._forever and now - failing > _PATIENCE:
-                    raise
-                self._clock.wait(self._stopping, pause)
-                pause = min(30.0, pause * 2)
-        return None
-
-
 class SourceReader:
-    """Reads the source of one run. `run` returns when the source is read to its end, or when `stopping` is set."""
+    """Reads the source of one run. `run` returns when the source is read to its end, or when the run is stopping."""
 
     def __init__(
         self,
         pipeline: Pipeline,
-        log: Log,
-        topic: str,
-        control: Control,
+        context: RunContext,
         writer: Writer,
-        engine: Engine,
         *,
-        clock: Clock,
-        stopping: threading.Event,
         lag: Callable[[], int],
         told: Callable[[HeadwaterError], None] = lambda error: None,
         again: bool = False,
     ) -> None:
-        self._pipeline, self._log, self._topic, self._control = pipeline, log, topic, control
-        self._writer, self._engine, self._clock, self._stopping, self._lag = writer, engine, clock, stopping, lag
-        self._again, self._told = again, told
+        """`lag`: the bytes of the log that the slowest sink has not taken. `told` hears why the source cannot be used."""
+        self._pipeline, self._run, self._control, self._writer = pipeline, context, context.control, writer
+        self._clock, self._stopping = context.clock, context.stopping
+        self._lag, self._told, self._again = lag, told, again
         self._open: dict[int, Iterator[Piece]] = {}  # slices that are read half, in this process
+        self._activity = Activity.STARTING
+        self._away: tuple[int, str] | None = None  # what had been read when the source could not be used, and why it could not
+        self._flushed = self._clock.monotonic()
         self.records = 0
-        self._phase = "starting"
-        self._away: tuple[int, str] | None = None  # why the source could not be used, and what had been read by then
-        self._flushed = clock.monotonic()
 
     @property
-    def phase(self) -> str:
-        """What reading is at; `unreachable: ...` from a failure of the source until it gives something again."""
+    def state(self) -> LoopState:
+        """What reading is at; unreachable from a failure of the source until it gives something again."""
         away = self._away
-        return f"unreachable: {away[1]}" if away is not None and away[0] == self.records else self._phase
+        return LoopState(Activity.UNREACHABLE, away[1]) if away is not None and away[0] == self.records else LoopState(self._activity)
 
-    @phase.setter
-    def phase(self, name: str) -> None:
-        if name != self._phase:
-            self._phase, self._away = name, None
+    def _enter(self, activity: Activity) -> None:
+        if activity is not self._activity:
+            self._activity, self._away = activity, None
+
+    def _patiently(self, call: Callable[[], T]) -> T | None:
+        """What the call returns; None when stopping before it could. A source that cannot be used is tried again, later each time.
+
+        Errors: what the call raises; `Unreachable` and `Timeout` after five minutes without a record, where nothing is followed.
+        """
+        patience, end = Patience(self._run), self._run.end()
+        while not self._stopping.is_set():
+            try:
+                return call()
+            except (Unreachable, Timeout) as error:
+                if self._run.end() > end:  # it did give something since it failed last: of a round that failed only the log knows
+                    patience.reached()
+                    end = self._run.end()
+                patience.wait(error, partial(self._is_away, error))
+        return None
 
     def _is_away(self, error: HeadwaterError) -> None:
         if self._away != (self.records, error.message):
@@ -109,27 +88,20 @@ class SourceReader:
         adaptor = self._pipeline.reader
         return isinstance(adaptor, CanTail) and bool(getattr(adaptor, "tail", True))
 
-    def run(self, follow: bool) -> None:
-        """Read. A source that can be followed is: with `follow` until stopping, else until it has nothing new.
+    def run(self) -> None:
+        """Read. A source that can be followed is: where the run follows until stopping, else until it has nothing new.
 
         Errors: what the adaptor raises; `Differs`.
         """
-        patience = _Patience(self._clock, self._stopping, follow, lambda: self.records, self._is_away)
-        state = patience.with_(self._begin)
+        state = self._patiently(self._begin)
         while state is not None and not state.copied and not self._stopping.is_set():
-            self.phase = "copy"
-            state = patience.with_(lambda: self._copy(self._begin()))  # what was appended before a failure is read back first
+            self._enter(Activity.COPYING)
+            state = self._patiently(lambda: self._copy(self._begin()))  # what was appended before a failure is read back first
         caught_up = not self.follows
         while not caught_up and not self._stopping.is_set():
-            self.phase = "sync"
-            caught_up = bool(patience.with_(lambda: self._follow(follow)))
-        self.phase = "done" if not self._stopping.is_set() else "stopped"
-
-    def plan(self) -> CopyPlan:
-        """The stored plan, as a value."""
-        state = self._control.state.reader
-        assert state is not None
-        return msgspec.convert(state.plan, CopyPlan)
+            self._enter(Activity.FOLLOWING)
+            caught_up = bool(self._patiently(self._follow))
+        self._enter(Activity.STOPPED if self._stopping.is_set() else Activity.DONE)
 
     # -- the copy -------------------------------------------------------------------------------------------
 
@@ -142,19 +114,20 @@ class SourceReader:
                     f"The source {self._pipeline.source_name} has changed since its copy began.",
                     hint="Put it back as it was, or read it anew from its beginning with `headwater pipeline run --again`.",
                 )
-            found = positions(self._log, self._topic, known.upto, known.run, self._claims())
+            claims = self._control.state.run.claims if self._control.state.run is not None else ()
+            found = positions(self._run.log, self._run.topic, known.upto, known.run, claims)
             merged = known.positions | {
                 str(number): position
                 for number, position in found.items()
                 if number != FOLLOWING and not any(a <= number < b for a, b in known.finished)
             }
             cursor = found.get(FOLLOWING, known.cursor)
-            return self._store(msgspec.structs.replace(known, positions=merged, cursor=cursor, upto=self._log.bounds(self._topic, 0).end))
+            return self._store(msgspec.structs.replace(known, positions=merged, cursor=cursor, upto=self._run.end()))
         if isinstance(adaptor, CanCopy):
-            plan = adaptor.plan(self._pipeline.namespaces, self._pipeline.options.slices or self._engine.cores)
+            plan = adaptor.plan(self._pipeline.namespaces, self._pipeline.options.slices or self._run.engine.spark.cores)
         else:
             plan = CopyPlan(identity={}, slices=())
-        end = self._log.bounds(self._topic, 0).end
+        end = self._run.end()
         self._again = False
         state = ReaderState(
             run=random_id(),
@@ -168,10 +141,9 @@ class SourceReader:
 
     def _store(self, state: ReaderState, *, whole: bool = False) -> ReaderState:
         """Write how far reading has come; with `whole` the plan, too, which stays what it is."""
-        epoch = self._writer.epoch
 
         def decide(now: State) -> Sequence[Change]:
-            if now.run is not None and now.run.epoch > epoch:
+            if now.run is not None and now.run.epoch > self._run.epoch:
                 return []
             return [("reader", state)] if whole else [("reading", state.reading)]
 
@@ -186,7 +158,7 @@ class SourceReader:
         while not self._stopping.is_set() and (left := missing(0, len(plan.slices), state.finished)):
             if self._waits():
                 continue
-            since = self._log.bounds(self._topic, 0).end
+            since = self._run.end()
             numbers = list(islice((number for a, b in left for number in range(a, b)), _SLICES))
             done = self._round(self._work(state, plan, numbers, since, most), numbers)
             self.records += sum(one.records for one in done)
@@ -202,10 +174,10 @@ class SourceReader:
             most *= 2  # a compressed file is read from its beginning in every round: with ever longer ones that stays a small part
         if not self._stopping.is_set():
             names = list(dict.fromkeys(part.namespace for part in plan.slices))
-            behind = self._log.bounds(self._topic, 0).end
+            behind = self._run.end()
             if names:
                 self._writer.append(complete_records(names))
-            state = self._store(msgspec.structs.replace(state, copied=True, ended=behind, upto=self._log.bounds(self._topic, 0).end))
+            state = self._store(msgspec.structs.replace(state, copied=True, ended=behind, upto=self._run.end()))
         return state
 
     def _work(self, state: ReaderState, plan: CopyPlan, numbers: Sequence[int], since: int, most: int) -> CopyWork:
@@ -213,11 +185,11 @@ class SourceReader:
         assert isinstance(adaptor, CanCopy)
         return CopyWork(
             pipeline=self._pipeline.name,
-            topic=self._topic,
+            topic=self._run.topic,
             adaptor=adaptor,
             slices={number: plan.slices[number] for number in numbers},
             copy=state.run,
-            epoch=self._writer.epoch,
+            epoch=self._run.epoch,
             ids=plan.ids,
             positions={int(number): position for number, position in state.positions.items()},
             since=since,
@@ -226,13 +198,14 @@ class SourceReader:
 
     def _round(self, work: CopyWork, numbers: Sequence[int]) -> list[Copied]:
         """A share of these slices: side by side on Spark where there are several, else here."""
-        if len(work.slices) > 1 and self._engine.spreads and self._engine.ready():
+        spark = self._run.engine.spark
+        # Tasks may append only where a claim can be shared.
+        if self._run.log.engine == "embedded" and place(len(work.slices), spark, least=2) is Place.SPARK:
             self._open.clear()
-            cores = self._engine.cores
             tasks: dict[int, list[int]] = {}
             for number in numbers:
-                tasks.setdefault(number % cores, []).append(number)
-            return self._engine.copy(work, tasks)
+                tasks.setdefault(number % spark.cores, []).append(number)
+            return self._run.engine.copy(work, tasks)
         done: list[Copied] = []
         left = _SHARE
         for number in numbers:
@@ -256,7 +229,7 @@ class SourceReader:
 
     # -- the changes ----------------------------------------------------------------------------------------
 
-    def _follow(self, on: bool) -> bool:
+    def _follow(self) -> bool:
         """Changes, until stopping; true when there was nothing new and nobody wants to wait for more."""
         state = self._begin()
         adaptor = self._pipeline.reader
@@ -268,7 +241,7 @@ class SourceReader:
             taken, _ = append(self._writer, piece, "", progress, ids=ids, mode=Mode.SYNC)
             self.records += taken
             cursor = piece.position
-            if not taken and not on:
+            if not taken and not self._run.follow:
                 self._keep(state, cursor)
                 return True
             if self._clock.monotonic() - self._flushed > self._pipeline.options.flush.seconds:
@@ -281,12 +254,8 @@ class SourceReader:
 
     def _keep(self, state: ReaderState, cursor: Any) -> ReaderState:
         """Write how far the changes have been read; nothing where nothing was: an idle pipeline writes and wakes nobody."""
-        upto = self._log.bounds(self._topic, 0).end
+        upto = self._run.end()
         self._flushed = self._clock.monotonic()
         if (state.cursor, state.upto) == (cursor, upto):
             return state
         return self._store(msgspec.structs.replace(state, cursor=cursor, upto=upto))
-
-    def _claims(self) -> tuple[tuple[int, int], ...]:
-        run = self._control.state.run
-        return run.claims if run is not None else ()

@@ -35,16 +35,19 @@ Row = tuple[int, int, bytes | None, bytes | None, Sequence[Header], int, int]  #
 class RecordBatch:
     """The records of [start, end) that belong to a part, before anything is decoded."""
 
-    def __init__(self, log: Log, work: SinkWork, start: int, end: int, part: Part, *, most: int = MOST) -> None:
-        """Records of about `most` bytes at most. Where they `end` depends on the log alone: a batch that is repeated is the same one."""
+    def __init__(self, log: Log, work: SinkWork, start: int, end: int, *, part: Part | None = None, most: int = MOST) -> None:
+        """Records of about `most` bytes at most. Where they `end` depends on the log alone: a batch that is repeated is the same one.
+
+        `part`: whose bucket of the documents is taken; all of them where it is left out.
+        """
         self._work, self.start, self.end = work, start, end
+        self._bucket, self._buckets = (part.bucket, part.buckets) if part is not None else (0, 1)
         self._few: list[Record] = []  # a handful is quicker read as records than as columns
         self._chunks: list[pa.RecordBatch] = []
         if end - start <= _FEW:
             self._read_few(log, most)
         else:
             self._read_columns(log, most)
-        self._part = part
         self._names: dict[bytes, bool] = {}
 
     def _read_few(self, log: Log, most: int) -> None:
@@ -83,7 +86,7 @@ class RecordBatch:
     def text(self) -> list[bytes] | None:
         """The documents as they are stored, where all are plain inserts and none is to be corrected or left out one by one; else None."""
         work = self._work
-        if self._part.buckets > 1 or any(self.start <= offset < self.end for offset in work.edits):
+        if self._buckets > 1 or any(self.start <= offset < self.end for offset in work.edits):
             return None
         out: list[bytes] = []
         for one in self._few:
@@ -115,7 +118,7 @@ class RecordBatch:
         """The part's messages, decoded; corrected ones in place of the originals. Errors: `Rejected` for one that is no document."""
         out: list[Message] = []
         for chunk in self._chunks:
-            plain = None if leave_out or self._part.buckets > 1 else self._plain(chunk)
+            plain = None if leave_out or self._buckets > 1 else self._plain(chunk)
             if plain is not None:
                 out += plain
                 continue
@@ -123,7 +126,7 @@ class RecordBatch:
         return out + self._one_by_one(map(_row, self._few), leave_out)
 
     def _one_by_one(self, rows: Iterable[Row], leave_out: Container[int]) -> list[Message]:
-        work, part = self._work, self._part
+        work = self._work
         out: list[Message] = []
         for offset, timestamp, key, value, headers, mode, op in rows:
             if mode == Mode.COMPLETE or op >= Op.NOOP or key is None or not self._chosen(key) or offset in leave_out:
@@ -134,7 +137,7 @@ class RecordBatch:
             namespace = key.decode()
             ids = _ids(marked[IDS]) if IDS in marked else work.ids.get(namespace, DEFAULT_ID)
             edit = work.edits.get(offset)
-            if part.buckets > 1 and bucket_of(marked, value, ids, part.buckets) != part.bucket:
+            if self._buckets > 1 and bucket_of(marked, value, ids, self._buckets) != self._bucket:
                 continue
             if edit is not None:
                 data = msgspec.to_builtins(edit, builtin_types=(Decimal,))  # a function may change what it is given

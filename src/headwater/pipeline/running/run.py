@@ -22,11 +22,12 @@ from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.compaction import compact, is_compacted
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.liveness import Heartbeat
-from headwater.pipeline.offsets.state import Change, Failure, RunInfo, RunState, SinkState, State
-from headwater.pipeline.running.changes import Changes, StopEvent
+from headwater.pipeline.offsets.state import SOURCE, Change, Failure, RunInfo, RunState, SinkState, State
+from headwater.pipeline.running.context import Activity, Changes, LoopState, RunContext, StopEvent
 from headwater.pipeline.running.delivery_loop import SinkLoop
 from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.events import Event, Kind, Listener
+from headwater.pipeline.running.outages import Outages
 from headwater.pipeline.running.reader import SourceReader
 
 _told = logging.getLogger("headwater.pipeline")
@@ -43,7 +44,7 @@ class SinkProgress(msgspec.Struct, frozen=True, kw_only=True):
     end: int
     lag: int
     written: int
-    state: str
+    state: LoopState
     failure: Failure | None = None
 
 
@@ -75,7 +76,6 @@ class Run:
         self.pipeline = pipeline.complete()
         self._log, self._settings, self._clock = log, settings, clock or SystemClock()
         self._follow, self._again, self._file, self._listeners = follow, again, file, tuple(listeners)
-        self._topic = log_topic(pipeline.name)
         self._changes = Changes()
         self._stopping = StopEvent(self._changes)
         self._cut_short = threading.Event()  # the grace is over: what still runs is cancelled
@@ -97,89 +97,75 @@ class Run:
         """Where every sink is, now; of a run that has not begun, nothing."""
         if not self._loops:
             return []
-        end = self._log.bounds(self._topic, 0).end
-        out = []
-        for loop in self._loops:
-            position = loop.acks.position
-            state = self._control.state.sink(loop.sink.name)
-            out.append(
-                SinkProgress(
-                    sink=loop.sink.name,
-                    position=position,
-                    end=end,
-                    lag=max(0, end - 1 - position),
-                    written=loop.written,
-                    state=loop.state,
-                    failure=state.failure,
-                )
+        end, sinks = self._context.end(), self._context.control.state
+        return [
+            SinkProgress(
+                sink=loop.sink.name,
+                position=(position := loop.acks.position),
+                end=end,
+                lag=max(0, end - 1 - position),
+                written=loop.written,
+                state=loop.state,
+                failure=sinks.sink(loop.sink.name).failure,
             )
-        return out
+            for loop in self._loops
+        ]
 
     @property
     def read(self) -> int:
+        """How many records were read."""
         return self._reader.records if self._reader is not None else 0
 
     @property
-    def phase(self) -> str:
-        return self._reader.phase if self._reader is not None else "starting"
+    def phase(self) -> LoopState:
+        """What reading the source is at."""
+        return self._reader.state if self._reader is not None else LoopState(Activity.STARTING)
 
     def go(self) -> Result:
         """Run to the end. Errors: `Fenced` when a newer run takes over, and what the source or a sink raised that is no message's fault."""
-        self._log.create_topic(self._topic, settings=TopicSettings(segment=int(self.pipeline.options.segment)))
-        self._control = Control.create(self._log, self.pipeline.name, self._clock)
-        writer = self._log.claim(self._topic, 0)
-        self._begin(writer.epoch)
-        self._tell(
-            "boot", details={"source": str(self.pipeline.reader), "sinks": [str(one.adaptor) for one in self.pipeline.sinks.values()]}
-        )
+        pipeline, topic = self.pipeline, log_topic(self.pipeline.name)
+        self._log.create_topic(topic, settings=TopicSettings(segment=int(pipeline.options.segment)))
+        control = Control.create(self._log, pipeline.name, self._clock)
+        writer = self._log.claim(topic, 0)
         engine = Engine(self._log, self._settings.spark, stopping=self._cut_short)
+        self._context = RunContext(
+            control=control,
+            engine=engine,
+            epoch=writer.epoch,
+            options=pipeline.options,
+            clock=self._clock,
+            stopping=self._stopping,
+            follow=self._follow,
+        )
+        self._outages = Outages(control, writer.epoch)
+        self._begin()
+        self._tell("boot", details={"source": str(pipeline.reader), "sinks": [str(one.adaptor) for one in pipeline.sinks.values()]})
         try:
-            with Heartbeat(self._control, writer.epoch, self._clock):
-                result = self._go(writer, engine)
+            with Heartbeat(control, writer.epoch, self._clock):
+                result = self._go(writer)
         except BaseException:
             self._stopping.set()  # whatever has happened here, no thread goes on behind our back
-            self._end(writer.epoch, "failed")
+            self._end("failed")
             raise
         finally:
-            engine.close()
-        self._end(writer.epoch, result.state)
+            engine.spark.close()
+        self._end(result.state)
         self._tell("exit", details={"state": result.state, "read": result.read})
         return result
 
     # -- the run --------------------------------------------------------------------------------------------
 
-    def _go(self, writer: Writer, engine: Engine) -> Result:
-        options = self.pipeline.options
+    def _go(self, writer: Writer) -> Result:
+        context = self._context
         self._reading.set()
-        self._reader = SourceReader(
-            self.pipeline,
-            self._log,
-            self._topic,
-            self._control,
-            writer,
-            engine,
-            clock=self._clock,
-            stopping=self._stopping,
-            lag=self._bytes_behind,
-            told=self._source_away,
-            again=self._again,
-        )
+        self._reader = SourceReader(self.pipeline, context, writer, lag=self._bytes_behind, told=self._source_away, again=self._again)
         self._loops = [
             SinkLoop(
                 sink,
-                self._log,
-                self._topic,
-                self._control,
-                engine,
-                writer.epoch,
-                clock=self._clock,
-                stopping=self._stopping,
+                context,
                 changed=self._changes.listener(),
                 reading=self._reading.is_set,
-                follow=self._follow,
                 source_failed=self._source_failed.is_set,
-                flush=options.flush.seconds,
-                stop_all=options.on_error == "stop_all",
                 told=self._failed,
             )
             for sink in self.pipeline.sinks.values()
@@ -187,7 +173,8 @@ class Run:
         threads = [self._thread(f"sink {loop.sink.name}", loop.run, loop) for loop in self._loops]
         threads.append(self._thread("source", self._read))
         # Each topic is watched before the loops look at it for the first time.
-        with self._log.watch(self._topic, 0, self._changes.tell), self._log.watch(self._control.topic, 0, self._changes.tell):
+        tell = self._changes.tell
+        with self._log.watch(context.topic, 0, tell), self._log.watch(context.control.topic, 0, tell):
             for thread in threads:
                 thread.start()
             self._watch(threads)
@@ -202,18 +189,21 @@ class Run:
         """Reading goes on when every sink has caught up with what earlier runs left in the log."""
         assert self._reader is not None
         try:
-            end = self._log.bounds(self._topic, 0).end
+            end = self._context.end()
             while not self._stopping.is_set() and any(self._lagging(loop, end) for loop in self._loops):
                 self._clock.wait(self._stopping, _POLL)
             if not self._stopping.is_set():
-                self._reader.run(self._follow)
+                self._reader.run()
         finally:
             self._reading.clear()
             self._changes.tell()
 
     def _lagging(self, loop: SinkLoop, end: int) -> bool:
-        stopped = self._control.state.sink(loop.sink.name).stopped
-        return loop.acks.position < end - 1 and not stopped and not loop.state.startswith("unreachable")
+        """Whether what a sink has not taken can still be waited for."""
+        return loop.acks.position < end - 1 and not self._stands(loop) and loop.state.activity is not Activity.UNREACHABLE
+
+    def _stands(self, loop: SinkLoop) -> bool:
+        return self._context.control.state.sink(loop.sink.name).stopped
 
     def _thread(self, name: str, call: Callable[[], None], loop: SinkLoop | None = None) -> threading.Thread:
         def guarded() -> None:
@@ -258,19 +248,16 @@ class Run:
                 for thread in threads:
                     thread.join(_CANCELLING)
                 break
-            if self._asked_by_operator():
-                self.stop()
+            run = self._context.control.state.run
+            if run is not None and run.stopping and not self._stopping.is_set():
+                self.stop()  # an operator has asked for it
             if now - told >= _METRICS:
                 told = now
                 self._metrics()
             if now - compacted >= self.pipeline.options.compact_every.seconds and deadline is None:
                 compacted = now
-                compact(self._log, self._control, self._topic, list(self.pipeline.sinks))
+                compact(self._context.control)
         self._metrics()
-
-    def _asked_by_operator(self) -> bool:
-        run = self._control.state.run
-        return run is not None and run.stopping and not self._stopping.is_set()
 
     def _bytes_behind(self) -> int:
         """About how many bytes of the log lie before the slowest sink: by the records' mean size.
@@ -278,32 +265,26 @@ class Run:
         Where only sinks that stand at a message are behind, nothing would ever move without an operator: a run that does not wait for
         one ends.
         """
-        end = self._log.bounds(self._topic, 0).end
-        behind_ones = [loop for loop in self._loops if loop.acks.position < end - 1]
-        if behind_ones and not self._follow and all(self._control.state.sink(one.sink.name).stopped for one in behind_ones):
-            limit = self.pipeline.options.max_log
-            if limit is not None and self._size_behind(end) > limit:
-                self._stopping.set()
-        return self._size_behind(end)
-
-    def _size_behind(self, end: int) -> int:
-        least = min(loop.acks.position for loop in self._loops)
-        behind = end - 1 - least
-        if behind <= 0:
+        end, least = self._context.end(), min(loop.acks.position for loop in self._loops)
+        if end - 1 <= least:
             return 0
-        sample = self._log.read(self._topic, 0, max(least + 1, self._log.bounds(self._topic, 0).start), limit=100, max_bytes=1 << 20)
-        mean = sum(len(one.key or b"") + len(one.value or b"") + 29 for one in sample) / max(1, len(sample))
-        return int(behind * mean)
+        log, topic = self._log, self._context.topic
+        sample = log.read(topic, 0, max(least + 1, log.bounds(topic, 0).start), limit=100, max_bytes=1 << 20)
+        size = int((end - 1 - least) * sum(len(one.key or b"") + len(one.value or b"") + 29 for one in sample) / max(1, len(sample)))
+        limit = self.pipeline.options.max_log
+        behind = [loop for loop in self._loops if loop.acks.position < end - 1]
+        if not self._follow and limit is not None and size > limit and behind and all(map(self._stands, behind)):
+            self._stopping.set()
+        return size
 
     # -- what is written and told ---------------------------------------------------------------------------
 
-    def _begin(self, epoch: int) -> None:
-        end = self._log.bounds(self._topic, 0).end
+    def _begin(self) -> None:
+        control, epoch, end = self._context.control, self._context.epoch, self._context.end()
         names = tuple(self.pipeline.sinks)
 
         def decide(state: State) -> list[Change]:
-            if state.run is not None and state.run.epoch > epoch:
-                raise Fenced(f"A newer run of {self.pipeline.name} has begun.", hint="See `headwater pipeline status`.")
+            control.check_run(state, epoch)
             claims = (*(state.run.claims if state.run is not None else ()), (epoch, end))[-64:]
             run = RunInfo(
                 epoch=epoch,
@@ -318,7 +299,7 @@ class Run:
             )
             changes: list[Change] = [("run", run)]
             new = [name for name in names if name not in state.sinks]
-            if new and not self._again and is_compacted(self._log, self._topic):
+            if new and not self._again and is_compacted(self._log, control.messages):
                 raise Conflict(
                     f"Sink {new[0]} is new, and the log of {self.pipeline.name} was compacted: it would not get everything.",
                     hint="Give all sinks everything anew with `headwater pipeline run --again`, or use another pipeline for the new sink.",
@@ -329,18 +310,18 @@ class Run:
                 if name not in state.sinks and name in deleted:
                     sink = SinkState(generation=1)  # the sink itself must forget what it took in its former life
                 if name not in state.sinks or sink.failure is not None:
-                    changes.append((f"sink/{name}", _revived(sink)))
+                    changes.append((f"sink/{name}", sink.revived()))
             return changes
 
-        self._control.change(decide)
+        control.change(decide)
 
-    def _end(self, epoch: int, how: RunState) -> None:
+    def _end(self, how: RunState) -> None:
         def decide(state: State) -> list[Change]:
-            if state.run is None or state.run.epoch != epoch:
+            if state.run is None or state.run.epoch != self._context.epoch:
                 return []
             return [("run", msgspec.structs.replace(state.run, state=how, ended=self._clock.now_ms(), stopping=False))]
 
-        self._control.change(decide)
+        self._context.control.change(decide)
 
     def _failed(self, sink: str, failure: Failure) -> None:
         self._tell("error", path=sink, details={"offset": failure.offset, "error": failure.error, "message": failure.message})
@@ -349,11 +330,19 @@ class Run:
         self._tell("error", path=self.pipeline.source_name, details={"error": error.code, "message": error.message})
 
     def _metrics(self) -> None:
-        self._tell("metrics", path=self.pipeline.source_name, details={"records": self.read, "phase": self.phase})
+        source, phase = self.pipeline.source_name, self.phase
+        self._note(SOURCE, phase, self.read)
+        self._tell("metrics", path=source, details={"records": self.read, "phase": str(phase)})
         for one in self.progress():
-            self._tell(
-                "metrics", path=one.sink, details={"records": one.written, "position": one.position, "lag": one.lag, "state": one.state}
-            )
+            self._note(one.sink, one.state, one.position)
+            details = {"records": one.written, "position": one.position, "lag": one.lag, "state": str(one.state)}
+            self._tell("metrics", path=one.sink, details=details)
+
+    def _note(self, name: str, state: LoopState, position: int) -> None:
+        try:
+            self._outages.hear(name, state, position, self._clock.now_ms())
+        except HeadwaterError as error:  # no reason to stop moving data: whoever has more to write than this tells of it
+            _told.warning("The state of %s of %s could not be noted: %s", name or "the source", self.pipeline.name, error)
 
     def _tell(self, kind: Kind, *, path: str = "", details: dict[str, Any] | None = None) -> None:
         above = f"{self.pipeline.source_name}/{path}" if path and path != self.pipeline.source_name else self.pipeline.source_name
@@ -364,11 +353,3 @@ class Run:
                 listener(event)
             except Exception as error:  # a full disk for the events' file, an address that does not answer: no reason to stop moving data
                 _told.warning("A listener of %s failed at %s: %s", self.pipeline.name, kind, error)
-
-
-def _revived(sink: SinkState) -> SinkState:
-    """A sink as a new run finds it: what stopped it is tried again, one message at a time."""
-    if sink.failure is None:
-        return sink
-    until = max(sink.single_until, sink.failure.offset, sink.failure.end - 1)
-    return msgspec.structs.replace(sink, failure=None, single_until=until)

@@ -35,7 +35,7 @@ class SqlDelivery:
 
     def __init__(self, sink: Sink, log: Log, engine: Engine) -> None:
         self._log, self._engine = log, engine
-        at = [i for i, one in enumerate(sink.transforms) if getattr(one, "needs_session", False)]
+        at = [i for i, one in enumerate(sink.transforms) if one.needs_session]
         self._at = at[0] if len(at) == 1 and _spreads(sink.transforms[at[0]]) else None
         self._types: pa.Schema | None = None
         self._planned: pa.Schema = pa.schema([])
@@ -61,9 +61,8 @@ class SqlDelivery:
 
     def _delivered(self, work: SinkWork, parts: Sequence[Part], at: int, batch: int) -> list[Outcome] | None:
         from headwater.pipeline.running.sql_job import SqlJob
-        from headwater.pipeline.transforms.projection import Projection
         from headwater.pipeline.transforms.sql import Sql, schema_of
-        from headwater.pipeline.transforms.sql_plan import planned, types_of
+        from headwater.pipeline.transforms.sql_plan import Projection, planned, types_of
 
         before, transform, behind = work.sink.transforms[:at], work.sink.transforms[at], work.sink.transforms[at + 1 :]
         assert isinstance(transform, Sql)
@@ -101,7 +100,7 @@ class SqlDelivery:
         apply = chain(before) if before else None
         out: list[list[Message]] = []
         for part in parts[:: -(-len(parts) // _SAMPLES)]:
-            messages = RecordBatch(self._log, work, part.start, min(part.end, part.start + _SAMPLE), part).messages()
+            messages = RecordBatch(self._log, work, part.start, min(part.end, part.start + _SAMPLE), part=part).messages()
             if apply is not None:
                 messages = [message for message in apply(messages) if message is not None]
             if messages:

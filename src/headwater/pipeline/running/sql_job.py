@@ -20,18 +20,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.core.ids import random_id
+from headwater.core.memory import uncollected
 from headwater.log import Log
 from headwater.log.address import LogAddress
 from headwater.log.opening import open_log
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part, SinkWriter
 from headwater.pipeline.message import Message, Op
-from headwater.pipeline.running.engine import result_table, uncollected
+from headwater.pipeline.running.engine import result_table
 from headwater.pipeline.running.part_delivery import PartDelivery
 from headwater.pipeline.running.record_batch import RecordBatch
 from headwater.pipeline.running.work import Detour, Outcome, SinkWork
-from headwater.pipeline.transform import Apply, Fields, Transform, chain
-from headwater.pipeline.transforms.changing import each_changed
+from headwater.pipeline.transform import Apply, Fields, Transform, chain, each_changed
 from headwater.pipeline.transforms.columns import SAME, Staying, batch_of, changes
 from headwater.pipeline.transforms.sql import DIGITS, quietly
 from headwater.pipeline.transforms.sql_plan import LEAD, Known, SqlPlan, spark_schema, types_of
@@ -105,7 +105,7 @@ class SqlJob:
             with uncollected(), open_log(self.address, read_only=True) as log:
                 columns = _Columns(self)
                 while at < part.end:
-                    found = RecordBatch(log, self.work, at, min(part.end, at + self.batch), part)
+                    found = RecordBatch(log, self.work, at, min(part.end, at + self.batch), part=part)
                     yield columns.of(found)
                     at = found.end
         except Exception as problem:  # whatever it is, the driver's way meets it as well, and knows what to say
@@ -132,7 +132,7 @@ class SqlJob:
         writer = self.work.sink.adaptor.writer(part)
         try:
             with uncollected():
-                return result_table(SqlPartDelivery(self, log, part, writer, rows).run())
+                return result_table(SqlPartDelivery(self, log, part, writer, rows=rows).run())
         finally:
             writer.close()
 
@@ -206,8 +206,8 @@ def _rows(
 class SqlPartDelivery(PartDelivery):
     """`deliver`, for rows that Spark has made."""
 
-    def __init__(self, round: SqlJob, log: Log, part: Part, writer: SinkWriter, rows: Iterator[pa.RecordBatch]) -> None:
-        super().__init__(log, round.work, part, writer, round.batch, transforms=round.behind)
+    def __init__(self, round: SqlJob, log: Log, part: Part, writer: SinkWriter, *, rows: Iterator[pa.RecordBatch]) -> None:
+        super().__init__(log, round.work, part, writer, batch=round.batch, transforms=round.behind)
         self._round, self._batches = round, _batches(rows)
         self._mark, self._made = PieceMark(part.start, part.start, 0), pa.table({})
         self._stay = Staying(round.plan.leaves)

@@ -6,7 +6,10 @@ from typing import Any
 
 import msgspec
 
+from headwater.core.ids import random_id
+from headwater.pipeline.adaptor import Part
 from headwater.pipeline.definition import Sink
+from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.state import Failure
 
 Ids = dict[str, tuple[str, ...]]  # by namespace, the fields that tell documents apart; `_id` where it is missing
@@ -35,6 +38,25 @@ class SinkWork(msgspec.Struct, frozen=True, kw_only=True):
     claims: tuple[tuple[int, int], ...] = ()
     edits: dict[int, dict[str, Any]] = {}
     ids: Ids = {}
+
+    @classmethod
+    def of(cls, control: Control, sink: Sink, epoch: int | None = None) -> SinkWork:
+        """By what is known of the pipeline now; of the newest run where no `epoch` is given."""
+        state, run = control.state, control.state.run
+        return cls(
+            pipeline=control.pipeline,
+            topic=control.messages,
+            sink=sink,
+            epoch=epoch if epoch is not None else run.epoch if run is not None else 0,
+            claims=run.claims if run is not None else (),
+            edits=state.edits_of(sink.name),
+            ids=state.ids,
+        )
+
+    def part(self, identity: str, start: int, end: int, **more: Any) -> Part:
+        """A part of the log for this sink, which knows the pipeline by its `identity`; `more`: other fields of the part."""
+        fields = {"epoch": self.epoch, "attempt": random_id(), "timeout": self.sink.options.timeout.seconds, **more}
+        return Part(pipeline=identity, sink=self.sink.name, start=start, end=end, **fields)
 
 
 class Detour(msgspec.Struct, frozen=True):

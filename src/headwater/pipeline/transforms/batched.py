@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from headwater.core.errors import Rejected, Unavailable
 from headwater.pipeline.message import Message
-from headwater.pipeline.transform import Apply, Transform, refused
-from headwater.pipeline.transforms.changing import check_id
+from headwater.pipeline.transform import Apply, Transform, check_id, refused
 from headwater.pipeline.transforms.columns import batch_of, messages_of
 from headwater.pipeline.transforms.expression import Stay
 

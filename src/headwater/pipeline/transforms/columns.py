@@ -26,10 +26,10 @@ from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from headwater.core.errors import Rejected
 from headwater.pipeline.message import Message
-from headwater.pipeline.transforms.changing import changed
 from headwater.pipeline.transforms.expression import Stay
 from headwater.pipeline.values import decode_any, encode, extended, native, natives
 
@@ -119,7 +119,7 @@ def messages_of(
                 data[name] = value
     result: list[Message | None] = [None] * len(messages)
     for row, data in zip(rows, out, strict=True):
-        result[row] = changed(messages[row], data=data)
+        result[row] = replace(messages[row], data=data)
     return result
 
 

@@ -7,12 +7,12 @@ from decimal import Decimal
 from typing import Any
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from headwater.core.errors import BadConfig, BadInput
 from headwater.pipeline.message import DEFAULT_ID, Message, Op
 from headwater.pipeline.strict import strict
-from headwater.pipeline.transform import Apply, Transform, one_by_one
-from headwater.pipeline.transforms.changing import changed, check_id
+from headwater.pipeline.transform import Apply, Transform, check_id, one_by_one
 from headwater.pipeline.values import extended
 
 Function = Callable[[Message], "Message | Mapping[str, Any] | None"]
@@ -41,7 +41,7 @@ class Python(Transform):
             elif isinstance(result, Message):
                 made = _checked(result, fields)
             elif isinstance(result, Mapping):
-                made = changed(message, data=extended(result))
+                made = replace(message, data=extended(result))
             else:
                 raise BadInput(f"It returned {type(result).__name__}, not a message, an object or None.")
             made.offset, made.mode, made.timestamp = offset, mode, made.timestamp or timestamp  # its place in the log stays

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from headwater.core.errors import BadConfig
 from headwater.pipeline.message import Message
 from headwater.pipeline.strict import strict
 from headwater.pipeline.transform import Apply, Transform, one_by_one
-from headwater.pipeline.transforms.changing import changed
 
 
 class Remap(Transform):
@@ -35,7 +36,7 @@ class Remap(Transform):
             name = known.get(message.namespace)
             if name is None:
                 name = known[message.namespace] = renamed(message.namespace)
-            return message if name == message.namespace else changed(message, namespace=name)
+            return message if name == message.namespace else replace(message, namespace=name)
 
         return one_by_one(self, call)
 

@@ -16,7 +16,7 @@ class DocumentFilter(Transform):
 
     keeps_id = True
 
-    def __init__(self, word: str, field: Path, sign: str, match: Any, name: str) -> None:
+    def __init__(self, word: str, field: Path, sign: str, match: Any, *, name: str) -> None:
         self.word, self.field, self.sign, self.match, self.name = word, field, sign, match, name
 
     def opened(self) -> Apply:
@@ -58,4 +58,4 @@ def keep(field: str, operator: str, match: Any) -> Transform:
 def _made(word: str, field: str, operator: str, match: Any) -> Transform:
     path, sign = parsed(field, word), operator_of(operator)
     condition(sign, match)  # so that what cannot be compared with is an error of the pipeline's file, not of its first message
-    return DocumentFilter(word, path, sign, match, f"{word}({field}{sign}{match!r})")
+    return DocumentFilter(word, path, sign, match, name=f"{word}({field}{sign}{match!r})")

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.core.errors import BadConfig, Rejected, Unavailable, Unsupported
 from headwater.core.ids import random_id
-from headwater.pipeline.message import Message
 from headwater.pipeline.strict import strict
 from headwater.pipeline.transform import Apply, Transform
 from headwater.pipeline.transforms.expression import Expression
+from headwater.spark.starting import ended, running
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,12 +39,11 @@ class Sql(Transform):
         self.expression, self.where, self.schema, self.keeps_id = expression, where, schema, keeps_id
         self.name = f"sql({expression}{f' where {where}' if where else ''})"
 
-    def evaluate(self, session: SparkSession, messages: Sequence[Message]) -> list[Message | None]:
-        """What the expression makes of the messages, evaluated by this session. Errors: as `Transform.opened`; `Unavailable`."""
-        return self.applied(session)(messages)
-
     def applied(self, session: SparkSession) -> Apply:
-        """The function that `opened` gives, on a session of the caller's. Quickest with some 10 000 messages at once."""
+        """The function that `opened` gives, on a session of the caller's. Quickest with some 10 000 messages at once.
+
+        Errors while applying: as `Transform.opened`; `Unavailable`.
+        """
         from headwater.pipeline.transforms.batched import by_namespace
 
         text = Expression(self.expression, self.where)
@@ -72,7 +71,7 @@ class Query:
 
     def __call__(self, given: pa.RecordBatch) -> pa.Table:
         import pyarrow as pa
-        from py4j.protocol import Py4JError, Py4JJavaError
+        from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
         offset = given.column(0)[0].as_py() if len(given) else -1
@@ -90,7 +89,7 @@ class Query:
                 except Py4JJavaError as error:
                     self._check_session(error)
                     raise self._refused(str(error.java_exception), offset) from error
-                except (Py4JError, ConnectionError, AttributeError) as error:
+                except Exception as error:  # a session that has ended raises many kinds
                     self._check_session(error)
                     raise
 
@@ -116,13 +115,8 @@ class Query:
 
     def _check_session(self, error: Exception) -> None:
         """Errors: `Unavailable` when the session has ended, which is no message's fault."""
-        try:
-            context = self._session.sparkContext._jsc
-            if context is not None and not context.sc().isStopped():
-                return
-        except Exception:  # its Java process does not answer
-            pass
-        raise Unavailable("The Spark session has ended.", hint="Start the pipeline again.") from error
+        if ended(self._session):
+            raise Unavailable("The Spark session has ended.", hint="Start the pipeline again.") from error
 
     def _put_in(self, field: pa.Field) -> bool:
         return field.name in self._lacking and str(field.type) == "null"
@@ -185,10 +179,8 @@ def _order(offsets: Any) -> Any:
 
 
 def _running(name: str) -> SparkSession:
-    from pyspark.sql import SparkSession
-
-    found = SparkSession._instantiatedSession  # getActiveSession knows the sessions of its own thread alone
-    if found is None or found.sparkContext._jsc is None:
+    found = running()
+    if found is None:
         raise Unsupported(
             f"Transform {name} is evaluated by Spark's driver, and this process has no Spark session.",
             hint="Run the pipeline with `headwater pipeline run`, or start one with headwater.spark.session().",

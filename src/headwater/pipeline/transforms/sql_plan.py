@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 
 from headwater.core.ids import random_id
 from headwater.pipeline.message import Message
-from headwater.pipeline.transforms.columns import OFFSET, batch_of
+from headwater.pipeline.transform import Apply, Fields, Transform, each_changed
+from headwater.pipeline.transforms.columns import OFFSET, Staying, batch_of
 from headwater.pipeline.transforms.expression import Expression
 from headwater.pipeline.transforms.sql import DIGITS, MOST_MISSING, Sql, lacked, quietly, schema_of
 from headwater.pipeline.transforms.type_widening import Unusual, both, mixes
@@ -81,6 +83,38 @@ class Known:
                 raise Unusual(f"there is a field {name}", None if name == OFFSET else pa.schema([pa.field(name, pa.null())]))
             self._names.add(name)
         return self._plan.leaves(name)
+
+
+class Projection(Transform):
+    """In place of an `sql` transform whose plan only leaves fields out: it needs no session, and documents are not taken apart for it.
+
+    Applying it raises `Unusual` for documents that the plan is not for.
+    """
+
+    def __init__(self, plan: SqlPlan) -> None:
+        self._plan = plan
+        self.name, self.keeps_id = plan.transform.name, plan.transform.keeps_id
+
+    def opened(self) -> Apply:
+        stay = Staying(Known(self._plan).leaves)
+
+        def apply(messages: Sequence[Message]) -> list[Message | None]:
+            return [*each_changed(self, messages, stay)]
+
+        return apply
+
+    def fields(self) -> Fields | None:
+        if self.keeps_id:
+            return None  # whether it is kept can only be seen on messages
+        known = Known(self._plan)
+
+        def leaves(name: str) -> bool:
+            try:
+                return known.leaves(name)
+            except Unusual as other:  # whoever reads text lets such documents come as messages, and hears of it there
+                raise msgspec.DecodeError(other.reason) from other
+
+        return Staying(leaves)
 
 
 def types_of(transform: Sql, samples: Sequence[Sequence[Message]], known: pa.Schema | None, *, fixed: pa.Schema | None) -> pa.Schema | None:

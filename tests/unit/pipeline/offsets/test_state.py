@@ -140,14 +140,6 @@ def test_a_sinks_own_correction_goes_before_everybodys() -> None:
     assert state.edit_for(6, "a") is None
 
 
-def test_the_least_position_is_that_of_a_sink_that_never_took_anything() -> None:
-    state = State()
-    state.apply("sink/a", SinkState(position=7))
-    assert state.least(["a"]) == 7
-    assert state.least(["a", "never"]) == -1
-    assert state.least([]) == -1
-
-
 def test_a_sink_is_stopped_by_a_message_not_by_a_batch() -> None:
     assert not SinkState().stopped
     assert SinkState(failure=Failure(offset=14, error="E", message="m")).stopped

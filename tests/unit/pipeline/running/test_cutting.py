@@ -12,7 +12,7 @@ from headwater.log import Log, Record
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Mode
 from headwater.pipeline.running.cutting import cut
-from headwater.pipeline.running.progress import complete_records
+from headwater.pipeline.running.pieces import complete_records
 
 COUNT = 5000
 END = COUNT + 1

@@ -17,13 +17,13 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline.adaptor import About, CanCopy, CopyPlan, Piece, Slice
 from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.offsets.control import Control, offsets_topic
+from headwater.pipeline.offsets.control import Control, log_topic, offsets_topic
 from headwater.pipeline.operating.operations import PipelineOperations
+from headwater.pipeline.running.context import Activity, LoopState, RunContext
+from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.events import Event
-from headwater.pipeline.running.progress import append
-from headwater.pipeline.running.reader import _Patience
+from headwater.pipeline.running.reader import SourceReader
 from headwater.pipeline.running.run import Run
-from headwater.pipeline.running.work import CopyProgress
 from headwater.testing.clock import ManualClock
 
 
@@ -80,31 +80,58 @@ class Hurried(ManualClock):
         return event.is_set()
 
 
-def test_a_source_that_gave_something_since_it_failed_is_waited_for_anew() -> None:
-    clock, records, calls = Hurried(), [0], [0]
+class Silent(CanCopy, frozen=True, kw_only=True):
+    """A source that takes `pause` seconds to fail each time it is read, `times` times; it gives a document before that, or nothing."""
 
-    def call() -> str:
-        calls[0] += 1
-        clock.advance(250)
-        records[0] += 1
-        if calls[0] < 10:
+    kind: ClassVar[str] = "silent"
+    about: ClassVar[About] = About(summary="", namespace="", sample="")
+    clock: ClassVar[ManualClock]
+    path: str = "x"
+    pause: float
+    times: int
+    gives: bool
+
+    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
+        return CopyPlan(identity={}, slices=(Slice("t", {}),))
+
+    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
+        self.clock.advance(self.pause)
+        number = (position or 0) + 1
+        if self.gives:
+            yield Piece(position=number, values=[b'{"_id":%d}' % number])
+        if number < self.times:
             raise Unreachable("gone")
-        return "read"
 
+
+def read_patiently(log: Log, folder: Path, source: Silent) -> SourceReader:
+    Silent.clock = Hurried()
+    pipeline = piped(folder, {"out": file(str(folder / "o.jsonl"))}, source=source)
+    log.create_topic(log_topic("p"))
+    writer = log.claim(log_topic("p"), 0)
+    context = RunContext(
+        control=Control.create(log, "p", Silent.clock),
+        engine=Engine(log, SparkSettings(start="never"), stopping=threading.Event()),
+        epoch=writer.epoch,
+        options=pipeline.options,
+        clock=Silent.clock,
+        stopping=threading.Event(),
+    )
     told: list[HeadwaterError] = []
-    assert _Patience(clock, threading.Event(), False, lambda: records[0], told.append).with_(call) == "read"
-    assert len(told) == 9
+    reader = SourceReader(pipeline, context, writer, lag=lambda: 0, told=told.append)
+    reader.run()
+    assert [one.message for one in told] == ["gone"]
+    return reader
 
 
-def test_a_source_that_gives_nothing_for_five_minutes_is_given_up() -> None:
-    clock = Hurried()
+def test_a_source_that_gave_something_since_it_failed_is_waited_for_anew(log: Log, tmp_path: Path) -> None:
+    reader = read_patiently(log, tmp_path, Silent(pause=250.0, times=10, gives=True))
+    assert log.bounds(log_topic("p"), 0).end == 11  # and the mark of a complete copy
+    assert reader.state == LoopState(Activity.DONE)
 
-    def call() -> None:
-        clock.advance(100)
-        raise Unreachable("gone")
 
+def test_a_source_that_gives_nothing_for_five_minutes_is_given_up(log: Log, tmp_path: Path) -> None:
     with pytest.raises(Unreachable):
-        _Patience(clock, threading.Event(), False, lambda: 7, lambda error: None).with_(call)
+        read_patiently(log, tmp_path, Silent(pause=100.0, times=10, gives=False))
 
 
 class Falling(CanCopy, frozen=True, kw_only=True):
@@ -133,7 +160,7 @@ def test_a_source_that_is_waited_for_is_told_once_and_seen_until_it_gives_someth
 
     class Watching(Hurried):
         def wait(self, event: threading.Event, seconds: float) -> bool:
-            phases.append(made.phase)
+            phases.append(str(made.phase))
             event.wait(0.001)  # others wait here, too: without a pause they would let minutes go by while the reader is not running
             return super().wait(event, min(seconds, 0.01))
 
@@ -144,23 +171,11 @@ def test_a_source_that_is_waited_for_is_told_once_and_seen_until_it_gives_someth
     )
     assert made.go().state == "done"
     assert "unreachable: h:1 does not answer." in phases
-    assert made.phase == "done"
+    assert made.phase == LoopState(Activity.DONE)
     [one] = [event for event in events if event.kind == "error"]
     assert one.path == "s"
     assert one.details == {"error": "unreachable", "message": "h:1 does not answer."}
     assert (tmp_path / "o.jsonl").read_text() == '{"_id":1}\n{"_id":2}\n'
-
-
-@pytest.mark.parametrize("texts", [[b'{"_id":1}', b'{"x":"' + b"y" * 500 + b'"}', b'{"_id":3}'], [b'{"x":"' + b"y" * 500 + b'"}']])
-def test_a_document_that_is_longer_than_a_record_becomes_one_that_could_not_be_read(log: Log, texts: list[bytes]) -> None:
-    log.create_topic("t")
-    writer = log.claim("t", 0)
-    assert append(writer, Piece(position=5, values=texts), "in", CopyProgress("c", 0, 5), ids={}, longest=100)[0] == len(texts)
-    records = log.read("t", 0, 0)
-    bad = [dict(one.headers)["unreadable"] for one in records if "unreadable" in dict(one.headers)]
-    assert len(bad) == 1
-    assert b"508 bytes" in (bad[0] or b"")
-    assert "progress" in dict(records[-1].headers)
 
 
 def test_operators_see_how_far_reading_is(log: Log, tmp_path: Path) -> None:

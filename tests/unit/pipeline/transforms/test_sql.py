@@ -65,7 +65,7 @@ def applied(spark: SparkSession, transform: Any, *documents: dict[str, Any]) -> 
     before = deepcopy(given)
     travelled = pickle.loads(pickle.dumps(transform))
     assert isinstance(travelled, Sql)
-    made = travelled.evaluate(spark, given)
+    made = travelled.applied(spark)(given)
     assert given == before
     for was, one in zip(given, made, strict=True):
         assert one is None or one == Message("shop", one.data, Op.UPDATE, 5, Mode.SYNC, was.offset, ("_id",))
@@ -176,7 +176,7 @@ def test_a_star_inside_means_the_whole_document(spark: SparkSession) -> None:
 @pytest.mark.spark
 def test_namespaces_come_apart(spark: SparkSession) -> None:
     mixed = [Message("ab"[i % 2], {"v": i if i % 2 else str(i)}, offset=i) for i in range(4)]
-    made = sql("typeof(v) AS t").evaluate(spark, mixed)  # type: ignore[attr-defined]
+    made = sql("typeof(v) AS t").applied(spark)(mixed)  # type: ignore[attr-defined]
     assert [(one.namespace, one.data["t"]) for one in made] == [("a", "string"), ("b", "bigint"), ("a", "string"), ("b", "bigint")]
 
 

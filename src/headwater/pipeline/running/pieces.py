@@ -1,18 +1,24 @@
-"""How far a source has come: positions travel in the headers of the records that they stand for, and are read back from the log."""
+"""Pieces of a source in the log: each is appended whole with the position behind it, and positions are read back from the log.
+
+Slices of a copy are read inside Spark's tasks, side by side, or in the run itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
+from headwater.core.files import FileLock, Files
 from headwater.log import Log, Writer
 from headwater.log.layout import decode_headers, encode_headers
 from headwater.log.record import Header, Mode, Record
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import LONGEST, Piece
+from headwater.pipeline.adaptor import LONGEST, CanCopy, Piece, Slice
 from headwater.pipeline.message import DEFAULT_ID, Op
 from headwater.pipeline.running.record_batch import counts, id_hash, marked_rows
 from headwater.pipeline.running.work import HASH, IDS, PROGRESS, UNREADABLE, CopyProgress, Ids
@@ -20,6 +26,68 @@ from headwater.pipeline.texts import Texts
 
 FOLLOWING = -1  # the slice number of what is followed
 _BEGINNING = 64 << 10
+
+
+class CopyWork(msgspec.Struct, frozen=True, kw_only=True):
+    """What a task needs to read slices."""
+
+    pipeline: str
+    topic: str
+    adaptor: CanCopy
+    slices: dict[int, Slice]  # by number
+    copy: str
+    epoch: int
+    ids: Ids
+    positions: dict[int, Any]  # as known when the round began, at `since`
+    since: int
+    most: int  # bytes that one round reads: sinks want their turn
+
+
+class Copied(msgspec.Struct, frozen=True, kw_only=True):
+    """What a round read of a slice."""
+
+    slice: int
+    position: Any
+    finished: bool
+    records: int = 0
+    bytes: int = 0
+
+
+def copy_slices(log: Log, work: CopyWork, task: int, numbers: Sequence[int]) -> list[Copied]:
+    """Read on in these slices, one after the other, until the round's share is read.
+
+    A task that is tried again goes on where the dead attempt's records end: their positions are in the log. The same task of every round
+    has the same slices, so that its lock keeps a second attempt waiting until the first one is dead, and all that it wrote is seen.
+    """
+    folder = Path(log.address.path) / "pipelines" / work.pipeline
+    folder.mkdir(parents=True, exist_ok=True)
+    with closing(FileLock(Files(), folder / f"task-{task}.lock")) as lock:
+        lock.exclusive()
+        known = work.positions | positions(log, work.topic, work.since, work.copy)
+        writer = log.writer(work.topic, 0, work.epoch)
+        done: list[Copied] = []
+        left = work.most
+        for number in numbers:
+            pieces = work.adaptor.read(work.slices[number], known.get(number))
+            done.append(copy_slice(work, number, writer, pieces, known.get(number), most=left))
+            left -= done[-1].bytes
+            if left <= 0:
+                break
+        return done
+
+
+def copy_slice(work: CopyWork, number: int, writer: Writer, pieces: Iterator[Piece], position: Any, *, most: int) -> Copied:
+    """Read pieces of a slice until it ends or `most` bytes are read; every piece is one append with its position."""
+    namespace = work.slices[number].namespace
+    records = size = 0
+    while size < most:
+        piece = next(pieces, None)
+        if piece is None:
+            return Copied(slice=number, position=position, finished=True, records=records, bytes=size)
+        position = piece.position
+        count, length = append(writer, piece, namespace, CopyProgress(work.copy, number, position), ids=work.ids)
+        records, size = records + count, size + length
+    return Copied(slice=number, position=position, finished=False, records=records, bytes=size)
 
 
 def append(

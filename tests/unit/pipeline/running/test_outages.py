@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,13 +11,14 @@ from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
 from headwater.pipeline.offsets.control import Control, log_topic
-from headwater.pipeline.offsets.state import RunInfo, SinkState
+from headwater.pipeline.offsets.state import SOURCE, RunInfo, SinkState
 from headwater.pipeline.operating.operations import PipelineOperations
-from headwater.pipeline.operating.outages import Outages
-from headwater.pipeline.running.events import Event, Kind
+from headwater.pipeline.running.context import Activity, LoopState
+from headwater.pipeline.running.outages import Outages
 from headwater.testing.clock import ManualClock
 
-AWAY = "unreachable: search at h:9200 cannot be reached."
+AWAY = LoopState(Activity.UNREACHABLE, "search at h:9200 cannot be reached.")
+DELIVERING = LoopState(Activity.DELIVERING)
 
 
 @pytest.fixture
@@ -39,13 +39,7 @@ def log(tmp_path: Path, clock: ManualClock) -> Iterator[Log]:
 
 @pytest.fixture
 def troubles(log: Log, clock: ManualClock) -> Outages:
-    made = Outages(log, "p", clock=clock)
-    made(event("boot"))
-    return made
-
-
-def event(kind: Kind, **details: Any) -> Event:
-    return Event(kind=kind, at=5_000, pipeline="p", path="shop/search", details=details)
+    return Outages(Control(log, "p", clock), 3)
 
 
 def seen(log: Log, clock: ManualClock) -> tuple[str, str, str]:
@@ -55,44 +49,45 @@ def seen(log: Log, clock: ManualClock) -> tuple[str, str, str]:
 
 
 def test_a_sink_that_is_waited_for_is_told_until_it_moves(log: Log, clock: ManualClock, troubles: Outages) -> None:
-    troubles(event("metrics", state="delivering", position=1))
+    troubles.hear("search", DELIVERING, 1, 5_000)
     assert seen(log, clock) == ("running", "running", "")
     end = log.bounds("pipeline-p-offsets", 0).end
-    troubles(event("metrics", state=AWAY, position=1))
+    troubles.hear("search", AWAY, 1, 5_000)
     told = ("running, search unreachable", "unreachable", "search at h:9200 cannot be reached.")
     assert seen(log, clock) == told
-    troubles(event("metrics", state=AWAY, position=1))
-    troubles(event("metrics", state="delivering", position=1))  # it tries again
+    troubles.hear("search", AWAY, 1, 5_000)
+    troubles.hear("search", DELIVERING, 1, 5_000)  # it tries again
     assert seen(log, clock) == told
     assert log.bounds("pipeline-p-offsets", 0).end == end + 1  # written once
-    troubles(event("metrics", state="delivering", position=2))
+    troubles.hear("search", DELIVERING, 2, 5_000)
     assert seen(log, clock) == ("running", "running", "")
 
 
 def test_what_a_run_said_does_not_outlive_it(log: Log, clock: ManualClock, troubles: Outages) -> None:
-    troubles(event("metrics", state=AWAY, position=1))
+    troubles.hear("search", AWAY, 1, 5_000)
     control = Control(log, "p", clock)
     newer = RunInfo(epoch=4, id="s", began=clock.now_ms(), process="elsewhere:2")
     control.change(lambda state: [("run", newer)])
     assert seen(log, clock) == ("running", "running", "")
-    troubles(event("metrics", state="unreachable: something else", position=1))  # the older one has not noticed yet that it is shut out
+    troubles.hear(
+        "search", LoopState(Activity.UNREACHABLE, "something else"), 1, 5_000
+    )  # the older one has not noticed yet that it is shut out
     assert control.refresh().outages["search"].epoch == 3
     assert seen(log, clock) == ("running", "running", "")
 
 
 def test_a_message_that_a_sink_stands_at_comes_first(log: Log, clock: ManualClock, troubles: Outages) -> None:
-    troubles(event("metrics", state=AWAY, position=1))
-    troubles(event("metrics", state="stopped", position=1))
+    troubles.hear("search", AWAY, 1, 5_000)
+    troubles.hear("search", LoopState(Activity.STOPPED), 1, 5_000)
     assert seen(log, clock)[1] == "running"
-    troubles(event("metrics", records=5, phase="copy"))  # of the source
 
 
 def test_a_source_that_is_waited_for_is_told_until_it_gives_something(log: Log, clock: ManualClock, troubles: Outages) -> None:
     def phase() -> str | None:
         return PipelineOperations(log, "p", clock=clock).status().phase
 
-    troubles(event("metrics", phase="unreachable: shop at h:5432 does not answer.", records=7))
+    troubles.hear(SOURCE, LoopState(Activity.UNREACHABLE, "shop at h:5432 does not answer."), 7, 5_000)
     assert phase() == "unreachable: shop at h:5432 does not answer."
     assert seen(log, clock) == ("running", "running", "")
-    troubles(event("metrics", phase="sync", records=8))
+    troubles.hear(SOURCE, LoopState(Activity.FOLLOWING), 8, 5_000)
     assert phase() is None  # nothing was planned yet

@@ -20,10 +20,12 @@ from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.offsets.control import Control, offsets_topic
 from headwater.pipeline.offsets.state import SinkState
-from headwater.pipeline.running.changes import Changes, StopEvent
+from headwater.pipeline.running.context import Activity, Changes, LoopState, StopEvent
 from headwater.pipeline.running.run import Run
 from headwater.testing.clock import ManualClock
 from headwater.testing.log_ground import PATIENCE
+
+FOLLOWING, WAITING = LoopState(Activity.FOLLOWING), LoopState(Activity.WAITING)
 
 
 class Feed(CanTail, frozen=True, kw_only=True):
@@ -73,7 +75,7 @@ class Running:
         assert true()
 
     def waiting(self) -> bool:
-        return self.run.phase == "sync" and [one.state for one in self.run.progress()] == ["waiting", "waiting"]
+        return self.run.phase == FOLLOWING and [one.state for one in self.run.progress()] == [WAITING, WAITING]
 
     def stopped(self) -> bool:
         """Whether it ends when it is told to."""

@@ -1,0 +1,82 @@
+"""Spark, started when it is first needed. Importing this starts nothing and imports no pyspark."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from headwater.core.errors import Unsupported
+from headwater.core.settings import SparkSettings
+from headwater.log.address import LogAddress
+from headwater.spark.starting import running, session
+
+if TYPE_CHECKING:
+    from headwater.spark.ranges import Runner
+
+
+class LazySpark:
+    """One log's `Runner`, made at the first use by whichever thread comes first. Safe for several threads."""
+
+    def __init__(self, address: LogAddress, settings: SparkSettings, *, name: str = "headwater") -> None:
+        self._address, self._settings, self._name = address, settings, name
+        self._lock = threading.Lock()
+        self._gate = threading.Lock()
+        self._runner: Runner | None = None
+        self._starting: threading.Thread | None = None
+        self._closed = threading.Event()
+        self.cores = cores(settings.master)
+        self.allowed = settings.start != "never"
+        self.local = settings.master.startswith("local")
+
+    def ready(self) -> bool:
+        """Whether work of some size is better given to Spark than done here.
+
+        Spark takes seconds to start. Its start is begun, and until it is there the work goes on here: often it is done before. With
+        `spark.start` set to eager it is waited for. Errors: as `runner`.
+        """
+        if self._settings.start == "eager" or running() is not None:
+            self.runner()
+            return True
+        with self._gate:
+            if self._starting is None and self._runner is None:
+                self._starting = threading.Thread(target=self._start_quietly, name="headwater spark start", daemon=True)
+                self._starting.start()
+            return self._starting is None or not self._starting.is_alive()
+
+    def runner(self) -> Runner:
+        """The runner; Spark is started now where it was not before. Errors: `Unavailable`; `Unsupported` where it may not be started."""
+        if not self.allowed:
+            raise Unsupported("This needs Spark, which is not started here.", hint='Set spark.start = "lazy".')
+        with self._lock:
+            if self._runner is None:
+                from headwater.spark.ranges import Runner
+
+                self._runner = Runner(session(self._settings, name=self._name), self._address)
+            return self._runner
+
+    def close(self) -> None:
+        """Let go of the runner; the session stays for whoever else uses it in this process. A start under way is not waited for."""
+        self._closed.set()
+        if self._starting is not None and self._starting.is_alive() and threading.current_thread() is not self._starting:
+            return
+        with self._lock:
+            if self._runner is not None:
+                self._runner.close()
+                self._runner = None
+
+    def _start_quietly(self) -> None:
+        with suppress(Exception):  # whoever needs it tries again, and hears what is wrong
+            self.runner()
+        if self._closed.is_set():
+            self.close()
+
+
+def cores(master: str) -> int:
+    """How many tasks run at once: what a local master says, else four, which a cluster's own setting shares out."""
+    found = re.fullmatch(r"local\[(\*|\d+)(?:,\s*\d+)?\]", master)
+    if found is None:
+        return 1 if master == "local" else 4
+    return os.cpu_count() or 1 if found[1] == "*" else int(found[1])

@@ -1,0 +1,69 @@
+"""What a compaction must leave in a pipeline's log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.log import Log
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.record import Record, TopicSettings
+from headwater.pipeline.offsets.compaction import compact, has_holes, is_compacted, limit
+from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.state import Change, Dead, ReaderState, SinkState, State
+from headwater.testing.clock import ManualClock
+
+COUNT = 40
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with EmbeddedLog(tmp_path) as log:
+        log.create_topic(log_topic("p"), settings=TopicSettings(segment=500))
+        writer = log.claim(log_topic("p"), 0)
+        for n in range(COUNT):
+            writer.append([Record(b"ab"[n % 2 :][:1], b'{"_id":%d}' % n)])
+        yield log
+
+
+def control(log: Log, *changes: Change) -> Control:
+    made = Control.create(log, "p", ManualClock())
+    made.change(lambda state: changes)
+    return made
+
+
+def test_the_limit_is_what_the_slowest_sink_a_dead_letter_or_the_reader_needs() -> None:
+    state = State()
+    assert limit(state) == 0
+    state.apply("sink/a", SinkState(position=7))
+    assert limit(state) == 8
+    state.apply("dead/a/5", Dead(sink="a", offset=5, error="E", message="m"))
+    assert limit(state) == 5
+    state.apply("reader", ReaderState(run="r", plan={}, begun=0, upto=3))
+    assert limit(state) == 3
+    state.apply("sink/b", SinkState())  # it never took anything, and keeps everything
+    assert limit(state) == 0
+
+
+def test_the_last_message_of_each_namespace_stays(log: Log) -> None:
+    made = control(log, ("sink/a", SinkState(position=29)))
+    assert compact(made, dry_run=True).before == 30
+    assert not is_compacted(log, made.messages)
+    freed = compact(made)
+    assert freed.before == 30
+    left = [one.offset for one in log.read(made.messages, 0, 0, limit=100)]
+    assert left[-10:] == list(range(30, 40))
+    assert COUNT - len(left) == freed.records_before - freed.records_after > 10
+    first = [log.read(made.messages, 0, offset or 0, limit=1)[0].key for offset in left[:2]]
+    assert sorted(first) == [b"a", b"b"]  # type: ignore[type-var]
+    assert is_compacted(log, made.messages)
+    assert has_holes(log, made.messages, 0, 29)
+    assert not has_holes(log, made.messages, 30, 39)
+
+
+def test_a_sink_that_never_took_anything_keeps_all_of_it(log: Log) -> None:
+    made = control(log, ("sink/a", SinkState(position=29)), ("sink/b", SinkState()))
+    assert compact(made).before == 0
+    assert len(log.read(made.messages, 0, 0, limit=100)) == COUNT

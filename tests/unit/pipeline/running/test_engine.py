@@ -1,0 +1,88 @@
+"""What a run gives to Spark, and what it does where Spark may not be started."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from headwater.core.errors import Unsupported
+from headwater.core.settings import SparkSettings
+from headwater.log import Log
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.pipeline import Pipeline
+from headwater.pipeline.adaptors import file, sqlite
+from headwater.pipeline.running.engine import Engine, result_schema, result_table
+from headwater.pipeline.running.pieces import CopyWork
+from headwater.pipeline.running.work import Outcome, SinkWork
+from headwater.spark import session
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with EmbeddedLog(tmp_path / "data") as log:
+        log.create_topic("t")
+        yield log
+
+
+def test_a_transform_that_needs_spark_is_told_where_it_is_not_started(log: Log) -> None:
+    engine = Engine(log, SparkSettings(start="never"), stopping=threading.Event())
+    with pytest.raises(Unsupported, match="A transform needs Spark") as told:
+        engine.start()
+    assert "headwater pipeline" in told.value.hint
+
+
+def test_what_tasks_send_back_is_one_small_row() -> None:
+    table = result_table(Outcome(start=1, end=5, acked=3))
+    assert table.schema.equals(result_schema())
+    assert table.num_rows == 1
+    assert isinstance(table, pa.RecordBatch)
+
+
+def test_only_a_local_copy_keeps_others_waiting(log: Log) -> None:
+    local = Engine(log, SparkSettings(master="local[2]"), stopping=threading.Event())
+    assert local.free(0)
+    cluster = Engine(log, SparkSettings(master="spark://h:7077"), stopping=threading.Event())
+    assert cluster.free(0)
+
+
+@pytest.mark.spark
+def test_slices_are_copied_and_parts_delivered_in_tasks(log: Log, tmp_path: Path) -> None:
+    started = session(SparkSettings(master="local[2]"), archive="use")
+    engine = Engine(log, SparkSettings(master="local[2]"), stopping=threading.Event())
+    try:
+        writer = log.claim("t", 0)
+        source = tmp_path / "in"
+        source.mkdir()
+        for n in range(2):
+            (source / f"{n}.jsonl").write_text("".join(f'{{"_id":{10 * n + i}}}\n' for i in range(10)))
+        adaptor = file(f"{source}/")
+        pipeline = Pipeline("p")
+        pipeline.source("in", adaptor).save("s", sqlite(str(tmp_path / "s.db"), table="t"))
+        plan = adaptor.plan(pipeline.namespaces, 2)  # type: ignore[attr-defined]
+        work = CopyWork(
+            pipeline="p",
+            topic="t",
+            adaptor=adaptor,  # type: ignore[arg-type]
+            slices=dict(enumerate(plan.slices)),
+            copy="c",
+            epoch=writer.epoch,
+            ids=plan.ids,
+            positions={},
+            since=0,
+            most=1 << 20,
+        )
+        copied = engine.copy(work, {0: [0], 1: [1]})
+        assert sum(one.records for one in copied) == log.bounds("t", 0).end == 20
+        assert engine.free(0)  # the copy is over
+        sink = pipeline.sinks["s"]
+        made = SinkWork(pipeline="p", topic="t", sink=sink, epoch=writer.epoch)
+        sink.adaptor.begin("p#1", "s", writer.epoch)
+        outcomes = engine.deliver_parts(made, [made.part("p#1", 0, 9), made.part("p#1", 9, 20)], batch=100)
+        assert [(one.start, one.acked, one.written) for one in outcomes] == [(0, 9, 9), (9, 20, 11)]
+    finally:
+        engine.spark.close()
+        started.stop()

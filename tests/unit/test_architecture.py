@@ -1,0 +1,139 @@
+"""What docs/explanation/architecture.md says of the code holds, and so do the rules that every file keeps."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SRC = ROOT / "src" / "headwater"
+PAGE = ROOT / "docs" / "explanation" / "architecture.md"
+FILES = sorted(SRC.rglob("*.py"))
+
+# -- walks ------------------------------------------------------------------------------------------------------
+
+
+class Step(NamedTuple):
+    path: Path
+    symbol: str
+
+    @property
+    def word(self) -> str:
+        return self.symbol.rpartition(".")[2]
+
+
+def walks() -> Iterator[tuple[str, int, list[Step]]]:
+    """The page's walks: title, limit, steps."""
+    for part in re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)[1:]:
+        limit = re.search(r"^At most (\d+) files", part, re.MULTILINE)
+        steps = re.findall(r"^\d+\. \[`[^`]+`\]\(([^)]+)\) `([\w.]+)`", part, re.MULTILINE)
+        if limit is not None:
+            yield part.partition("\n")[0], int(limit[1]), [Step((PAGE.parent / path).resolve(), symbol) for path, symbol in steps]
+
+
+WALKS = {title: (limit, steps) for title, limit, steps in walks()}
+LIMITS = {"A record from the source to the ack": 18, "An append over HTTP": 10, "`headwater log show`": 10}
+
+
+def test_every_walk_is_there_with_its_limit() -> None:
+    assert {title: limit for title, (limit, _) in WALKS.items()} == LIMITS
+
+
+@pytest.mark.parametrize("title", LIMITS)
+def test_a_walk_is_short_and_every_file_is_linked_with_one_before_it(title: str) -> None:
+    limit, steps = WALKS[title]
+    assert 5 <= len({step.path for step in steps}) <= limit
+    for number, step in enumerate(steps):
+        text = step.path.read_text()
+        assert re.search(rf"^\s*(?:class|(?:async )?def) {step.word}\b", text, re.MULTILINE), f"{step.path} defines no {step.symbol}"
+        before = steps[:number]
+        linked = [one for one in before if _mentions(one.path.read_text(), step.word) or _mentions(text, one.word)]
+        assert linked or not before, f"{step.path} is linked with no file before it"
+
+
+def _mentions(text: str, word: str) -> bool:
+    return re.search(rf"\b{word}\b", text) is not None
+
+
+# -- rules of every file ------------------------------------------------------------------------------------------
+
+POSITIONAL = 4  # arguments of a constructor; more are given by keyword, where a reader sees what each is
+TOO_MANY = {"adaptors/headwater/source.py: _Partition"}
+FOREIGN = {  # names of other libraries for which they have no public ones
+    *("_asdict", "_replace", "_exit"),  # of the standard library, and public in spite of their names
+    *("_gateway", "_ensure_initialized", "_instantiatedSession", "_jsc", "_jvm", "_jdf"),  # of PySpark
+    *("_PARTITION_EOF", "_TIMED_OUT"),  # of confluent_kafka
+    *("_result", "_force_close", "_sock", "_rfile", "_stream_connection"),  # of PyMySQL and mysql-replication
+    "_impl",  # of pika
+}
+
+
+KILLERS = {"testing/faults.py"}  # it plays a process that dies: no door is left by the door
+
+
+def _own(path: Path) -> str:
+    return str(path.relative_to(SRC))
+
+
+def test_constructors_take_many_arguments_by_keyword() -> None:
+    found = set()
+    for path in FILES:
+        for kind in (one for one in ast.walk(ast.parse(path.read_text())) if isinstance(one, ast.ClassDef)):
+            for made in kind.body:
+                if isinstance(made, ast.FunctionDef) and made.name == "__init__":
+                    given = len(made.args.posonlyargs) + len(made.args.args) - 1
+                    if given > POSITIONAL:
+                        found.add(f"{_own(path)}: {kind.name}")
+    assert found <= TOO_MANY
+
+
+def test_nobody_reaches_for_what_is_private_to_another_file() -> None:
+    """Classes of one file may know each other; those of two files talk by public names."""
+    found = []
+    for path in FILES:
+        if _own(path) in KILLERS:
+            continue
+        tree = ast.parse(path.read_text())
+        own = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and _of_self(node)}
+        own |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        for node in ast.walk(tree):
+            private = isinstance(node, ast.Attribute) and re.match(r"_[^_]", node.attr)
+            if private and not _of_self(node) and node.attr not in own | FOREIGN:
+                found.append(f"{_own(path)}:{node.lineno}: {ast.unparse(node)}")
+    assert found == []
+
+
+def _of_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+
+
+def test_pipelines_hide_no_mistake_behind_an_attribute_error() -> None:
+    found = [
+        f"{_own(path)}:{node.lineno}"
+        for path in (SRC / "pipeline").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ExceptHandler) and node.type is not None and "AttributeError" in ast.unparse(node.type)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import headwater",
+        "import headwater.pipeline, headwater.spark.lazy, headwater.spark.small, headwater.pipeline.running.run",
+        "from headwater.cli import main; sys.argv = ['headwater', '--help']; main()",
+    ],
+    ids=["import", "pipelines", "help"],
+)
+def test_pyspark_is_not_imported_before_it_is_needed(program: str) -> None:
+    told = "import atexit, sys; atexit.register(lambda: print('pyspark' in sys.modules, file=sys.stderr)); "
+    done = subprocess.run([sys.executable, "-c", told + program], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "False"

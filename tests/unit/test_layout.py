@@ -1,0 +1,36 @@
+"""Unit tests mirror the source: what `src/headwater/a/b.py` does is tested in `tests/unit/a/test_b.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+UNIT = Path(__file__).parent
+SRC = UNIT.parents[1] / "src" / "headwater"
+
+# Packages that do not mirror yet, and modules whose tests stand elsewhere: both lists only get shorter.
+PACKAGES = {"adaptors", "cli", "client", "core", "server", "testing", "wire"}
+MODULES = {
+    *("log/address", "log/arrow", "log/marker", "log/opening", "log/operations"),
+    *("log/kafka/arrivals", "log/kafka/check", "log/kafka/log", "log/kafka/readers", "log/kafka/writer"),
+    *("pipeline/adaptor", "pipeline/adaptors", "pipeline/loading", "pipeline/operations", "pipeline/transform"),
+    *("pipeline/transforms/batched", "pipeline/transforms/columns", "pipeline/transforms/conditions", "pipeline/transforms/opfilter"),
+    *("pipeline/transforms/pretty", "pipeline/transforms/remap", "pipeline/transforms/sql_plan"),
+    *("parts", "spark/tasks", "spark/training"),
+}
+
+
+def without_tests() -> set[str]:
+    """The modules that have no file of unit tests of their own."""
+    modules = [path.relative_to(SRC) for path in SRC.rglob("*.py") if not path.name.startswith("__")]
+    return {str(one.with_suffix("")) for one in modules if not (UNIT / one.parent / f"test_{one.name}").exists()}
+
+
+def test_every_module_has_its_unit_tests() -> None:
+    missing = {one for one in without_tests() if one.partition("/")[0] not in PACKAGES}
+    assert missing <= MODULES, f"Without unit tests: {', '.join(sorted(missing - MODULES))}"
+
+
+def test_the_list_of_modules_without_tests_only_gets_shorter() -> None:
+    assert without_tests() >= MODULES, f"Take from the list: {', '.join(sorted(MODULES - without_tests()))}"
+    rooms = ("pipeline/running/", "pipeline/offsets/", "pipeline/operating/", "log/embedded/")
+    assert not [one for one in without_tests() if one.startswith(rooms)]
