@@ -7,10 +7,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
+
 from headwater.client.presence import serving
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.config import Config, load
 from headwater.core.errors import BadInput, Closed, NotFound
+from headwater.core.settings import Settings
 
 if TYPE_CHECKING:
     from headwater.client.backend import Backend
@@ -58,6 +61,7 @@ class Headwater:
         self._clock: Clock = clock or SystemClock()
         self._log: AsyncLog | None = None
         self._backend: Backend | None = None
+        self._settings: Settings | None = None
         self._offered: dict[str, Any] = {}
         self.address: str | None = None
         """The server's address; None when the directory is open in this process."""
@@ -125,7 +129,8 @@ class Headwater:
 
                 if config.settings.log.engine == "embedded" and not self._create and not data.exists():
                     raise NotFound(f"There is no data directory {data}.", hint="Give create=True to make a new one.")
-                log = local_log(config.settings, data, self._clock)
+                self._settings = msgspec.structs.replace(config.settings, data=data)
+                log = local_log(self._settings, data, self._clock)
                 await log.open()
                 return log
             self.address = server.url
@@ -143,7 +148,7 @@ class Headwater:
 
         if self._backend is None:
             if isinstance(log, LocalLog):
-                self._backend = LocalBackend(log, clock=self._clock)
+                self._backend = LocalBackend(log, clock=self._clock, settings=self._settings)
             else:
                 assert isinstance(log, RemoteLog)
                 self._backend = log.backend

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from headwater.core.sections import NamedSection, Section
 from headwater.wire.operation import Operation
 
 
@@ -19,7 +20,7 @@ class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The attribute of the door: `hw.<door>`."""
     operations: tuple[Operation[Any, Any], ...]
     performs: str
-    """Makes what performs the operations in this process: `Performer(log, clock)`."""
+    """Makes what performs the operations in this process: `Performer(log, clock, settings)`, by keyword."""
     offers: str
     """Makes what the door offers: `Offered(backend)`."""
     handlers: str = ""
@@ -30,6 +31,8 @@ class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Makes the command group."""
     owns: tuple[str, ...] = ()
     """Prefixes of the topics that nobody else may change."""
+    sections: tuple[Section[Any] | NamedSection[Any], ...] = ()
+    """Its sections of the settings."""
     chapter: str = ""
     """The part's chapter of the tour."""
 
