@@ -20,10 +20,12 @@ pytest.register_assert_rewrite(
     "headwater.testing.log_model",
     "headwater.testing.log_reading",
     "headwater.testing.log_topics",
+    "headwater.testing.store_contract",
 )
 
 from headwater.testing.adaptor_contract import CopyContract, SinkContract  # noqa: E402
 from headwater.testing.log_contract import LogContract  # noqa: E402
 from headwater.testing.log_model import LogModel  # noqa: E402
+from headwater.testing.store_contract import StoreContract  # noqa: E402
 
-__all__ = ["CopyContract", "LogContract", "LogModel", "SinkContract"]
+__all__ = ["CopyContract", "LogContract", "LogModel", "SinkContract", "StoreContract"]

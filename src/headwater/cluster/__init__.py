@@ -1,0 +1,1 @@
+"""Who may write a partition that has one owner."""
