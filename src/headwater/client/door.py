@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headwater.client.backend import Backend
     from headwater.client.log import AsyncLog
     from headwater.client.pipelines import Pipelines
+    from headwater.client.remote import RemoteLog
 
 
 def open(
@@ -134,24 +135,29 @@ class Headwater:
                 await log.open()
                 return log
             self.address = server.url
+        return self._remote(self.address)
+
+    def _remote(self, address: str) -> RemoteLog:
         from headwater.client.remote import remote_log
 
         ca = Path(self._ca) if self._ca is not None else None
-        if ca is None and self.address.startswith("https:"):
+        if ca is None and address.startswith("https:"):
             ca = self._loaded().settings.client.ca_file
-        return remote_log(self.address, token=self._token or os.environ.get("HEADWATER_TOKEN"), ca=ca, clock=self._clock)
+        return remote_log(address, token=self._token or os.environ.get("HEADWATER_TOKEN"), ca=ca, clock=self._clock)
 
     def _backend_of(self, log: AsyncLog) -> Backend:
+        from headwater.client.forwarding import ForwardingBackend
         from headwater.client.local import LocalLog
         from headwater.client.local_backend import LocalBackend
         from headwater.client.remote import RemoteLog
 
         if self._backend is None:
             if isinstance(log, LocalLog):
-                self._backend = LocalBackend(log, clock=self._clock, settings=self._settings)
+                near: Backend = LocalBackend(log, clock=self._clock, settings=self._settings)
             else:
                 assert isinstance(log, RemoteLog)
-                self._backend = log.backend
+                near = log.backend
+            self._backend = ForwardingBackend(near, connect=lambda address: self._remote(address).backend)
         return self._backend
 
     def _loaded(self) -> Config:

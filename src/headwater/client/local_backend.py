@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from headwater import parts
@@ -44,9 +44,16 @@ class LocalJob(Job[A]):
 class LocalBackend(Backend):
     """The log of this process and the parts on it. A part is made ready when it is first asked."""
 
-    def __init__(self, log: LocalLog, *, clock: Clock | None = None, settings: Settings | None = None) -> None:
+    def __init__(
+        self,
+        log: LocalLog,
+        *,
+        clock: Clock | None = None,
+        settings: Settings | None = None,
+        performers: Mapping[str, Any] | None = None,
+    ) -> None:
         self._log, self._clock, self._settings = log, clock or SystemClock(), settings or Settings()
-        self._performers: dict[str, Any] = {}
+        self._performers: dict[str, Any] = dict(performers or {})
         self._looking = asyncio.Semaphore(_AT_ONCE)
         self.jobs = Jobs(clock=self._clock, ids=random_id)
 

@@ -14,9 +14,9 @@ from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import Closed, Damaged, Timeout, Unavailable
 from headwater.core.files import Files, make_dirs
 from headwater.core.files import explaining as explaining_files
+from headwater.core.mutex import ProcessMutex
 from headwater.store import Migration, Migrations, Row, Store, StoreEngine
 from headwater.store.sqlite.library import apsw_errors, connect, explaining, prepare
-from headwater.store.sqlite.write_lock import WriteLock
 
 if TYPE_CHECKING:
     import apsw
@@ -33,7 +33,7 @@ create table if not exists headwater_migration (
 _IDLE = 8  # reading connections that are kept for later
 
 
-class Statements:
+class SqliteStatements:
     """What can be done inside a transaction. No cursor outlives it: an open one would keep old pages in the -wal file."""
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -87,7 +87,7 @@ class Database(Store):
     # -- transactions -----------------------------------------------------------------------------------------
 
     @contextmanager
-    def transaction(self) -> Iterator[Statements]:
+    def transaction(self) -> Iterator[SqliteStatements]:
         """A transaction that writes. It is durable once the block has ended, and undone when the block raises.
 
         Errors: `Timeout` when others write for too long, and those of `Store`.
@@ -97,7 +97,7 @@ class Database(Store):
             try:
                 with explaining(self.path, timeout=self._timeout):
                     connection.execute("begin immediate")
-                    yield Statements(connection)
+                    yield SqliteStatements(connection)
                 with explaining(self.path, timeout=self._timeout, committing=True):
                     connection.execute("commit")
             except BaseException as error:
@@ -106,13 +106,13 @@ class Database(Store):
                 raise
 
     @contextmanager
-    def snapshot(self) -> Iterator[Statements]:
+    def snapshot(self) -> Iterator[SqliteStatements]:
         """A transaction that reads: all of its statements see one moment. It waits for nobody, and nobody waits for it."""
         connection = self._reading()
         try:
             with explaining(self.path, timeout=self._timeout):
                 connection.execute("begin")
-                yield Statements(connection)
+                yield SqliteStatements(connection)
                 connection.execute("commit")
         except BaseException as error:
             if self._undone(connection, error):
@@ -183,7 +183,8 @@ class Database(Store):
         found = [*self._idle, *([self._writer] if self._writer is not None else [])]
         self._idle, self._writer, self._guard = [], None, threading.Lock()
         lock = self.path.with_name(self.path.name + ".lock")
-        self._write_lock = WriteLock(lock, files=self._files, clock=self._clock, timeout=self._timeout)
+        # In front of SQLite's own lock, which is waited for by trying again: that lets one of four writers get nothing for seconds.
+        self._write_lock = ProcessMutex(lock, files=self._files, clock=self._clock, timeout=self._timeout)
         return found
 
     def _writing(self) -> apsw.Connection:
@@ -248,7 +249,7 @@ def _let_go(connection: apsw.Connection) -> None:
         connection.close(force=True)
 
 
-def _notes(statements: Statements, part: str) -> dict[int, str]:
+def _notes(statements: SqliteStatements, part: str) -> dict[int, str]:
     return dict(statements.rows("select number, checksum from headwater_migration where part = ?", (part,)))
 
 

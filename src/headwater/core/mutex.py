@@ -1,7 +1,4 @@
-"""One writer at a time for a file, over threads and processes, in the order of arrival.
-
-SQLite's own waiting is trying again after a pause, by which one of four writers can get nothing for seconds. The system's lock has a queue.
-"""
+"""One at a time, over threads and processes, in the order of arrival, with an end to waiting."""
 
 from __future__ import annotations
 
@@ -15,8 +12,11 @@ from headwater.core.errors import Timeout
 from headwater.core.files import FileLock, Files, explaining
 
 
-class WriteLock:
-    """The right to write to a database. It is for programs of headwater; others are kept off by SQLite itself."""
+class ProcessMutex:
+    """A lock file. The system lets go of it when its holder dies, and has a queue: trying again after a pause would let one of four starve.
+
+    `timeout`: seconds after which waiting ends. A thread that holds it must not ask for it again.
+    """
 
     def __init__(self, path: Path, *, files: Files, clock: Clock, timeout: float) -> None:
         self._path, self._files, self._clock, self._timeout = path, files, clock, timeout
@@ -41,7 +41,7 @@ class WriteLock:
 
     @contextmanager
     def closing(self) -> Iterator[None]:
-        """Wait for this process's own writers, and let go of the lock file. Other processes are not waited for."""
+        """Wait for this process's own holders, and let go of the file. Other processes are not waited for."""
         with self._mutex:
             yield
             if self._lock is not None:
@@ -76,6 +76,6 @@ class WriteLock:
 
     def _late(self) -> Timeout:
         return Timeout(
-            f"Another process has been writing for more than {self._timeout:g} s: it holds {self._path}.",
+            f"Another process has held {self._path} for more than {self._timeout:g} s.",
             hint=f"See which one with `fuser {self._path}`, then try again.",
         )
