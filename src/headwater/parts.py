@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from headwater.core.sections import NamedSection, Section
 from headwater.log.operations import LOG
 from headwater.pipeline.operations import PIPELINES
 from headwater.wire.operation import Operation
@@ -32,3 +33,8 @@ def operations() -> Iterator[Operation[Any, Any]]:
 def operation_named(identity: str) -> Operation[Any, Any]:
     """The operation of this `id`."""
     return next(operation for operation in operations() if operation.id == identity)
+
+
+def sections() -> list[Section[Any] | NamedSection[Any]]:
+    """The sections of settings that the parts bring."""
+    return [section for part in PARTS for section in part.sections]

@@ -7,15 +7,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
+
 from headwater.client.presence import serving
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.config import Config, load
 from headwater.core.errors import BadInput, Closed, NotFound
+from headwater.core.settings import Settings
 
 if TYPE_CHECKING:
     from headwater.client.backend import Backend
     from headwater.client.log import AsyncLog
     from headwater.client.pipelines import Pipelines
+    from headwater.client.remote import RemoteLog
 
 
 def open(
@@ -58,6 +62,7 @@ class Headwater:
         self._clock: Clock = clock or SystemClock()
         self._log: AsyncLog | None = None
         self._backend: Backend | None = None
+        self._settings: Settings | None = None
         self._offered: dict[str, Any] = {}
         self.address: str | None = None
         """The server's address; None when the directory is open in this process."""
@@ -125,28 +130,34 @@ class Headwater:
 
                 if config.settings.log.engine == "embedded" and not self._create and not data.exists():
                     raise NotFound(f"There is no data directory {data}.", hint="Give create=True to make a new one.")
-                log = local_log(config.settings, data, self._clock)
+                self._settings = msgspec.structs.replace(config.settings, data=data)
+                log = local_log(self._settings, data, self._clock)
                 await log.open()
                 return log
             self.address = server.url
+        return self._remote(self.address)
+
+    def _remote(self, address: str) -> RemoteLog:
         from headwater.client.remote import remote_log
 
         ca = Path(self._ca) if self._ca is not None else None
-        if ca is None and self.address.startswith("https:"):
+        if ca is None and address.startswith("https:"):
             ca = self._loaded().settings.client.ca_file
-        return remote_log(self.address, token=self._token or os.environ.get("HEADWATER_TOKEN"), ca=ca, clock=self._clock)
+        return remote_log(address, token=self._token or os.environ.get("HEADWATER_TOKEN"), ca=ca, clock=self._clock)
 
     def _backend_of(self, log: AsyncLog) -> Backend:
+        from headwater.client.forwarding import ForwardingBackend
         from headwater.client.local import LocalLog
         from headwater.client.local_backend import LocalBackend
         from headwater.client.remote import RemoteLog
 
         if self._backend is None:
             if isinstance(log, LocalLog):
-                self._backend = LocalBackend(log, clock=self._clock)
+                near: Backend = LocalBackend(log, clock=self._clock, settings=self._settings)
             else:
                 assert isinstance(log, RemoteLog)
-                self._backend = log.backend
+                near = log.backend
+            self._backend = ForwardingBackend(near, connect=lambda address: self._remote(address).backend)
         return self._backend
 
     def _loaded(self) -> Config:

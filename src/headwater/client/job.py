@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
 from headwater.client.jobs import JobStatus
-from headwater.wire.problems import error_named
+from headwater.wire.problems import error_in
 
 A = TypeVar("A")
 _EACH = 30  # seconds that one question waits for the end
@@ -30,7 +30,7 @@ class Job(ABC, Generic[A]):
         while True:
             status = await self.status(_EACH)
             if status.error is not None:
-                raise error_named(status.error.code)(status.error.detail, hint=status.error.hint)
+                raise error_in(status.error)
             if status.state == "done":
                 return self._answer(status)
 

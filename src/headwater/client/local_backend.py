@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from headwater import parts
@@ -16,6 +16,7 @@ from headwater.client.subprocess_call import SubprocessCall, performed
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import Timeout
 from headwater.core.ids import random_id
+from headwater.core.settings import Settings
 from headwater.log.address import LogAddress
 from headwater.wire.operation import Operation, R, Reply
 from headwater.wire.part import load
@@ -43,9 +44,16 @@ class LocalJob(Job[A]):
 class LocalBackend(Backend):
     """The log of this process and the parts on it. A part is made ready when it is first asked."""
 
-    def __init__(self, log: LocalLog, *, clock: Clock | None = None) -> None:
-        self._log, self._clock = log, clock or SystemClock()
-        self._performers: dict[str, Any] = {}
+    def __init__(
+        self,
+        log: LocalLog,
+        *,
+        clock: Clock | None = None,
+        settings: Settings | None = None,
+        performers: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._log, self._clock, self._settings = log, clock or SystemClock(), settings or Settings()
+        self._performers: dict[str, Any] = dict(performers or {})
         self._looking = asyncio.Semaphore(_AT_ONCE)
         self.jobs = Jobs(clock=self._clock, ids=random_id)
 
@@ -86,7 +94,7 @@ class LocalBackend(Backend):
     def performer(self, part: str) -> Any:
         """What performs the operations of a part here."""
         if part not in self._performers:
-            self._performers[part] = load(parts.part_named(part).performs)(log=self._log, clock=self._clock)
+            self._performers[part] = load(parts.part_named(part).performs)(log=self._log, clock=self._clock, settings=self._settings)
         return self._performers[part]
 
     async def _in_process(self, performer: Any, operation: Operation[R, A], request: R, who: str) -> A:

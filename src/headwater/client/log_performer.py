@@ -8,6 +8,7 @@ import msgspec
 
 from headwater.client.local import LocalLog
 from headwater.core.clock import Clock
+from headwater.core.settings import Settings
 from headwater.log.json_form import ShownTopic, read_settings, show_topic
 from headwater.log.operations import FoundOffset, NewStart, ShownBounds, TopicWithBounds
 from headwater.log.record import Bounds, Compacted
@@ -17,7 +18,7 @@ from headwater.wire.operation import Operation, Reply
 class LogPerformer:
     """One method for each operation that has no handler of its own in the server."""
 
-    def __init__(self, *, log: LocalLog, clock: Clock | None = None) -> None:
+    def __init__(self, *, log: LocalLog, clock: Clock | None = None, settings: Settings | None = None) -> None:
         self.log = log
 
     async def perform(self, operation: Operation[Any, Any], request: Any, who: str = "") -> Any:

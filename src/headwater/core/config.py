@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin
@@ -14,7 +14,8 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 
 from headwater.core.errors import BadConfig, BadInput
-from headwater.core.settings import Passed, Setting, Settings, as_map, every_setting, masked
+from headwater.core.sections import ANY_NAME, AnySection, NamedSection, sections_of_parts
+from headwater.core.settings import Passed, Secret, Setting, Settings, as_map, every_setting, masked
 from headwater.core.units import Duration, Size
 
 FILE = "headwater.toml"
@@ -47,10 +48,11 @@ class Config(msgspec.Struct, frozen=True):
     settings: Settings
     origins: Mapping[str, Origin]
     file: Path | None
+    sections: Sequence[AnySection] = ()
 
     def shown(self) -> Iterator[tuple[str, Any, Origin]]:
         """Every value as it may be printed (units written out, secrets masked) with its origin."""
-        for key, value in as_map(self.settings).items():
+        for key, value in as_map(self.settings, self.sections).items():
             yield key, _shown(key, value), self.origins.get(key, Origin("default"))
 
 
@@ -67,37 +69,48 @@ def load(
     environ: Mapping[str, str] | None = None,
     flags: Mapping[str, Flag] | None = None,
     cwd: Path | None = None,
+    sections: Sequence[AnySection] | None = None,
 ) -> Config:
     """Read all three sources and build the settings whole.
 
     `file` (or the variable HEADWATER_CONFIG) must exist when it is named; otherwise `headwater.toml` in `cwd` is read if it is there.
-    A relative path in the file is relative to the file's directory, elsewhere to `cwd`.
+    A relative path in the file is relative to the file's directory, elsewhere to `cwd`. `sections`: those of the parts, when not given.
 
     Errors: `BadConfig` for a file that cannot be read, an unknown key, or a value that does not fit, with the origin. Every value is
     checked, also one that a heavier source replaces; nothing is applied when one is bad.
     """
     environ = os.environ if environ is None else environ
     cwd = Path.cwd() if cwd is None else cwd
-    known = {setting.key: setting for setting in every_setting()}
+    sections = sections_of_parts() if sections is None else sections
+    known = {setting.key: setting for setting in every_setting(sections)}
     path = _find(file, environ, cwd)
+    written = list(_from_file(path, known))
     values: dict[str, Any] = {"data": cwd / Settings().data}
     origins: dict[str, Origin] = {}
-    for raw in (*_from_file(path, known), *_from_environment(environ, known, cwd), *_from_flags(flags or {}, cwd)):
+    for raw in (*written, *_from_environment(environ, known, cwd, _names(written, known)), *_from_flags(flags or {}, cwd)):
+        if raw.value == {} and (_is_section(raw.key, known) or raw.key.partition(".")[0] in _kinds(known)):
+            continue
         setting, name = _setting_of(raw, known)
         value = _fit(setting, raw)
         if setting.passed_on:
             values.setdefault(setting.key, Passed())[name] = value
         else:
-            values[setting.key] = value
+            values[raw.key] = value
         origins[raw.key] = raw.origin
-    settings = _build(values)
+    settings = _build(values, sections)
     if settings.log.engine == "kafka" and not settings.kafka.bootstrap:
         where = origins.get("log.engine", Origin("default"))
         raise BadConfig(
             f"`log.engine` is kafka ({where}), but no broker is named.",
             hint='Set `kafka.bootstrap`, such as bootstrap = ["broker-1:9092"].',
         )
-    return Config(settings=settings, origins=origins, file=path)
+    if settings.store.engine == "cassandra" and not settings.cassandra.contact_points:
+        where = origins.get("store.engine", Origin("default"))
+        raise BadConfig(
+            f"`store.engine` is cassandra ({where}), but no node is named.",
+            hint='Set `cassandra.contact_points`, such as contact_points = ["node-1", "node-2"].',
+        )
+    return Config(settings=settings, origins=origins, file=path, sections=sections)
 
 
 # -- the three sources ------------------------------------------------------------------------------------------
@@ -137,7 +150,7 @@ def _flat(tables: Mapping[str, Any], known: Mapping[str, Setting], prefix: str =
     for name, value in tables.items():
         key = f"{prefix}{name}"
         at = known.get(key)
-        if isinstance(value, dict) and (at is None or at.passed_on):
+        if isinstance(value, dict) and value and (at is None or at.passed_on):
             yield from _flat(value, known, f"{key}.")
         else:
             yield key, value
@@ -155,18 +168,45 @@ def _lines(text: str) -> dict[str, int]:
     return found
 
 
-def _from_environment(environ: Mapping[str, str], known: Mapping[str, Setting], cwd: Path) -> Iterator[_Raw]:
+def _names(written: Sequence[_Raw], known: Mapping[str, Setting]) -> Mapping[str, list[str]]:
+    """The names in the file, by the kind of section."""
+    found: dict[str, list[str]] = {}
+    for raw in written:
+        kind, name, _ = _by_name(raw.key, known)
+        if kind and name not in found.setdefault(kind, []):
+            found[kind].append(name)
+    return found
+
+
+def _from_environment(
+    environ: Mapping[str, str], known: Mapping[str, Setting], cwd: Path, names: Mapping[str, Sequence[str]]
+) -> Iterator[_Raw]:
     handed_on = [f"{setting.key}." for setting in known.values() if setting.passed_on]
-    for name in sorted(environ):
-        if not name.startswith(PREFIX) or name in NOT_SETTINGS:
+    for variable in sorted(environ):
+        if not variable.startswith(PREFIX) or variable in NOT_SETTINGS:
             continue
-        written = name.removeprefix(PREFIX).replace("__", ".")
+        written = variable.removeprefix(PREFIX).replace("__", ".")
         key = written.lower()
         for prefix in handed_on:
             # Other programs' keys may have capital letters: those below the prefix stay as written, unless all are capitals.
             if key.startswith(prefix) and not (rest := written[len(prefix) :]).isupper():
                 key = prefix + rest
-        yield _Raw(key, environ[name], Origin("environment", name), cwd)
+        kind, name, field = _by_name(key, known)
+        if kind:
+            name = written[len(kind) + 1 : -len(field) - 1]
+            key = f"{kind}.{_name_meant(name, names.get(kind, ()), variable)}.{field}"
+        yield _Raw(key, environ[variable], Origin("environment", variable), cwd)
+
+
+def _name_meant(written: str, names: Sequence[str], variable: str) -> str:
+    """The name that a variable means. Shells allow capitals, digits and underscores alone: so in capitals it means a name of the file that
+    is the same apart from case and punctuation, or else itself in small letters."""
+    if written != written.upper():
+        return written
+    like = [name for name in names if re.sub(r"[^A-Z0-9]", "_", name.upper()) == re.sub(r"[^A-Z0-9]", "_", written)]
+    if len(like) > 1:
+        raise BadConfig(f"{variable} may mean {' or '.join(like)}.", hint="Set it in the config file.")
+    return like[0] if like else written.lower()
 
 
 def _from_flags(flags: Mapping[str, Flag], cwd: Path) -> Iterator[_Raw]:
@@ -178,21 +218,53 @@ def _from_flags(flags: Mapping[str, Flag], cwd: Path) -> Iterator[_Raw]:
 # -- from what was written to values ----------------------------------------------------------------------------
 
 
+def _by_name(key: str, known: Mapping[str, Setting]) -> tuple[str, str, str]:
+    """`queue.pages.lease` in its parts; three empty texts when it belongs to no section by name. A name may hold dots."""
+    kind, _, rest = key.partition(".")
+    name, _, field = rest.rpartition(".")
+    pattern = known.get(f"{kind}.{ANY_NAME}.{field}")
+    return (kind, name, field) if name and pattern is not None and pattern.named else ("", "", "")
+
+
+def _kinds(known: Mapping[str, Setting]) -> set[str]:
+    """The sections by name: `queue`."""
+    return {setting.key.partition(".")[0] for setting in known.values() if setting.named}
+
+
+def _is_section(key: str, known: Mapping[str, Setting]) -> bool:
+    return (key in known and known[key].passed_on) or any(one.startswith(f"{key}.") for one in known)
+
+
 def _setting_of(raw: _Raw, known: Mapping[str, Setting]) -> tuple[Setting, str]:
     """The setting that a key belongs to, and for passed-on ones the name below it."""
+    kind, name, field = _by_name(raw.key, known)
+    if kind:
+        return known[f"{kind}.{ANY_NAME}.{field}"], name
     if raw.key in known and not known[raw.key].passed_on:
         return known[raw.key], ""
     for setting in known.values():
         if setting.passed_on and raw.key.startswith(f"{setting.key}."):
             return setting, raw.key.removeprefix(f"{setting.key}.")
-    if raw.key in known or any(key.startswith(f"{raw.key}.") for key in known):
+    section, _, rest = raw.key.partition(".")
+    if section in _kinds(known) and "." not in rest:
+        raise BadConfig(
+            f"`{raw.key}` ({raw.origin}) lacks a name: there is one section [{section}.{ANY_NAME}] for each.",
+            hint=f"Write [{section}.{ANY_NAME}] with the name, and its settings below it.",
+        )
+    if _is_section(raw.key, known):
         raise BadConfig(f"`{raw.key}` ({raw.origin}) is a section, not a value.", hint=f"Write [{raw.key}] and its settings below it.")
-    near = difflib.get_close_matches(raw.key, known, n=1, cutoff=0.6)
+    raise _unknown(raw, known)
+
+
+def _unknown(raw: _Raw, known: Mapping[str, Setting]) -> BadConfig:
+    name = raw.key.partition(".")[2].rpartition(".")[0] or ANY_NAME
+    keys = [key.replace(f".{ANY_NAME}.", f".{name}.") if setting.named else key for key, setting in known.items()]
+    near = difflib.get_close_matches(raw.key, keys, n=1, cutoff=0.6)
     if raw.origin.kind == "environment" and near:
         hint = f"Did you mean {PREFIX}{near[0].replace('.', '__').upper()}?"
     else:
         hint = f"Did you mean `{near[0]}`?" if near else "`headwater config` lists every setting."
-    raise BadConfig(f"There is no setting `{raw.key}` ({raw.origin}).", hint=hint)
+    return BadConfig(f"There is no setting `{raw.key}` ({raw.origin}).", hint=hint)
 
 
 def _fit(setting: Setting, raw: _Raw) -> Any:
@@ -235,6 +307,8 @@ def _converted(kind: Any, raw: _Raw) -> Any:
         if value not in get_args(kind):
             raise BadInput(f"It is one of {', '.join(get_args(kind))}.")
         return value
+    if kind is Secret:
+        return Secret(value)
     return raw.base / Path(value).expanduser() if kind is Path else value
 
 
@@ -261,15 +335,23 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(items)
 
 
-def _build(values: Mapping[str, Any]) -> Settings:
-    sections: dict[str, dict[str, Any]] = {}
+def _build(values: Mapping[str, Any], sections: Sequence[AnySection]) -> Settings:
+    given: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
-        section, _, name = key.rpartition(".")
-        sections.setdefault(section, {})[name] = value
+        before, _, name = key.rpartition(".")
+        given.setdefault(before, {})[name] = value
+    brought: dict[str, Any] = {}
+    for section in sections:
+        if isinstance(section, NamedSection):
+            prefix = f"{section.name}."
+            mine = [key for key in given if key.startswith(prefix)]
+            brought[section.name] = {key.removeprefix(prefix): section.fields(**given.pop(key)) for key in mine}
+        elif section.name in given:
+            brought[section.name] = section.fields(**given.pop(section.name))
     settings = Settings()
-    changed = sections.pop("", {})
-    changed.update({name: msgspec.structs.replace(getattr(settings, name), **given) for name, given in sections.items()})
-    return msgspec.structs.replace(settings, **changed)
+    changed = given.pop("", {})
+    changed.update({name: msgspec.structs.replace(getattr(settings, name), **fields) for name, fields in given.items()})
+    return msgspec.structs.replace(settings, **changed, sections={name: found for name, found in brought.items() if found})
 
 
 def _shown(key: str, value: Any) -> Any:

@@ -202,9 +202,20 @@ class Fenced(Conflict):
 
 
 class NotOwner(Conflict):
-    """Another process owns the partition; ask that one."""
+    """Another process owns the partition; ask that one. `address` is where it serves, or empty. A door goes there by itself."""
 
     status = 421
+
+    def __init__(self, message: str, *, address: str = "", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.address = address
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_not_owner, (self.message, self.address, self.hint))
+
+
+def _not_owner(message: str, address: str, hint: str) -> NotOwner:
+    return NotOwner(message, address=address, hint=hint)
 
 
 class WrongEngine(Conflict):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from headwater.core.sections import ANY_NAME, AnySection, NamedSection, sections_of_parts
 from headwater.core.units import Duration, Size
 
 MASK = "********"
@@ -30,6 +31,13 @@ class Passed(dict[str, str]):
 
     def __repr__(self) -> str:
         return repr({key: masked(key, value) for key, value in self.items()})
+
+
+class Secret(str):
+    """A text that `repr` hides."""
+
+    def __repr__(self) -> str:
+        return MASK
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,10 +101,38 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     )
 
 
-class Cassandra(msgspec.Struct, frozen=True, kw_only=True):
+class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
+    engine: Annotated[
+        Literal["sqlite", "cassandra"],
+        Note("Where rows made of records are kept: in SQLite files below `data`, or in Cassandra.", '"sqlite"'),
+    ] = "sqlite"
+    shards: Annotated[
+        int, Note("Files that the rows of a new SQLite store are spread over, so that as many processes can write at once.", "8", 1, 256)
+    ] = 8
+    timeout: Annotated[Duration, Note("How long a write may wait for another process that writes to the same SQLite file.", '"30s"', 1)] = (
+        Duration(30_000)
+    )
+
+
+class CassandraSettings(msgspec.Struct, frozen=True, kw_only=True):
     contact_points: Annotated[
         tuple[str, ...], Note("Addresses of nodes, each host or host:port (9042 without one).", '["node-1", "node-2:9042"]')
     ] = ()
+    keyspace: Annotated[str, Note("The keyspace that holds the tables; it is made where it is missing.", '"headwater"')] = "headwater"
+    local_dc: Annotated[
+        str | None, Note("The data center whose nodes are asked; that of the first node that answers, when not set.", '"dc1"')
+    ] = None
+    replication: Annotated[
+        int | None,
+        Note("Copies of each row of a new keyspace; 3 where the data center has three nodes, else 1, when not set.", "3", 1, 32767),
+    ] = None
+    timeout: Annotated[Duration, Note("How long a request may take.", '"10s"', 1)] = Duration(10_000)
+    username: Annotated[str | None, Note("The user to log in as.", '"headwater"')] = None
+    password: Annotated[Secret | None, Note("The user's password.", '"…"')] = None
+    ca_file: Annotated[
+        Path | None,
+        Note("A PEM file of the authorities that nodes' certificates are checked by; with one, TLS is used.", '"authority.pem"'),
+    ] = None
 
 
 class SparkSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,9 +168,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     client: ClientSettings = ClientSettings()
     log: LogSettings = LogSettings()
     kafka: KafkaSettings = KafkaSettings()
-    cassandra: Cassandra = Cassandra()
+    store: StoreSettings = StoreSettings()
+    cassandra: CassandraSettings = CassandraSettings()
     spark: SparkSettings = SparkSettings()
     logging: Logging = Logging()
+    sections: Mapping[str, Any] = {}
+    """What is set in the sections of parts: ask the `Section` or `NamedSection`."""
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -144,6 +183,8 @@ class Setting(msgspec.Struct, frozen=True):
     type: Any
     about: Note
     default: Any
+    named: bool = False
+    """It is one of each name: `queue.NAME.lease`."""
 
     @property
     def passed_on(self) -> bool:
@@ -151,17 +192,24 @@ class Setting(msgspec.Struct, frozen=True):
         return self.type is Passed
 
 
-def every_setting() -> Iterator[Setting]:
-    """All settings in the order of the file."""
-    yield from _settings_of(Settings(), "")
-
-
-def value_of(settings: Settings, key: str) -> Any:
-    """The value of a setting by its dotted key."""
-    value: Any = settings
-    for part in key.split("."):
-        value = getattr(value, part)
-    return value
+def every_setting(sections: Sequence[AnySection] | None = None) -> Iterator[Setting]:
+    """All settings in the order of the file, those of the parts' sections last."""
+    core = Settings()
+    yield from _settings_of(core, "")
+    names: set[str] = set()
+    for section in sections_of_parts() if sections is None else sections:
+        if section.name in core.__struct_fields__:
+            raise TypeError(f"[{section.name}] is a section of headwater's own.")
+        if section.name in names:
+            raise TypeError(f"Two sections are named {section.name}.")
+        names.add(section.name)
+        if isinstance(section, NamedSection):
+            for setting in _settings_of(section.fields(), f"{section.name}.{ANY_NAME}."):
+                if setting.passed_on or setting.key.count(".") != 2:
+                    raise TypeError(f"{setting.key}: a section by name holds plain values.")
+                yield msgspec.structs.replace(setting, named=True)
+        else:
+            yield from _settings_of(section.fields(), f"{section.name}.")
 
 
 def masked(key: str, value: str) -> str:
@@ -171,21 +219,40 @@ def masked(key: str, value: str) -> str:
     return _SECRET_IN_ADDRESS.sub(lambda found: f"{found[1] or found[2]}{MASK}", value)
 
 
-def as_map(settings: Settings) -> Mapping[str, Any]:
-    """Every value by its dotted key, the passed-on ones one by one."""
+def as_map(settings: Settings, sections: Sequence[AnySection] | None = None) -> Mapping[str, Any]:
+    """Every value by its dotted key: the passed-on ones one by one, those by name for each name and once with the defaults."""
+    found = sections_of_parts() if sections is None else sections
     values: dict[str, Any] = {}
-    for setting in every_setting():
-        value = value_of(settings, setting.key)
-        if setting.passed_on:
-            values.update({f"{setting.key}.{name}": text for name, text in value.items()})
+    _add(values, settings, "")
+    for section in found:
+        if isinstance(section, NamedSection):
+            _add(values, section.fields(), f"{section.name}.{ANY_NAME}.")
+            for name in section.names(settings):
+                _add(values, section.of(settings, name), f"{section.name}.{name}.")
         else:
-            values[setting.key] = value
+            _add(values, section.of(settings), f"{section.name}.")
     return values
 
 
+def _add(values: dict[str, Any], section: msgspec.Struct, prefix: str) -> None:
+    for name in _fields_of(section):
+        value = getattr(section, name)
+        if isinstance(value, msgspec.Struct):
+            _add(values, value, f"{prefix}{name}.")
+        elif isinstance(value, Passed):
+            values.update({f"{prefix}{name}.{key}": text for key, text in value.items()})
+        else:
+            values[f"{prefix}{name}"] = value
+
+
+def _fields_of(section: msgspec.Struct) -> list[str]:
+    return [name for name in section.__struct_fields__ if name != "sections" or not isinstance(section, Settings)]
+
+
 def _settings_of(section: msgspec.Struct, prefix: str) -> Iterator[Setting]:
-    for name, hint in get_type_hints(type(section), include_extras=True).items():
-        default = getattr(section, name)
+    hints = get_type_hints(type(section), include_extras=True)
+    for name in _fields_of(section):
+        hint, default = hints[name], getattr(section, name)
         if get_origin(hint) is Annotated:
             kind, about = get_args(hint)
             yield Setting(key=f"{prefix}{name}", type=kind, about=about, default=default)

@@ -84,7 +84,7 @@ class Server:
         settings = self._settings.server
         connections = Connections(Limits.of(settings, descriptors=descriptors_for(settings.max_connections)), metrics.http)
         grace = max(0.0, settings.stop_grace.seconds - _CLOSING)
-        backend = LocalBackend(log, clock=self._clock)
+        backend = LocalBackend(log, clock=self._clock, settings=self._settings)
         app = self._app(log, backend, metrics, stop, tokens)
         http = HttpServer(app, connections=connections, ids=self._ids, grace=grace, certificate=certificate)
         loop = asyncio.get_running_loop()

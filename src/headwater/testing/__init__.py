@@ -13,6 +13,7 @@ import pytest
 pytest.register_assert_rewrite(
     "headwater.testing.adaptor_contract",
     "headwater.testing.adaptor_ground",
+    "headwater.testing.cluster_contract",
     "headwater.testing.log_appending",
     "headwater.testing.log_claiming",
     "headwater.testing.log_ground",
@@ -20,10 +21,13 @@ pytest.register_assert_rewrite(
     "headwater.testing.log_model",
     "headwater.testing.log_reading",
     "headwater.testing.log_topics",
+    "headwater.testing.store_contract",
 )
 
 from headwater.testing.adaptor_contract import CopyContract, SinkContract  # noqa: E402
+from headwater.testing.cluster_contract import OwnershipContract  # noqa: E402
 from headwater.testing.log_contract import LogContract  # noqa: E402
 from headwater.testing.log_model import LogModel  # noqa: E402
+from headwater.testing.store_contract import StoreContract  # noqa: E402
 
-__all__ = ["CopyContract", "LogContract", "LogModel", "SinkContract"]
+__all__ = ["CopyContract", "LogContract", "LogModel", "OwnershipContract", "SinkContract", "StoreContract"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from headwater import parts
 from headwater.client.local import LocalLog
@@ -28,10 +29,11 @@ def app_over(
     report: Callable[[str, BaseException], None] | None = None,
     more: Sequence[Route] = (),
     clock: Clock | None = None,
+    performers: Mapping[str, Any] | None = None,
 ) -> App:
-    """Every address of the server and `more`. Ids are `id`, bodies have up to 10,000 bytes."""
+    """Every address of the server and `more`. Ids are `id`, bodies have up to 10,000 bytes. `performers`: of parts, in place of theirs."""
     clock, metrics, stop = clock or SystemClock(), metrics or Metrics(), asyncio.Event()
-    backend = LocalBackend(log, clock=clock)
+    backend = LocalBackend(log, clock=clock, performers=performers)
     streams = Streams(most=10, memory=1 << 20, metrics=metrics.http, now=clock.monotonic)
     handlers = Handlers(backend, streams=streams, stop=stop, ids=lambda: "id")
     own = OwnHandlers(log=log, metrics=metrics, stop=stop, jobs=backend.jobs, document=lambda: document([*OWN, *parts.operations()], "1"))

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from headwater.core.sections import NamedSection, Section
 from headwater.wire.operation import Operation
 
 
@@ -20,7 +21,7 @@ class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The attribute of the door: `hw.<door>`."""
     operations: tuple[Operation[Any, Any], ...]
     performs: str
-    """Makes what performs the operations in this process: `Performer(log, clock)`."""
+    """Makes what performs the operations in this process: `Performer(log, clock, settings)`, by keyword."""
     offers: str
     """Makes what the door offers: `Offered(backend)`."""
     handlers: str = ""
@@ -33,6 +34,8 @@ class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Prefixes of the topics that nobody else may change."""
     tables: Mapping[str, str] = {}
     """What Spark can load as `scheme:NAME`: by scheme, what makes the table from the name and the options."""
+    sections: tuple[Section[Any] | NamedSection[Any], ...] = ()
+    """Its sections of the settings."""
     chapter: str = ""
     """The part's chapter of the tour: `chapter(log, settings, report)`."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from headwater.core.errors import BadInput, Conflict, HeadwaterError, NotFound, Unavailable
+from headwater.core.errors import BadInput, Conflict, HeadwaterError, NotFound, NotOwner, Unavailable
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -21,12 +21,21 @@ class Problem(msgspec.Struct, frozen=True, rename="camel"):
     detail: str
     hint: str = ""
     error_id: str = ""
+    address: str = ""  # where to ask instead
     type: str = "about:blank"
 
 
 def problem_of(error: HeadwaterError, error_id: str) -> Problem:
     """The problem that stands for an error."""
-    return Problem(title=_title(error), status=error.status, code=error.code, detail=error.message, hint=error.hint, error_id=error_id)
+    return Problem(
+        title=_title(error),
+        status=error.status,
+        code=error.code,
+        detail=error.message,
+        hint=error.hint,
+        error_id=error_id,
+        address=error.address if isinstance(error, NotOwner) else "",
+    )
 
 
 def error_of(status: int, body: bytes) -> HeadwaterError:
@@ -36,8 +45,12 @@ def error_of(status: int, body: bytes) -> HeadwaterError:
         return _by_status(status)(
             f"The answer was {status}, without saying more.", hint="Something other than headwater may have answered."
         )
-    kind = _by_code().get(problem.code) or _by_status(status)
-    return kind(problem.detail, hint=problem.hint)
+    return _revived(_by_code().get(problem.code) or _by_status(status), problem)
+
+
+def error_in(problem: Problem) -> HeadwaterError:
+    """The error that a problem of headwater's own stands for."""
+    return _revived(_by_code().get(problem.code, HeadwaterError), problem)
 
 
 def problem_in(body: bytes) -> Problem | None:
@@ -51,6 +64,12 @@ def problem_in(body: bytes) -> Problem | None:
 def error_named(code: str) -> type[HeadwaterError]:
     """The error of this code."""
     return _by_code().get(code, HeadwaterError)
+
+
+def _revived(kind: type[HeadwaterError], problem: Problem) -> HeadwaterError:
+    if kind is NotOwner:
+        return NotOwner(problem.detail, address=problem.address, hint=problem.hint)
+    return kind(problem.detail, hint=problem.hint)
 
 
 def _title(error: HeadwaterError) -> str:

@@ -226,6 +226,22 @@ def test_kafka_without_a_broker_is_refused(tmp_path: Path) -> None:
     assert "kafka.bootstrap" in caught.value.hint
 
 
+def test_cassandra_without_a_node_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match=r"HEADWATER_STORE__ENGINE.*no node") as caught:
+        loaded(tmp_path, {"HEADWATER_STORE__ENGINE": "cassandra"})
+    assert "cassandra.contact_points" in caught.value.hint
+    settings = loaded(tmp_path, {"HEADWATER_STORE__ENGINE": "cassandra", "HEADWATER_CASSANDRA__CONTACT_POINTS": "a"}).settings
+    assert (settings.store.engine, settings.cassandra.contact_points) == ("cassandra", ("a",))
+
+
+def test_an_empty_section_must_be_a_known_one(tmp_path: Path, write) -> None:
+    write("[server]\n[kafka.client]\n")
+    loaded(tmp_path)
+    write("[sever]\n")
+    with pytest.raises(BadConfig, match="There is no setting `sever`"):
+        loaded(tmp_path)
+
+
 # -- secrets ----------------------------------------------------------------------------------------------------
 
 
@@ -246,6 +262,13 @@ def test_secrets_are_masked_wherever_they_are_printed(tmp_path: Path, write, key
     config = loaded(tmp_path)
     assert config.settings.kafka.client[key] == "hunter2"
     assert shown(config, f"kafka.client.{key}") == MASK
+    assert "hunter2" not in repr(config)
+
+
+def test_the_password_of_cassandra_is_used_and_never_shown(tmp_path: Path) -> None:
+    config = loaded(tmp_path, {"HEADWATER_CASSANDRA__PASSWORD": "hunter2"})
+    assert config.settings.cassandra.password == "hunter2"
+    assert shown(config, "cassandra.password") == MASK
     assert "hunter2" not in repr(config)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.unit.parts.toy import TOY, Numbers, Toy, ToyPerformer, ToyTable
+from tests.unit.parts.toy import COUNTERS, TOY, Numbers, Toy, ToyPerformer, ToyTable
 from tools.reference import http_page
 from typer.testing import CliRunner
 
@@ -25,6 +25,7 @@ from headwater.client.local import local_log
 from headwater.client.local_backend import LocalBackend
 from headwater.client.remote import remote_log
 from headwater.core.clock import SystemClock
+from headwater.core.config import load as load_config
 from headwater.core.errors import BadInput, Cancelled, NotFound
 from headwater.core.settings import Settings
 from headwater.server.openapi import document
@@ -137,6 +138,18 @@ def test_spark_can_load_its_table_and_the_tour_has_its_chapter() -> None:
     out = io.StringIO()
     load(TOY.chapter)(None, Settings(), TourReport(out))
     assert "the toy counts" in out.getvalue()
+
+
+def test_its_sections_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "headwater.toml").write_text('data = "."\n[toy]\nstep = 2\n[counter.fast]\npause = "1ms"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADWATER_COUNTER__FAST__WORDS", "a,b")
+    with headwater.open_blocking() as hw:
+        assert hw.toy.numbers(5) == Numbers([5, 3, 1])  # type: ignore[attr-defined]
+    shown = CliRunner().invoke(app(), ["config"]).output
+    assert re.search(r"^toy\.step +2 +.*headwater\.toml:3$", shown, re.MULTILINE)
+    assert re.search(r"^counter\.fast\.words +a, b +HEADWATER_COUNTER__FAST__WORDS$", shown, re.MULTILINE)
+    assert COUNTERS.of(load_config().settings, "fast").words == ("a", "b")
 
 
 # -- every part -------------------------------------------------------------------------------------------------

@@ -10,7 +10,9 @@ import typer
 
 from headwater.client.backend import Backend
 from headwater.client.job import Job
-from headwater.core.settings import Settings
+from headwater.core.sections import NamedSection, Section
+from headwater.core.settings import Note, Settings
+from headwater.core.units import Duration
 from headwater.log import Log
 from headwater.server.tour.report import TourReport
 from headwater.spark.tables import TopicTable
@@ -38,13 +40,25 @@ STREAM = msgspec.structs.replace(ASK, name="follow", path="/toy/{start}/follow",
 JOB = msgspec.structs.replace(ASK, name="slowly", method="POST", path="/toy/{start}/slowly", kind="job", role=Role.WRITER)
 
 
+class ToySettings(msgspec.Struct, frozen=True, kw_only=True):
+    step: Annotated[int, Note("How far a step goes.", "1", 1)] = 1
+
+
+class CounterSettings(msgspec.Struct, frozen=True, kw_only=True):
+    pause: Annotated[Duration, Note("The pause between two numbers.", '"1s"')] = Duration(0)
+    words: Annotated[tuple[str, ...], Note("What is said.", '["one", "two"]')] = ()
+
+
+TOY_SECTION, COUNTERS = Section("toy", ToySettings), NamedSection("counter", CounterSettings)
+
+
 class ToyPerformer:
-    def __init__(self, **ground: Any) -> None:
-        """Needs nothing."""
+    def __init__(self, *, settings: Settings, **ground: Any) -> None:
+        self._step = TOY_SECTION.of(settings).step
 
     def perform(self, log: object, operation: Operation[Any, Any], request: Countdown, who: str) -> Numbers:
         report(request.start, request.start)
-        return Numbers(list(range(request.start, 0, -1)))
+        return Numbers(list(range(request.start, 0, -self._step)))
 
     async def stream(self, operation: Operation[Any, Any], request: Countdown) -> AsyncIterator[int]:
         for number in range(request.start, 0, -1):
@@ -95,4 +109,5 @@ TOY = PartDefinition(
     commands=f"{__name__}:group",
     tables={"toy": f"{__name__}:ToyTable"},
     chapter=f"{__name__}:chapter",
+    sections=(TOY_SECTION, COUNTERS),
 )

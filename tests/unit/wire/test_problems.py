@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import pickle
+
 import msgspec
 import pytest
 
 from headwater.core import errors
-from headwater.core.errors import BadInput, Conflict, HeadwaterError, NotFound, Unavailable, UnknownTopic
-from headwater.wire.problems import encoded, error_of, problem_of
+from headwater.core.errors import BadInput, Conflict, HeadwaterError, NotFound, NotOwner, Unavailable, UnknownTopic
+from headwater.wire.problems import encoded, error_in, error_of, problem_of
 
 EVERY = sorted(
     (kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, HeadwaterError)), key=lambda kind: kind.__name__
@@ -48,3 +50,10 @@ def test_a_code_that_is_not_known_falls_back_to_the_status() -> None:
     error = error_of(409, body)
     assert type(error) is Conflict
     assert error.message == "New."
+
+
+def test_the_address_of_an_owner_travels() -> None:
+    error = NotOwner("Not here.", address="http://there:1", hint="Ask there.")
+    for found in (error_of(421, encoded(problem_of(error, ""))), error_in(problem_of(error, "")), pickle.loads(pickle.dumps(error))):
+        assert isinstance(found, NotOwner)
+        assert (found.message, found.address, found.hint) == ("Not here.", "http://there:1", "Ask there.")

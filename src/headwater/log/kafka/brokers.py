@@ -172,6 +172,25 @@ class Brokers:
         made: Consumer = self._made(self.kafka.Consumer, settings)
         return made
 
+    def member(self, *, group: str, name: str, session: float) -> Consumer:
+        """A member of a group, which is given partitions and reads none. `name`: seen by whoever describes the group.
+
+        `session`: seconds after which one that is not heard of has left. When partitions move, the others keep theirs.
+        """
+        settings = {
+            "group.id": group,
+            "client.id": name,
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": int(session * 1000),
+            "heartbeat.interval.ms": int(session * 1000 / 3),
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "latest",
+            "topic.metadata.refresh.interval.ms": 5_000,  # a topic that was just made is seen by all members soon
+        }
+        made: Consumer = self._made(self.kafka.Consumer, settings)
+        return made
+
     def _made(self, kind: Callable[[dict[str, Any]], T], settings: dict[str, Any]) -> T:
         common = {
             "bootstrap.servers": self.servers,

@@ -13,6 +13,7 @@ import msgspec
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import HeadwaterError, UnknownTopic
 from headwater.core.metrics import Metrics, SinkReading
+from headwater.core.settings import Settings
 from headwater.log import Log
 from headwater.log.opening import LogAddress, open_log
 from headwater.pipeline.offsets.control import Control, offsets_topic
@@ -48,7 +49,7 @@ class PipelinePerformer:
 
     SLOW = "Use a simpler expression."
 
-    def __init__(self, *, log: object = None, clock: Clock | None = None) -> None:
+    def __init__(self, *, log: object = None, clock: Clock | None = None, settings: Settings | None = None) -> None:
         self._clock = clock or SystemClock()
         self._all: dict[str, _Kept] = {}
         self._mutex = threading.Lock()

@@ -1,0 +1,75 @@
+"""Goes to the owner of a partition when another process says that it is not the owner."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
+
+from headwater.client.backend import Backend
+from headwater.client.job import Job
+from headwater.core.errors import NotOwner, Unreachable
+from headwater.wire.operation import Operation, R
+
+A = TypeVar("A")
+T = TypeVar("T")
+Connect = Callable[[str], Backend]
+
+_HOPS = 3  # an owner may have passed the partition on meanwhile; those who send one in a circle are not followed
+
+
+class ForwardingBackend(Backend):
+    """Asks `near`, and at `NotOwner` the process that owns the partition, by its address.
+
+    An owner that does not answer has died: then `near` is asked once more, which may own the partition now. Errors are those of whom was
+    asked last; an owner without an address is `NotOwner`. A job that finds out after it has begun ends with `NotOwner`, and is not moved.
+    `connect` makes the backend for an address.
+    """
+
+    def __init__(self, near: Backend, *, connect: Connect) -> None:
+        self.near, self._connect = near, connect
+        self._far: dict[str, Backend] = {}
+
+    async def ask(self, operation: Operation[R, A], request: R) -> A:
+        return await self._anywhere(lambda backend: backend.ask(operation, request))
+
+    async def start(self, operation: Operation[R, A], request: R) -> Job[A]:
+        return await self._anywhere(lambda backend: backend.start(operation, request))
+
+    async def stream(self, operation: Operation[R, A], request: R, resume: Callable[[A], R] | None = None) -> AsyncIterator[A]:
+        async def begun(backend: Backend) -> tuple[list[A], AsyncIterator[A]]:
+            items = aiter(backend.stream(operation, request, resume))
+            async for first in items:
+                return [first], items
+            return [], items
+
+        first, items = await self._anywhere(begun)
+        for item in first:
+            yield item
+        async for item in items:
+            yield item
+
+    async def aclose(self) -> None:
+        far, self._far = self._far, {}
+        for backend in far.values():
+            await backend.aclose()
+        await self.near.aclose()
+
+    async def _anywhere(self, call: Callable[[Backend], Awaitable[T]]) -> T:
+        backend, tried_again = self.near, False
+        for _ in range(_HOPS):
+            try:
+                return await call(backend)
+            except NotOwner as error:
+                if not error.address.startswith(("http://", "https://")):
+                    raise
+                backend = self._at(error.address)
+            except Unreachable:
+                if backend is self.near or tried_again:
+                    raise
+                backend, tried_again = self.near, True
+        return await call(backend)
+
+    def _at(self, address: str) -> Backend:
+        if address not in self._far:
+            self._far[address] = self._connect(address)
+        return self._far[address]

@@ -1,0 +1,212 @@
+"""Ownership by Kafka's consumer group: whom the group gives a partition may claim it. Rebalancing is cooperative: who keeps one, goes on.
+
+A member's client id names its process and address, so that whoever describes the group finds the owner. No record is read here.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headwater.cluster import OwnedPartition, Ownership, PartitionOwner, not_owner
+from headwater.core.clock import Clock, SystemClock
+from headwater.core.errors import Closed, Timeout
+from headwater.core.ids import Ids, random_id
+from headwater.log import Log, Writer
+from headwater.log.kafka.brokers import Brokers
+
+if TYPE_CHECKING:
+    from confluent_kafka import TopicPartition
+
+Place = tuple[str, int]
+Passing = Callable[[OwnedPartition], None]
+
+_POLL = 0.1
+_PAUSE = 0.05
+_MARK = "headwater"
+
+
+class KafkaOwned(OwnedPartition):
+    """Owned until the group gives it to another, or somebody takes over."""
+
+    def __init__(self, ownership: KafkaOwnership, writer: Writer) -> None:
+        self.topic, self.partition, self.writer = writer.topic, writer.partition, writer
+        self._ownership, self.gone = ownership, False
+
+    @property
+    def lost(self) -> bool:
+        return self.gone
+
+    def release(self) -> None:
+        self._ownership.release(self)
+
+
+class KafkaOwnership(Ownership):
+    """One member of the group `group`. It asks for a topic's partitions once one of them is owned here.
+
+    `passing` is called with a partition that is about to go to another member, which waits for it: finish what is under way there.
+    `session`: seconds after which a member that died, or stands still, is known to be gone. A member that releases its last partition of
+    a topic asks for none of it any more. After `take_over` the group still names the other one, until that one finds itself fenced.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        *,
+        group: str = "headwater-owners",
+        address: str = "",
+        passing: Passing | None = None,
+        clock: Clock | None = None,
+        ids: Ids = random_id,
+        session: float = 10.0,
+        timeout: float = 30.0,
+    ) -> None:
+        self._log, self._group, self._passing, self._timeout = log, group, passing, timeout
+        self._clock = clock or SystemClock()
+        self._brokers = Brokers(log.address.servers, client=log.address.client, clock=self._clock, timeout=timeout)
+        self._name = "|".join((_MARK, socket.gethostname(), str(os.getpid()), address, ids()))
+        self._admin = self._brokers.admin()
+        self._consumer = self._brokers.member(group=group, name=self._name, session=session)
+        self._changed = threading.Condition()
+        self._wanted: set[str] = set()
+        self._given: set[Place] = set()
+        self._owned: dict[Place, KafkaOwned] = {}
+        self._closed, self._pid, self._never = False, os.getpid(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"owners-{group}", daemon=True)
+        self._thread.start()
+
+    # -- owning -----------------------------------------------------------------------------------------------
+
+    def own(self, topic: str, partition: int, *, take_over: bool = False) -> KafkaOwned:
+        self._check()
+        self._log.bounds(topic, partition)
+        place = (topic, partition)
+        with self._changed:
+            if place in self._owned:
+                return self._owned[place]
+            self._wanted.add(topic)  # 1. the thread asks the group for it
+        if not take_over:
+            self._wait_until_given(place)  # 2. the group decides
+        writer = self._log.claim(topic, partition)  # 3. shut out whoever still believes to own it
+        with self._changed:
+            self._check()
+            if not take_over and place not in self._given:
+                raise not_owner(topic, partition, None)  # 4. the group has changed its mind: the next owner claims above this claim
+            return self._owned.setdefault(place, KafkaOwned(self, writer))
+
+    def _wait_until_given(self, place: Place) -> None:
+        deadline = self._clock.monotonic() + self._timeout
+        while True:
+            with self._changed:
+                self._check()
+                if place in self._given:
+                    return
+            member = self._holder(place)
+            if member is not None and member != self._name:
+                raise not_owner(*place, _owner(member))
+            if self._clock.monotonic() >= deadline:
+                raise Timeout(
+                    f"The group {self._group} has given {place[0]}/{place[1]} to nobody for {self._timeout:g} s.",
+                    hint="Its members may be changing all the time: see the brokers' logs.",
+                )
+            self._clock.wait(self._never, _PAUSE)
+
+    def owner(self, topic: str, partition: int) -> PartitionOwner | None:
+        self._check()
+        self._log.bounds(topic, partition)
+        member = self._holder((topic, partition))
+        return None if member is None else _owner(member)
+
+    def release(self, owned: KafkaOwned) -> None:
+        """`KafkaOwned.release`."""
+        with self._changed:
+            place = (owned.topic, owned.partition)
+            owned.gone = True
+            if self._owned.get(place) is owned:
+                del self._owned[place]
+                if not any(topic == owned.topic for topic, _ in self._owned):
+                    self._wanted.discard(owned.topic)
+
+    def close(self) -> None:
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+        if os.getpid() == self._pid:
+            self._thread.join()
+
+    # -- the group --------------------------------------------------------------------------------------------
+
+    def _holder(self, place: Place) -> str | None:
+        """The client id of the member that has the partition; None while the group has not decided."""
+        asked = self._brokers.ask(
+            f"looking at the group {self._group}",
+            lambda: self._admin.describe_consumer_groups([self._group], request_timeout=self._timeout)[self._group].result(self._timeout),
+        )
+        for member in asked.members:
+            if any((one.topic, one.partition) == place for one in member.assignment.topic_partitions):
+                return str(member.client_id)
+        return None
+
+    def _run(self) -> None:
+        """The only thread that uses the consumer. A rebalance calls `_assigned`, `_revoked` and `_lost` inside `poll`."""
+        asked: set[str] = set()
+        while True:
+            with self._changed:
+                wanted, closed = set(self._wanted), self._closed
+            if closed:
+                break
+            if wanted != asked:
+                if wanted:
+                    self._consumer.subscribe(sorted(wanted), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+                else:
+                    self._consumer.unsubscribe()
+                asked = wanted
+            self._consumer.poll(_POLL)  # nothing is read, and errors pass: the group is what is asked
+        self._consumer.close()  # leaves the group at once, after having given everything back
+        self._take_away([*self._given], pass_on=False)
+
+    def _assigned(self, consumer: Any, given: Sequence[TopicPartition]) -> None:
+        for one in given:
+            one.offset = self._brokers.kafka.OFFSET_END
+        consumer.incremental_assign(list(given))
+        if given:
+            consumer.pause(list(given))
+        with self._changed:
+            self._given |= {(one.topic, one.partition) for one in given}
+            self._changed.notify_all()
+
+    def _revoked(self, consumer: Any, taken: Sequence[TopicPartition]) -> None:
+        self._take_away([(one.topic, one.partition) for one in taken], pass_on=True)
+        consumer.incremental_unassign(list(taken))
+
+    def _lost(self, consumer: Any, taken: Sequence[TopicPartition]) -> None:
+        """The group has gone on without this member: others may own these already."""
+        self._take_away([(one.topic, one.partition) for one in taken], pass_on=False)
+        consumer.incremental_unassign(list(taken))
+
+    def _take_away(self, places: Sequence[Place], *, pass_on: bool) -> None:
+        with self._changed:
+            self._given -= set(places)
+            owned = [self._owned.pop(place) for place in places if place in self._owned]
+        for one in owned:
+            try:
+                if pass_on and self._passing is not None:
+                    self._passing(one)
+            finally:
+                one.gone = True
+
+    def _check(self) -> None:
+        if self._closed or os.getpid() != self._pid:
+            raise Closed("This ownership is not open in this process.", hint="Open it again.")
+
+
+def _owner(member: str) -> PartitionOwner:
+    """The process that a client id names. A member that is none of ours is shown as it calls itself."""
+    parts = member.split("|")
+    if len(parts) != 5 or parts[0] != _MARK or not parts[2].isdecimal():
+        return PartitionOwner(host=f"an unknown machine, a client named {member!r}", pid=0)
+    return PartitionOwner(host=parts[1], pid=int(parts[2]), address=parts[3])

@@ -1,0 +1,187 @@
+"""Ownership on one machine: `<data>/owners/<topic>/<partition>.json` names the owner, and a lock that it holds says whether it lives.
+
+A process id alone would lie: the number is given to others after a kill, and means nothing in another container. The lock is the system's.
+Every owner locks a file of its own (`<partition>.<turn>.lock`), because a living one's lock cannot be taken from it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from pathlib import Path
+
+import msgspec
+
+from headwater.cluster import OwnedPartition, Ownership, PartitionOwner, not_owner
+from headwater.core.clock import Clock, SystemClock
+from headwater.core.errors import Closed
+from headwater.core.files import FileLock, Files, explaining, make_dirs, replace
+from headwater.core.mutex import ProcessMutex
+from headwater.log import Log, Writer
+
+_PATIENCE = 10.0  # seconds that owning and looking wait for another process, which is in the midst of it for milliseconds
+
+
+class OwnerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What `<partition>.json` says."""
+
+    turn: int
+    host: str
+    pid: int
+    address: str
+    epoch: int
+
+
+class LocalOwned(OwnedPartition):
+    """Owned by the lock that it holds."""
+
+    def __init__(self, ownership: LocalOwnership, writer: Writer, turn: int, lock: FileLock) -> None:
+        self.topic, self.partition, self.writer = writer.topic, writer.partition, writer
+        self.turn, self.lock, self._ownership = turn, lock, ownership
+
+    @property
+    def lost(self) -> bool:
+        return self.lock.fd < 0 or not self._ownership.is_owner(self)  # released, or in a forked child; or taken over
+
+    def release(self) -> None:
+        self._ownership.release(self)
+
+
+class LocalOwnership(Ownership):
+    """The owners of a directory's partitions. `address`: where this process serves, for those that it keeps off."""
+
+    def __init__(
+        self,
+        log: Log,
+        folder: Path,
+        *,
+        address: str = "",
+        files: Files | None = None,
+        clock: Clock | None = None,
+        timeout: float = _PATIENCE,
+    ) -> None:
+        self._log, self._folder, self._address = log, folder, address
+        self._files, self._clock, self._timeout = files or Files(), clock or SystemClock(), timeout
+        self._owned: dict[tuple[str, int], LocalOwned] = {}
+        self._guard = threading.RLock()  # of the dictionary
+        self._closed = False
+
+    def own(self, topic: str, partition: int, *, take_over: bool = False) -> LocalOwned:
+        self._check(topic, partition)
+        with explaining(self._folder):
+            make_dirs(self._files, self._folder / topic)
+        with self._mutex(topic, partition).held(), explaining(self._folder):
+            record = self._record(topic, partition)
+            mine = self._owned.get((topic, partition))
+            if mine is not None and mine.lock.fd >= 0 and record is not None and record.turn == mine.turn:
+                return mine
+            if not take_over and self._lives(topic, partition, record):
+                raise not_owner(topic, partition, _owner(record))
+            owned = self._taken(topic, partition, record)
+        with self._guard:
+            self._owned[topic, partition] = owned
+            if not self._closed:
+                return owned
+        owned.release()
+        raise _closed()
+
+    def _taken(self, topic: str, partition: int, record: OwnerRecord | None) -> LocalOwned:
+        turn = 1 + max((record.turn if record else 0), *self._turns(topic, partition), 0)
+        lock = FileLock(self._files, self._lock_path(topic, partition, turn))  # 1. a lock that nobody else knows of yet
+        try:
+            lock.exclusive()
+            # 2. Shut the other one out, before it is said that it owns nothing. A death in between leaves its name, and the next claim.
+            writer = self._log.claim(topic, partition)
+            made = OwnerRecord(turn=turn, host=socket.gethostname(), pid=os.getpid(), address=self._address, epoch=writer.epoch)
+            replace(
+                self._files, self._record_path(topic, partition), msgspec.json.encode(made) + b"\n"
+            )  # 3. from here on this is the owner
+        except BaseException:
+            lock.close()
+            raise
+        for old in self._turns(topic, partition):
+            if old != turn:
+                self._files.unlink(self._lock_path(topic, partition, old))  # a living one keeps its descriptor, and is not asked any more
+        return LocalOwned(self, writer, turn, lock)
+
+    def owner(self, topic: str, partition: int) -> PartitionOwner | None:
+        self._check(topic, partition)
+        if not self._turns(topic, partition):
+            return None
+        with self._mutex(topic, partition).held(), explaining(self._folder, reading=True):
+            record = self._record(topic, partition)
+            return _owner(record) if self._lives(topic, partition, record) else None
+
+    def is_owner(self, owned: LocalOwned) -> bool:
+        """Whether the record names this claim."""
+        record = self._record(owned.topic, owned.partition)
+        return record is not None and record.turn == owned.turn
+
+    def release(self, owned: LocalOwned) -> None:
+        """`LocalOwned.release`."""
+        with self._guard:
+            if owned.lock.fd >= 0:
+                owned.lock.close()  # says by itself that nobody owns it
+            if self._owned.get((owned.topic, owned.partition)) is owned:
+                del self._owned[owned.topic, owned.partition]
+
+    def close(self) -> None:
+        with self._guard:
+            self._closed = True
+            for owned in list(self._owned.values()):
+                self.release(owned)
+
+    # -- files ------------------------------------------------------------------------------------------------
+
+    def _check(self, topic: str, partition: int) -> None:
+        if self._closed:
+            raise _closed()
+        self._log.bounds(topic, partition)  # a name that is no topic's makes no folder
+
+    def _mutex(self, topic: str, partition: int) -> ProcessMutex:
+        """Held while somebody owns or looks, for milliseconds: so looking at a lock never meets an owner who takes it."""
+        return ProcessMutex(self._folder / topic / f"{partition}.mutex", files=self._files, clock=self._clock, timeout=self._timeout)
+
+    def _record_path(self, topic: str, partition: int) -> Path:
+        return self._folder / topic / f"{partition}.json"
+
+    def _lock_path(self, topic: str, partition: int, turn: int) -> Path:
+        return self._folder / topic / f"{partition}.{turn}.lock"
+
+    def _turns(self, topic: str, partition: int) -> list[int]:
+        """Of the lock files that are there: also one whose process died before it was named."""
+        found = (self._folder / topic).glob(f"{partition}.*.lock")
+        return [int(number) for path in found if (number := path.name.split(".")[1]).isdecimal()]
+
+    def _record(self, topic: str, partition: int) -> OwnerRecord | None:
+        """None where nobody ever owned it, and where the file cannot be understood: it only tells the owner's name."""
+        try:
+            return msgspec.json.decode(self._record_path(topic, partition).read_bytes(), type=OwnerRecord)
+        except (FileNotFoundError, NotADirectoryError, msgspec.MsgspecError):
+            return None
+
+    def _lives(self, topic: str, partition: int, record: OwnerRecord | None) -> bool:
+        """Whether the owner holds its lock. Without a record: whether anybody holds one."""
+        turns = self._turns(topic, partition) if record is None else [record.turn]
+        return any(self._held(self._lock_path(topic, partition, turn)) for turn in turns)
+
+    def _held(self, path: Path) -> bool:
+        try:
+            lock = FileLock(self._files, path, create=False)
+        except FileNotFoundError:
+            return False
+        try:
+            return not lock.try_exclusive()
+        finally:
+            lock.close()
+
+
+def _owner(record: OwnerRecord | None) -> PartitionOwner:
+    if record is None:
+        return PartitionOwner(host="this machine", pid=0)
+    return PartitionOwner(host=record.host, pid=record.pid, address=record.address, epoch=record.epoch)
+
+
+def _closed() -> Closed:
+    return Closed("This ownership is closed.", hint="Open it again.")

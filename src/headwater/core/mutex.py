@@ -1,0 +1,81 @@
+"""One at a time, over threads and processes, in the order of arrival, with an end to waiting."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from headwater.core.clock import Clock
+from headwater.core.errors import Timeout
+from headwater.core.files import FileLock, Files, explaining
+
+
+class ProcessMutex:
+    """A lock file. The system lets go of it when its holder dies, and has a queue: trying again after a pause would let one of four starve.
+
+    `timeout`: seconds after which waiting ends. A thread that holds it must not ask for it again.
+    """
+
+    def __init__(self, path: Path, *, files: Files, clock: Clock, timeout: float) -> None:
+        self._path, self._files, self._clock, self._timeout = path, files, clock, timeout
+        self._mutex = threading.Lock()
+        self._lock: FileLock | None = None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Errors: `Timeout`, `ReadOnly`."""
+        if not self._mutex.acquire(timeout=self._timeout):
+            raise self._late()
+        try:
+            lock = self._opened()
+            if not lock.try_exclusive():
+                self._wait(lock)
+            try:
+                yield
+            finally:
+                lock.release()
+        finally:
+            self._mutex.release()
+
+    @contextmanager
+    def closing(self) -> Iterator[None]:
+        """Wait for this process's own holders, and let go of the file. Other processes are not waited for."""
+        with self._mutex:
+            yield
+            if self._lock is not None:
+                self._lock.close()
+                self._lock = None
+
+    def _opened(self) -> FileLock:
+        if self._lock is None or self._lock.fd < 0:  # never opened, or this is a forked child
+            with explaining(self._path):
+                self._lock = FileLock(self._files, self._path)
+        return self._lock
+
+    def _wait(self, lock: FileLock) -> None:
+        """Wait in the system's queue. That cannot be given up, so a thread does it, and lets go when it comes too late."""
+        got, late, decide = threading.Event(), threading.Event(), threading.Lock()
+
+        def queue() -> None:
+            lock.exclusive()
+            with decide:
+                if late.is_set():
+                    lock.close()  # this one descriptor is nobody's any more
+                else:
+                    got.set()
+
+        threading.Thread(target=queue, name=f"lock-{self._path.name}", daemon=True).start()
+        if not self._clock.wait(got, self._timeout):
+            with decide:
+                if not got.is_set():
+                    late.set()
+                    self._lock = None  # the next writer opens one of its own
+                    raise self._late()
+
+    def _late(self) -> Timeout:
+        return Timeout(
+            f"Another process has held {self._path} for more than {self._timeout:g} s.",
+            hint=f"See which one with `fuser {self._path}`, then try again.",
+        )

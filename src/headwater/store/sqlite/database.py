@@ -1,0 +1,266 @@
+"""One SQLite file: transactions of one writer at a time, and snapshots for readers."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from headwater.core.clock import Clock, SystemClock
+from headwater.core.errors import Closed, Damaged, Timeout, Unavailable
+from headwater.core.files import Files, make_dirs
+from headwater.core.files import explaining as explaining_files
+from headwater.core.mutex import ProcessMutex
+from headwater.store import Migration, Migrations, Row, Store, StoreEngine
+from headwater.store.sqlite.library import apsw_errors, connect, explaining, prepare
+
+if TYPE_CHECKING:
+    import apsw
+
+_MIGRATIONS = """
+create table if not exists headwater_migration (
+    part text not null,
+    number integer not null,
+    name text not null,
+    checksum text not null,
+    primary key (part, number)
+) without rowid
+"""
+_IDLE = 8  # reading connections that are kept for later
+
+
+class SqliteStatements:
+    """What can be done inside a transaction. No cursor outlives it: an open one would keep old pages in the -wal file."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self.connection = connection
+
+    def rows(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
+        """Run a statement; return its rows."""
+        return self.connection.execute(statement, values).fetchall()
+
+    def row(self, statement: str, values: Sequence[object] = ()) -> Row | None:
+        """Run a statement; return its first row."""
+        found = self.rows(statement, values)
+        return found[0] if found else None
+
+    def many(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
+        """Run a statement once for each row of values."""
+        self.connection.executemany(statement, rows).fetchall()
+
+
+class Database(Store):
+    """A file that several threads and processes share.
+
+    `synced=False` is for tables that can be made again from the log, and note in the same transaction how far of it they hold: after a loss
+    of power the last transactions may be gone, whole. It may be used in a forked child: the child opens connections of its own.
+    """
+
+    engine: StoreEngine = "sqlite"
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        synced: bool,
+        timeout: float = 30.0,
+        files: Files | None = None,
+        clock: Clock | None = None,
+        vfs: str | None = None,
+    ) -> None:
+        self.path, self._synced, self._timeout, self._vfs = path, synced, timeout, vfs
+        self._files, self._clock = files or Files(), clock or SystemClock()
+        self._closed = False
+        self._writer: apsw.Connection | None = None
+        self._idle: list[apsw.Connection] = []
+        self._forget()
+        _databases.add(self)
+        with explaining_files(path):
+            make_dirs(self._files, path.parent)
+        with self._write_lock.held():
+            self._writing()  # what cannot be opened is refused here rather than at the first write
+
+    # -- transactions -----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def transaction(self) -> Iterator[SqliteStatements]:
+        """A transaction that writes. It is durable once the block has ended, and undone when the block raises.
+
+        Errors: `Timeout` when others write for too long, and those of `Store`.
+        """
+        with self._write_lock.held():
+            connection = self._writing()
+            try:
+                with explaining(self.path, timeout=self._timeout):
+                    connection.execute("begin immediate")
+                    yield SqliteStatements(connection)
+                with explaining(self.path, timeout=self._timeout, committing=True):
+                    connection.execute("commit")
+            except BaseException as error:
+                if not self._undone(connection, error):
+                    self._writer = None
+                raise
+
+    @contextmanager
+    def snapshot(self) -> Iterator[SqliteStatements]:
+        """A transaction that reads: all of its statements see one moment. It waits for nobody, and nobody waits for it."""
+        connection = self._reading()
+        try:
+            with explaining(self.path, timeout=self._timeout):
+                connection.execute("begin")
+                yield SqliteStatements(connection)
+                connection.execute("commit")
+        except BaseException as error:
+            if self._undone(connection, error):
+                self._keep(connection)
+            raise
+        self._keep(connection)
+
+    def run(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
+        with self.transaction() as transaction:
+            return transaction.rows(statement, values)
+
+    def checkpoint(self) -> None:
+        """Bring everything from the -wal file into the file, synced: what is committed now survives a loss of power also when not `synced`.
+
+        Errors: `Timeout` while a reader holds an old snapshot.
+        """
+        with self._write_lock.held(), explaining(self.path, timeout=self._timeout):
+            busy, _, _ = self._writing().execute("pragma wal_checkpoint(truncate)").fetchall()[0]
+            if busy:
+                import apsw
+
+                raise apsw.BusyError("a reader holds an old snapshot")
+
+    # -- migrations -------------------------------------------------------------------------------------------
+
+    def migrate(self, migrations: Migrations) -> list[Migration]:
+        if not migrations.missing(self._noted(migrations.part), str(self.path)):
+            return []
+        applied: list[Migration] = []
+        while True:
+            # One transaction for each step, which notes it, too: a process that dies leaves a step whole or not begun.
+            with self.transaction() as transaction:
+                transaction.rows(_MIGRATIONS)
+                missing = migrations.missing(_notes(transaction, migrations.part), str(self.path))  # another process may have been faster
+                if not missing:
+                    return applied
+                step = missing[0]
+                transaction.rows(step.text)
+                transaction.rows(
+                    "insert into headwater_migration values (?, ?, ?, ?)", (migrations.part, step.number, step.name, step.checksum)
+                )
+            applied.append(step)
+
+    def applied(self, part: str) -> list[int]:
+        return sorted(self._noted(part))
+
+    def _noted(self, part: str) -> dict[int, str]:
+        with self.snapshot() as snapshot:
+            if snapshot.row("select 1 from sqlite_master where name = 'headwater_migration'") is None:
+                return {}
+            return _notes(snapshot, part)
+
+    # -- connections ------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        with self._guard:
+            self._closed = True
+            connections, self._idle = self._idle, []
+        with self._write_lock.closing():
+            if self._writer is not None:
+                connections.append(self._writer)
+                self._writer = None
+            for connection in connections:
+                _let_go(connection)
+
+    def _forget(self) -> list[apsw.Connection]:
+        """Begin without connections and locks; return the connections that there were."""
+        found = [*self._idle, *([self._writer] if self._writer is not None else [])]
+        self._idle, self._writer, self._guard = [], None, threading.Lock()
+        lock = self.path.with_name(self.path.name + ".lock")
+        # In front of SQLite's own lock, which is waited for by trying again: that lets one of four writers get nothing for seconds.
+        self._write_lock = ProcessMutex(lock, files=self._files, clock=self._clock, timeout=self._timeout)
+        return found
+
+    def _writing(self) -> apsw.Connection:
+        """The connection that writes. Only who holds the write lock may use it."""
+        self._check()
+        if self._writer is None:
+            new = not self.path.exists()
+            connection = connect(self.path, timeout=self._timeout, vfs=self._vfs)
+            try:
+                with explaining(self.path, timeout=self._timeout):
+                    prepare(connection, synced=self._synced)
+                if new:
+                    with explaining_files(self.path):
+                        self._files.sync_dir(self.path.parent)
+            except BaseException:
+                _let_go(connection)
+                raise
+            self._writer = connection
+        return self._writer
+
+    def _reading(self) -> apsw.Connection:
+        with self._guard:
+            self._check()
+            if self._idle:
+                return self._idle.pop()
+        connection = connect(self.path, timeout=self._timeout, vfs=self._vfs)
+        try:
+            with explaining(self.path, timeout=self._timeout):
+                connection.pragma("query_only", "on")
+        except BaseException:
+            _let_go(connection)
+            raise
+        return connection
+
+    def _keep(self, connection: apsw.Connection) -> None:
+        with self._guard:
+            if not self._closed and len(self._idle) < _IDLE:
+                self._idle.append(connection)
+                return
+        _let_go(connection)
+
+    def _undone(self, connection: apsw.Connection, error: BaseException) -> bool:
+        """Roll back; whether the connection may be used again. What a failing disk has told it of the file is not believed."""
+        if not isinstance(error, Unavailable | Damaged) or isinstance(error, Timeout):
+            try:
+                if connection.in_transaction:
+                    connection.execute("rollback")
+                return True
+            except apsw_errors():
+                pass
+        _let_go(connection)
+        return False
+
+    def _check(self) -> None:
+        if self._closed:
+            raise Closed(f"{self.path} is closed.", hint="Open it again.")
+
+
+def _let_go(connection: apsw.Connection) -> None:
+    """Close. An error is of the checkpoint that the last connection makes: what is committed lies in the -wal file, and stays there."""
+    with suppress(apsw_errors()):
+        connection.close(force=True)
+
+
+def _notes(statements: SqliteStatements, part: str) -> dict[int, str]:
+    return dict(statements.rows("select number, checksum from headwater_migration where part = ?", (part,)))
+
+
+_databases: WeakSet[Database] = WeakSet()
+_inherited: list[apsw.Connection] = []
+
+
+def _forget_connections() -> None:
+    """In a forked child: connections of the parent are neither used nor closed, because closing could remove the parent's -wal file."""
+    for database in list(_databases):
+        _inherited.extend(database._forget())
+
+
+os.register_at_fork(after_in_child=_forget_connections)

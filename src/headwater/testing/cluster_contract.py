@@ -1,0 +1,169 @@
+"""Everything that `headwater.cluster.Ownership` promises, as tests that any way of owning can be held to."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from headwater.cluster import OwnedPartition, Ownership, PartitionOwner
+from headwater.core.errors import Closed, Fenced, NotOwner, UnknownPartition, UnknownTopic
+from headwater.log import Log, Record
+from headwater.log.epochs import Epochs
+from headwater.testing.log_ground import PATIENCE, counted, fresh, numbered
+
+Join = Callable[[str], Ownership]
+
+
+class OwnershipContract:
+    """Subclass it, and give the fixtures `log` and `join`: a function that makes one more Ownership over the log for an address."""
+
+    @pytest.fixture
+    def log(self) -> Log:
+        raise NotImplementedError("Give a fixture `log`.")
+
+    @pytest.fixture
+    def join(self, log: Log) -> Join:
+        raise NotImplementedError("Give a fixture `join` that returns a function from an address to an Ownership.")
+
+    @pytest.fixture
+    def another(self, join: Join) -> Iterator[Join]:
+        """One more member; all are closed afterwards."""
+        with ExitStack() as opened:
+            yield lambda address: opened.enter_context(join(address))
+
+    @pytest.fixture
+    def topic(self, log: Log) -> str:
+        return log.create_topic(fresh("owned")).name
+
+    # -- one owner --------------------------------------------------------------------------------------------
+
+    def test_the_owner_writes_and_the_others_learn_where_it_is(self, another: Join, topic: str) -> None:
+        one, two = another("http://one:1"), another("http://two:2")
+        assert two.owner(topic, 0) is None
+        owned = one.own(topic, 0)
+        assert list(owned.writer.append(numbered(2)))
+        assert not owned.lost
+        found = until(lambda: two.owner(topic, 0))
+        assert (found.host, found.pid, found.address) == (socket.gethostname(), os.getpid(), "http://one:1")
+        assert found.epoch in (0, owned.writer.epoch)
+
+    def test_while_the_owner_lives_another_is_sent_to_it_and_fences_nobody(self, another: Join, topic: str) -> None:
+        one, two = another("http://one:1"), another("http://two:2")
+        owned = one.own(topic, 0)
+        for _ in range(3):
+            with pytest.raises(NotOwner, match="http://one:1") as caught:
+                two.own(topic, 0)
+            assert caught.value.address == "http://one:1"
+            owned.writer.append(numbered(1))
+        assert not owned.lost
+
+    def test_an_owner_without_an_address_is_named(self, another: Join, topic: str) -> None:
+        one, two = another(""), another("")
+        one.own(topic, 0)
+        with pytest.raises(NotOwner, match=f"process {os.getpid()} on") as caught:
+            two.own(topic, 0)
+        assert caught.value.address == ""
+        assert "Stop" in caught.value.hint
+
+    def test_what_is_owned_is_given_again(self, another: Join, topic: str) -> None:
+        one = another("")
+        owned = one.own(topic, 0)
+        assert one.own(topic, 0) is owned
+        owned.writer.append(numbered(1))
+
+    # -- passing it on ----------------------------------------------------------------------------------------
+
+    def test_what_is_released_can_be_owned_by_another(self, log: Log, another: Join, topic: str) -> None:
+        one, two = another("http://one:1"), another("http://two:2")
+        with one.own(topic, 0) as first:
+            first.writer.append([Record(b"k", b"1")])
+        first.release()
+        assert first.lost
+        second = owned_by(two, topic)
+        second.writer.append([Record(b"k", b"2")])
+        with pytest.raises(Fenced):
+            first.writer.append([Record(b"k", b"3")])
+        assert [record.value for record in counted(log, topic, epochs=Epochs())] == [b"1", b"2"]
+        assert until(lambda: one.owner(topic, 0)).address == "http://two:2"
+
+    def test_what_a_member_owned_that_left_can_be_owned_by_another(self, another: Join, topic: str) -> None:
+        one, two = another("http://one:1"), another("http://two:2")
+        one.own(topic, 0)
+        one.close()
+        one.close()
+        owned_by(two, topic).writer.append(numbered(1))
+        with pytest.raises(Closed):
+            one.own(topic, 0)
+
+    def test_a_living_owner_is_replaced_only_by_taking_over_and_is_fenced(self, log: Log, another: Join, topic: str) -> None:
+        one, two = another("http://one:1"), another("http://two:2")
+        first = one.own(topic, 0)
+        first.writer.append([Record(b"k", b"1")])
+        second = two.own(topic, 0, take_over=True)
+        assert second.writer.epoch > first.writer.epoch
+        with pytest.raises(Fenced):
+            first.writer.append([Record(b"k", b"2")])
+        second.writer.append([Record(b"k", b"3")])
+        first.release()  # what another has taken is not released by this
+        second.writer.append([Record(b"k", b"4")])
+        assert [record.value for record in counted(log, topic, epochs=Epochs())] == [b"1", b"3", b"4"]
+        assert until(lambda: one.owner(topic, 0), lambda owner: owner.address == "http://two:2")
+        with pytest.raises(NotOwner, match="http://two:2"):
+            one.own(topic, 0)
+
+    def test_an_owner_that_was_fenced_owns_again_with_a_new_claim(self, log: Log, another: Join, topic: str) -> None:
+        one = another("")
+        owned = one.own(topic, 0)
+        log.claim(topic, 0)  # by an operator, or by a process that died right after it
+        with pytest.raises(Fenced):
+            owned.writer.append(numbered(1))
+        owned.release()
+        again = owned_by(one, topic)
+        assert again is not owned
+        again.writer.append(numbered(1))
+
+    # -- what changes nothing ---------------------------------------------------------------------------------
+
+    def test_looking_changes_nothing(self, log: Log, another: Join, topic: str) -> None:
+        one, two = another(""), another("")
+        before = log.bounds(topic, 0), log.epoch(topic, 0)
+        assert [two.owner(topic, 0) for _ in range(3)] == [None] * 3
+        assert (log.bounds(topic, 0), log.epoch(topic, 0)) == before
+        owned = one.own(topic, 0)
+        for _ in range(3):
+            two.owner(topic, 0)
+        owned.writer.append(numbered(1))
+
+    def test_a_name_that_is_no_topics_is_refused(self, another: Join, topic: str) -> None:
+        one = another("")
+        for call in (one.own, one.owner):
+            with pytest.raises(UnknownTopic):
+                call("nowhere", 0)
+            with pytest.raises(UnknownPartition):
+                call(topic, 7)
+
+
+def owned_by(ownership: Ownership, topic: str) -> OwnedPartition:
+    """Own partition 0 as soon as nobody else does: a group needs a moment."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return ownership.own(topic, 0)
+        except NotOwner:
+            if time.monotonic() > deadline:
+                raise
+
+
+def until(look: Callable[[], PartitionOwner | None], fits: Callable[[PartitionOwner], bool] = lambda owner: True) -> PartitionOwner:
+    """The owner, as soon as there is one that fits."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        found = look()
+        if found is not None and fits(found):
+            return found
+        assert time.monotonic() < deadline, f"the owner is {found}"

@@ -1,0 +1,94 @@
+"""Owners on a real Kafka: one that is killed, one that stands still, and partitions that move to a new member."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from headwater.cluster import OwnedPartition
+from headwater.cluster.kafka import KafkaOwnership
+from headwater.core.errors import Fenced, NotOwner
+from headwater.log import Record
+from headwater.log.epochs import Epochs
+from headwater.log.kafka.log import KafkaLog
+from headwater.testing.cluster_contract import owned_by, until
+from headwater.testing.log_ground import counted, fresh
+
+pytestmark = pytest.mark.service("kafka")
+
+OWNER = """
+import sys
+from headwater.cluster.kafka import KafkaOwnership
+from headwater.log import Record
+from headwater.log.kafka.log import KafkaLog
+
+servers, topic, group = sys.argv[1:]
+owned = KafkaOwnership(KafkaLog(servers), group=group, address="http://other:1", session=6.0).own(topic, 0)
+number = 0
+while True:
+    owned.writer.append([Record(b"other", b"%d" % number)])
+    print(number, flush=True)
+    number += 1
+    sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def log(kafka: str) -> Iterator[KafkaLog]:
+    with KafkaLog(kafka) as log:
+        yield log
+
+
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+def test_the_partition_of_one_that_is_not_heard_of_goes_to_another_and_its_writes_do_not_count(log: KafkaLog, kafka: str, how: str) -> None:
+    topic, group = log.create_topic(fresh("owned")).name, fresh("owners")
+    process = subprocess.Popen(
+        [sys.executable, "-c", OWNER, kafka, topic, group], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "0\n"
+    with KafkaOwnership(log, group=group, session=6.0) as here:
+        with pytest.raises(NotOwner, match="http://other:1"):
+            here.own(topic, 0)
+        process.send_signal(signal.SIGKILL if how == "killed" else signal.SIGSTOP)
+        owned = owned_by(here, topic)
+        owned.writer.append([Record(b"here", b"x")])
+        if how == "stopped":
+            process.send_signal(signal.SIGCONT)
+            out, errors = process.communicate("\n", timeout=120)
+            assert (out, "Fenced" in errors) == ("", True)
+        process.wait()
+        owned.writer.append([Record(b"here", b"y")])
+    assert [record.value for record in counted(log, topic, epochs=Epochs())] == [b"0", b"x", b"y"]
+
+
+def test_partitions_move_to_a_new_member_after_they_were_passed_on_and_the_others_stay(log: KafkaLog) -> None:
+    topic, group = log.create_topic(fresh("owned"), partitions=4).name, fresh("owners")
+    passed: list[OwnedPartition] = []
+
+    def passing(owned: OwnedPartition) -> None:
+        owned.writer.append([Record(b"k", b"last words")])  # still the owner
+        passed.append(owned)
+
+    with KafkaOwnership(log, group=group, address="http://one", passing=passing, session=6.0) as one:
+        owned = [one.own(topic, number) for number in range(4)]
+        with KafkaOwnership(log, group=group, address="http://two", session=6.0) as two:
+            with pytest.raises(NotOwner):
+                two.own(topic, 0)
+            moved = {number for number in range(4) if until(lambda number=number: two.owner(topic, number))}
+            assert moved == {0, 1, 2, 3}
+            while len(passed) < 2:
+                one.owner(topic, 0)
+            gone = {partition.partition for partition in passed}
+            for number in gone:
+                until(lambda number=number: one.owner(topic, number), lambda owner: owner.address == "http://two")
+                two.own(topic, number).writer.append([Record(b"k", b"two")])
+                with pytest.raises(Fenced):
+                    owned[number].writer.append([Record(b"k", b"late")])
+            for number in {0, 1, 2, 3} - gone:
+                owned[number].writer.append([Record(b"k", b"one")])
+            assert [partition.lost for partition in owned] == [number in gone for number in range(4)]
