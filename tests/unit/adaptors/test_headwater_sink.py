@@ -25,7 +25,7 @@ from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.operating.preflight import preflight
-from headwater.pipeline.operating.verification import verify
+from headwater.pipeline.operating.verification import compare
 from headwater.pipeline.transforms import omit
 
 # -- the sink -------------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def test_a_sink_can_be_verified_although_messages_came_twice(log: EmbeddedLog, t
     operator.mark("topic", 9, why="once more")
     assert run(pipeline, log).state == "done"
     assert sum(log.bounds("orders", number).end for number in range(2)) == 50
-    compared = verify(operator, pipeline, "topic")
+    compared = compare(operator, pipeline, "topic")
     assert (compared.expected, compared.found, compared.equal) == (30, 30, True)
 
 
