@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +31,9 @@ def _section(one: dict[str, Any]) -> str:
         parts.append(f"As a source: {one['source']}\n")
     if one["sink"]:
         parts.append(f"As a sink ({one['delivery']}): {one['sink']}\n")
-    parts.append("| option | default |\n|---|---|")
-    parts += [f"| `{option['name']}` | {_default(option['default'])} |" for option in one["options"]]
-    parts.append(f"\n{_paragraphs(inspect.getdoc(adaptors.find(one['name'])) or '')}\n\n```python\n{one['sample']}\n```\n")
+    parts.append("| option | default | meaning |\n|---|---|---|")
+    parts += [f"| `{option['name']}` | {_default(option['default'])} | {_cell(option['meaning'])} |" for option in one["options"]]
+    parts.append(f"\n```python\n{one['sample']}\n```\n")
     return "\n".join(parts)
 
 
@@ -44,11 +43,6 @@ def _default(shown: str | None) -> str:
 
 def _cell(said: str) -> str:
     return said.replace("|", "\\|")
-
-
-def _paragraphs(said: str) -> str:
-    """A docstring with each paragraph on a line of its own; lists stay as they are."""
-    return "\n\n".join(part if part.lstrip().startswith(("- ", "* ")) else " ".join(part.split()) for part in said.strip().split("\n\n"))
 
 
 if __name__ == "__main__":

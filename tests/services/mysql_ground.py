@@ -126,8 +126,8 @@ class MySQLGround(Ground):
         return [f"ALTER TABLE {table} MODIFY {column} varbinary(20)"]
 
     def small_pieces(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("headwater.adaptors.mysql.copy.PAGE_ROWS", 70)
-        monkeypatch.setattr("headwater.adaptors.mysql.copy.PIECE", 1000)
+        monkeypatch.setattr("headwater.adaptors.mysql.source.PAGE_ROWS", 70)
+        monkeypatch.setattr("headwater.adaptors.mysql.source.PIECE", 1000)
 
 
 @contextmanager

@@ -127,7 +127,7 @@ class PostgresGround(Ground):
         return [f"ALTER TABLE {table} ALTER {column} TYPE bytea USING {column}::bytea"]
 
     def small_pieces(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("headwater.adaptors.postgres.copy.PIECE", 1000)
+        monkeypatch.setattr("headwater.adaptors.postgres.source.PIECE", 1000)
 
 
 @contextmanager

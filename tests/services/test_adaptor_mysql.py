@@ -42,9 +42,9 @@ KEYS = {
 @pytest.mark.parametrize("kind", KEYS)
 def test_reading_goes_on_behind_a_key_of_any_type(ground: MySQLGround, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """From every row on, although the row itself and those before it are gone by then."""
-    monkeypatch.setattr("headwater.adaptors.mysql.copy.PIECE", 1)
-    monkeypatch.setattr("headwater.adaptors.mysql.copy.AT_ONCE", 1)
-    monkeypatch.setattr("headwater.adaptors.mysql.copy.PAGE_ROWS", 2)
+    monkeypatch.setattr("headwater.adaptors.mysql.source.PIECE", 1)
+    monkeypatch.setattr("headwater.adaptors.mysql.source.AT_ONCE", 1)
+    monkeypatch.setattr("headwater.adaptors.mysql.source.PAGE_ROWS", 2)
     ground.run(f"CREATE TABLE t (k {kind}, n int, v int AUTO_INCREMENT UNIQUE, PRIMARY KEY (k, n))")
     ground.run(*(f"INSERT INTO t (k, n) VALUES ({key}, {number})" for key in KEYS[kind] for number in (1, 2)))
     everything = set(range(1, 2 * len(KEYS[kind]) + 1))
@@ -180,8 +180,8 @@ def test_a_value_that_the_server_cannot_give_is_no_null(ground: MySQLGround) -> 
 
 def test_pieces_stay_small_where_the_rows_are_larger_than_the_server_thinks(ground: MySQLGround, monkeypatch: pytest.MonkeyPatch) -> None:
     ground.run("CREATE TABLE t (id int PRIMARY KEY, big longtext)", "INSERT INTO t SELECT seq, REPEAT('x', 100000) FROM seq_1_to_300")
-    monkeypatch.setattr("headwater.adaptors.mysql.copy.PIECE", 1 << 20)
-    monkeypatch.setattr("headwater.adaptors.mysql.copy.PAGE", 1 << 40)
+    monkeypatch.setattr("headwater.adaptors.mysql.source.PIECE", 1 << 20)
+    monkeypatch.setattr("headwater.adaptors.mysql.source.PAGE", 1 << 40)
     source = ground.source()
     pieces = list(source.read(source.plan(ground.chosen(), 1).slices[0], None))
     assert max(sum(map(len, piece.values)) for piece in pieces) < 8 << 20

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from tools import adaptors_page
+from tools import adaptors_page, adaptors_stub
 
 import headwater.pipeline
 from headwater.pipeline import DeadLetter, Pipeline, Retry, adaptors, transforms
@@ -92,3 +92,13 @@ def test_every_policy_op_field_and_event_is_documented() -> None:
 def test_what_can_be_imported_is_on_the_page() -> None:
     for name in headwater.pipeline.__all__:
         assert re.search(rf"\b{name}\b", PAGE), f"{name} is not on the page."
+
+
+def test_the_types_of_the_adaptors_are_those_of_their_options() -> None:
+    assert adaptors_stub.STUB.read_text("utf-8") == adaptors_stub.text(), "Write it anew: python -m tools.adaptors_stub"
+
+
+def test_every_option_of_every_adaptor_says_what_it_means() -> None:
+    for name in adaptors.built_in():
+        for option in describe(name)["options"]:
+            assert option["meaning"].endswith("."), f"{name}({option['name']}=) does not say what it means."

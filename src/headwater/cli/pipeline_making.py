@@ -103,6 +103,8 @@ def _print_one(found: dict[str, Any]) -> None:
     typer.echo("  options:")
     for option in found["options"]:
         typer.echo(f"    {option['name']} = {option['default']}" if option["default"] is not None else f"    {option['name']}")
+        if option["meaning"]:
+            typer.echo(f"        {option['meaning']}")
     typer.echo(f"  for example: {found['sample']}")
 
 

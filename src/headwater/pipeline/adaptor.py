@@ -1,15 +1,18 @@
 """What connects a pipeline to a system: the interfaces that every adaptor fills in.
 
-An adaptor is a small value: where the system is and how to use it. It travels to Spark's workers, so it holds no connection; each method
-opens its own and closes it. What it can do is said by the interfaces that it inherits from: `CanCopy` (read what is there, in slices),
-`CanTail` (read what changes), `CanWrite` (take messages). The contract suite for adaptors is `headwater.testing.adaptors`.
+An adaptor is a small value: where the system is and how to use it. It travels to Spark's workers, so it holds no connection. What it can do
+is said by the interfaces that it inherits from: `CanCopy` (read what is there, in slices), `CanTail` (read what changes), `CanWrite` (take
+messages). How it does so is said by its `Source` and its `Sink`, two classes that are imported when they are needed, because they may need
+a library that not every installation has. The contract suite for adaptors is `headwater.testing.adaptor_contract`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self
+from functools import cache
+from pkgutil import resolve_name
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import msgspec
 
@@ -39,6 +42,12 @@ class Adaptor(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: ClassVar[str]
     about: ClassVar[About]
+    source_class: ClassVar[str] = "headwater.pipeline.adaptor:Source"  # "module:Class", imported where the adaptor is read from
+    sink_class: ClassVar[str] = "headwater.pipeline.adaptor:Sink"  # the same for writing
+
+    def checked(self) -> Self:
+        """The adaptor as pipelines keep it. Connects to nothing. Errors: `BadConfig` for options that do not go together."""
+        return self
 
     def resolved(self) -> Self:
         """A copy in which every `${NAME}` is replaced. Called where a connection is made, never before: secrets do not travel."""
@@ -54,7 +63,8 @@ class Adaptor(msgspec.Struct, frozen=True, kw_only=True):
 
         Errors: `Unreachable`, `Denied`, `BadConfig`, `NotFound`, each naming what is missing.
         """
-        return []
+        found: Source[Any] | Sink[Any] = _class_at(self.source_class if role == "source" else self.sink_class)(self)
+        return found.check(chosen)
 
     def circular(self, pipeline: str, log_dir: str | None, sinks: Mapping[str, tuple[Adaptor, bool]]) -> str:
         """As a source: why the pipeline would read what it writes and so never end; empty where that cannot be seen. Connects to nothing.
@@ -66,6 +76,11 @@ class Adaptor(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         """The kind and where it is, without what may be secret in an address: this is printed, logged and sent."""
         return f"{self.kind}({', '.join(shown(getattr(self, name)) for name in self.__struct_fields__[:1])})"
+
+
+@cache
+def _class_at(path: str) -> Any:
+    return resolve_name(path)
 
 
 # -- reading ------------------------------------------------------------------------------------------------
@@ -100,39 +115,74 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     bad: dict[int, str] = {}
 
 
-class CanCopy(Adaptor, frozen=True, kw_only=True):
-    """A source whose present content can be read."""
+Own = TypeVar("Own", bound=Adaptor)
 
-    @abstractmethod
+
+class Source(Generic[Own]):
+    """How an adaptor's system is read. Each method opens its own connection and closes it."""
+
+    def __init__(self, adaptor: Own) -> None:
+        self.adaptor = adaptor
+
+    def check(self, chosen: Namespaces) -> list[str]:
+        """As `Adaptor.check`."""
+        return []
+
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         """Cut the chosen namespaces into about `slices` slices each, fewer where they cannot be split.
 
         Errors: as `check`.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         """The slice's documents from `position` on (None: its beginning), in pieces of at most some 8 MiB.
 
         Deterministic: the same slice from the same position gives the same documents in the same order. Errors: `Differs` when the
         source has changed under the plan; `Unreachable`.
         """
+        raise NotImplementedError
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         """Whether the source is still what the plan was made for. Asked before a stored plan is continued."""
         return True
 
-
-class CanTail(Adaptor, frozen=True, kw_only=True):
-    """A source whose changes can be followed. `tail` is an option of each: off, the pipeline ends with the copy."""
-
-    @abstractmethod
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
         """Changes from `cursor` on (a position of an earlier piece, or the plan's) until `stopped()`; an empty piece at least each second.
 
         The caller asks for the next piece once the last one is durable in the log: only then may what was given be let go of at the
         source (replication slots, acknowledgements). Errors: `Unreachable`; `OffsetGone` when the source no longer has the cursor.
         """
+        raise NotImplementedError
+
+
+class CanRead(Adaptor, frozen=True, kw_only=True):
+    """A source of either kind."""
+
+    def _source(self) -> Source[Any]:
+        found: Source[Any] = _class_at(self.source_class)(self)
+        return found
+
+
+class CanCopy(CanRead, frozen=True, kw_only=True):
+    """A source whose present content can be read. Its methods are those of its `Source`."""
+
+    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
+        return self._source().plan(chosen, slices)
+
+    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
+        return self._source().read(part, position)
+
+    def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
+        return self._source().same(plan, chosen)
+
+
+class CanTail(CanRead, frozen=True, kw_only=True):
+    """A source whose changes can be followed. `tail` is an option of each: off, the pipeline ends with the copy."""
+
+    def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+        """As `Source.follow`."""
+        return self._source().follow(cursor, chosen, stopped)
 
 
 # -- writing ------------------------------------------------------------------------------------------------
@@ -192,16 +242,19 @@ class SinkWriter(ABC):
         """Let go of connections, whatever has happened. What was not finished is dropped where it can be."""
 
 
-class CanWrite(Adaptor, frozen=True, kw_only=True):
-    """A sink."""
+class Sink(Generic[Own]):
+    """How an adaptor's system is written. Each method opens its own connection and closes it."""
 
-    delivery: ClassVar[Delivery]
-    least_batch: ClassVar[int] = 1  # writing fewer at once would only cost time
-    upserts: ClassVar[bool] = True  # writing a message twice leaves what writing it once does
+    def __init__(self, adaptor: Own) -> None:
+        self.adaptor = adaptor
 
-    @abstractmethod
+    def check(self, chosen: Namespaces) -> list[str]:
+        """As `Adaptor.check`."""
+        return []
+
     def writer(self, part: Part) -> SinkWriter:
         """Open a writer. Errors: as `check`."""
+        raise NotImplementedError
 
     def ordered(self) -> bool:
         """Whether parts count only in the order of their offsets, without a gap: so for one file that is appended to."""
@@ -235,7 +288,46 @@ class CanWrite(Adaptor, frozen=True, kw_only=True):
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         """What the sink holds, for `verify`. Errors: `Unsupported` where it cannot be read back."""
-        raise Unsupported(f"What {self.kind} holds cannot be read back.", hint="Compare it by its own means.")
+        raise Unsupported(f"What {self.adaptor.kind} holds cannot be read back.", hint="Compare it by its own means.")
+
+
+class CanWrite(Adaptor, frozen=True, kw_only=True):
+    """A sink. Its methods are those of its `Sink`."""
+
+    delivery: ClassVar[Delivery]
+    least_batch: ClassVar[int] = 1  # writing fewer at once would only cost time
+    upserts: ClassVar[bool] = True  # writing a message twice leaves what writing it once does
+
+    def writer(self, part: Part) -> SinkWriter:
+        return self._sink().writer(part)
+
+    def ordered(self) -> bool:
+        return self._sink().ordered()
+
+    def gathers(self) -> bool:
+        return self._sink().gathers()
+
+    def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
+        return self._sink().begin(pipeline, sink, epoch)
+
+    def publish(self, part: Part, receipt: dict[str, Any]) -> None:
+        self._sink().publish(part, receipt)
+
+    def forget(self, pipeline: str, sink: str, position: int, epoch: int) -> None:
+        self._sink().forget(pipeline, sink, position, epoch)
+
+    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        return self._sink().stored(data)
+
+    def place(self, namespace: str) -> str:
+        return self._sink().place(namespace)
+
+    def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
+        return self._sink().rows(namespace)
+
+    def _sink(self) -> Sink[Any]:
+        found: Sink[Any] = _class_at(self.sink_class)(self)
+        return found
 
 
 def deliverable(message: Message) -> bool:

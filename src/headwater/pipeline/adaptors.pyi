@@ -1,22 +1,25 @@
-"""The adaptors of headwater itself, for editors and mypy; those of other packages are found when they are asked for."""
+"""The adaptors of headwater itself, for editors and mypy; those of other packages are found when they are asked for.
 
-from collections.abc import Callable
+Written by `python -m tools.adaptors_stub`; a test compares it with what the adaptors declare.
+"""
 
-from headwater.adaptors.file.adaptor import file as file
-from headwater.adaptors.headwater.adaptor import headwater as headwater
-from headwater.adaptors.http.adaptor import http as http
-from headwater.adaptors.kafka.adaptor import kafka as kafka
-from headwater.adaptors.mongodb.adaptor import mongodb as mongodb
-from headwater.adaptors.mysql.adaptor import mariadb as mariadb
-from headwater.adaptors.mysql.adaptor import mysql as mysql
-from headwater.adaptors.opensearch.adaptor import elasticsearch as elasticsearch
-from headwater.adaptors.opensearch.adaptor import opensearch as opensearch
-from headwater.adaptors.postgres.adaptor import postgres as postgres
-from headwater.adaptors.rabbitmq.adaptor import rabbitmq as rabbitmq
-from headwater.adaptors.s3.adaptor import s3 as s3
-from headwater.adaptors.spark.adaptor import spark as spark
-from headwater.adaptors.sqlite.adaptor import sqlite as sqlite
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from headwater.adaptors.file.adaptor import File
+from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
+from headwater.adaptors.http.adaptor import Http
+from headwater.adaptors.kafka.adaptor import KafkaAdaptor
+from headwater.adaptors.mongodb.adaptor import MongoDB
+from headwater.adaptors.mysql.adaptor import MySQL
+from headwater.adaptors.opensearch.adaptor import OpenSearch
+from headwater.adaptors.postgres.adaptor import Postgres
+from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
+from headwater.adaptors.s3.adaptor import S3
+from headwater.adaptors.spark.adaptor import SparkAdaptor
+from headwater.adaptors.sqlite.adaptor import Sqlite
 from headwater.pipeline.adaptor import Adaptor
+from headwater.pipeline.env import Env
 
 GROUP: str
 OTHERWISE: dict[str, str]
@@ -24,3 +27,248 @@ OTHERWISE: dict[str, str]
 def names() -> list[str]: ...
 def built_in() -> dict[str, str]: ...
 def find(name: str) -> Callable[..., Adaptor]: ...
+def file(
+    uri: str | Env,
+    *,
+    format: Literal["auto", "jsonl", "csv", "parquet"] = "auto",
+    compression: Literal["auto", "none", "gzip", "zstd"] = "auto",
+    existing: Literal["append", "overwrite", "fail"] = "append",
+    envelope: bool = False,
+    id: str | Sequence[str] = "_id",
+    infer: bool = True,
+) -> File:
+    """Files of JSON lines, CSV or Parquet; folders; standard input and output.
+
+    `uri`: A file, a folder (with a slash at its end), a pattern such as `in/*.csv`, or `-` for standard input and output.
+    `format`: The format; `auto` tells it by the name's end.
+    `compression`: The compression; `auto` tells it by the name's end.
+    `existing`: What a new sink does with what is there.
+    `envelope`: Write `{"op", "namespace", "timestamp", "data"}` instead of the data alone, so that deletes can be told.
+    `id`: The fields that tell documents apart.
+    `infer`: Numbers in CSV become numbers.
+    """
+
+def headwater(
+    address: str | Env | None = None,
+    *,
+    topic: str,
+    token: str | Env | None = None,
+    format: str = "json",
+    tail: bool = True,
+    copy: bool = False,
+    compacted: bool = False,
+    id: str | Sequence[str] = (),
+    partitions: int = 1,
+    client: Mapping[str, str | Env] | None = None,
+) -> HeadwaterAdaptor:
+    """Topics of a headwater log: of a data directory, a Kafka cluster, or another headwater server.
+
+    `address`: A data directory, `kafka://host:9092,host:9092`, or the `http(s)://` address of a headwater server with its `token`.
+        Without one: the log that `headwater.toml` and the environment name (`--data` of a command is not seen).
+    `topic`: The topic; as a sink, `{namespace}` in it is replaced.
+    `token`: The token of the server.
+    `format`: `"json"`, where a value is a document and the key its id if it has none; `"bytes"`, where the record itself is the
+        document: key, value, headers, timestamp, partition, offset, mode and op, byte for byte, also as a sink, which copies a topic
+        exactly; `"message"`, the messages of another pipeline's log, `topic="pipeline-NAME"`, with op, namespace and timestamp (source
+        only); or a scheme that a package has registered for Spark's tables.
+    `tail`: Go on with what comes; off, only what is there is copied.
+    `copy`: First copy what is there, in ranges of offsets side by side.
+    `compacted`: Read a pipeline's log although compaction has taken messages.
+    `id`: The fields that tell documents apart; `"_id"`, of bytes the key, of messages those of the other pipeline where not said.
+    `partitions`: The partitions of a topic that is made.
+    `client`: Further settings of Kafka's client, such as `{"sasl.password": "${SECRET}"}`.
+    """
+
+def http(
+    url: str | Env,
+    *,
+    headers: Mapping[str, str | Env] | None = None,
+    method: Literal["POST", "PUT", "PATCH"] = "POST",
+    batched: bool = False,
+    envelope: bool = True,
+    ca: str | None = None,
+) -> Http:
+    """An address that messages are posted to: webhooks.
+
+    `url`: The address to post messages to; `{namespace}` in it stands for the message's namespace.
+    `headers`: What goes with each request; values may hold `${NAME}`.
+    `method`: The method of the requests.
+    `batched`: Send a batch as one request, as lines of JSON.
+    `envelope`: Send op, namespace, timestamp and offset around the data; off, the data alone.
+    `ca`: A file of authorities to trust.
+    """
+
+def kafka(
+    servers: str | Env,
+    *,
+    topic: str = "{namespace}",
+    tail: bool = False,
+    id: str | Sequence[str] = "_id",
+    client: Mapping[str, str | Env] | None = None,
+) -> KafkaAdaptor:
+    """Kafka's topics, with JSON objects as values.
+
+    `servers`: The brokers, such as `broker-1:9092,broker-2:9092`.
+    `topic`: The sink's topic; `{namespace}` in it is replaced.
+    `tail`: Go on with what comes after the copy.
+    `id`: The fields that tell documents apart.
+    `client`: Further settings of the client, such as `{"security.protocol": "SASL_SSL", "sasl.password": "${SECRET}"}`.
+    """
+
+def mongodb(
+    uri: str | Env,
+    *,
+    tail: bool = False,
+    collection_filters: dict[str, Any] | str | None = None,
+    batch: int = 1000,
+) -> MongoDB:
+    """MongoDB, and servers that speak its protocol.
+
+    `uri`: `mongodb://[user:password@]host:port/DATABASE`, with the client's own options behind a question mark.
+    `tail`: Follow the changes after the copy.
+    `collection_filters`: By collection, a query in extended JSON that chooses its documents; or all of it as JSON text.
+    `batch`: Documents or changes read at once.
+    """
+
+def mysql(
+    uri: str | Env,
+    *,
+    tail: bool = False,
+    create: bool = False,
+    server_id: int = 0,
+) -> MySQL:
+    """MariaDB 10.5 and newer, MySQL 8: tables, and the changes of their rows.
+
+    `uri`: `mysql://user:password@host:3306/database`; over verified TLS with `?ssl_ca=ca.pem`.
+    `tail`: Follow the changes after the copy.
+    `create`: As a sink, make tables and columns that are missing.
+    `server_id`: What the server knows the follower by, another one for each; 0: chosen by chance.
+    """
+
+def opensearch(
+    uri: str | Env,
+    *,
+    index: str = "{namespace}",
+    versions: bool = True,
+    batch: int = 1000,
+    body: str = "8MiB",
+    keep: str = "5m",
+    ca: str | None = None,
+) -> OpenSearch:
+    """OpenSearch indices; Elasticsearch 7 answers the same requests.
+
+    `uri`: `http(s)://[user:password@]host:port`, several with commas between.
+    `index`: The sink's index; `{namespace}` in it is replaced.
+    `versions`: Documents carry versions, so that a late duplicate never overwrites what is newer.
+    `batch`: Documents read at once.
+    `body`: Bytes sent at once.
+    `keep`: How long a scroll may rest between two reads.
+    `ca`: A file with the authority's certificate.
+    """
+
+def postgres(
+    uri: str | Env,
+    *,
+    tail: bool = False,
+    create: bool = False,
+    slot: str = "headwater",
+    publication: str = "headwater",
+    schema: str = "public",
+    state_schema: str = "public",
+) -> Postgres:
+    """PostgreSQL 14 and newer: tables, and the changes of their rows.
+
+    `uri`: `postgresql://user:password@host:5432/database`; over TLS with `?sslmode=verify-full&sslrootcert=ca.pem`.
+    `tail`: Follow the changes after the copy.
+    `create`: As a sink, make tables and columns that are missing.
+    `slot`: The replication slot that changes come through: give each pipeline one of its own.
+    `publication`: The publication that says which tables are followed.
+    `schema`: As a sink, the schema of namespaces without one.
+    `state_schema`: As a sink, the schema for what it remembers.
+    """
+
+def rabbitmq(
+    uri: str | Env,
+    *,
+    queues: str | Sequence[str] = (),
+    exchange: str = "",
+    routing_key: str = "{namespace}",
+    key_in_field: bool = False,
+    delivery_mode: Literal["persistent", "transient"] = "persistent",
+    prefetch: int = 1000,
+    ca: str | None = None,
+) -> RabbitMQ:
+    """RabbitMQ's queues and exchanges.
+
+    `uri`: A virtual host, such as `amqp://user:password@host:5672/`.
+    `queues`: The queues that are read.
+    `exchange`: The exchange that messages go to; `{namespace}` in it is replaced.
+    `routing_key`: The routing key that messages go with; `{namespace}` in it is replaced.
+    `key_in_field`: The routing key is the value of the field that `routing_key` names.
+    `delivery_mode`: Persistent messages survive a restart of the broker in queues that do.
+    `prefetch`: How many messages may be read before they are durable.
+    `ca`: A file of authorities to trust with `amqps`.
+    """
+
+def s3(
+    uri: str | Env,
+    *,
+    format: Literal["auto", "jsonl", "csv", "parquet"] = "auto",
+    compression: Literal["auto", "none", "gzip", "zstd"] = "auto",
+    endpoint_url: str | Env | None = None,
+    region: str = "us-east-1",
+    access_key: str | Env | None = None,
+    secret_key: str | Env | None = None,
+    envelope: bool = False,
+    id: str | Sequence[str] = "_id",
+    infer: bool = True,
+) -> S3:
+    """Objects of JSON lines, CSV or Parquet in S3, or in a store that speaks its protocol (endpoint_url).
+
+    `uri`: Objects below a prefix, `s3://bucket/prefix/`, or one object.
+    `format`: The format; `auto` tells it by the key's end, and is `jsonl` for a sink.
+    `compression`: The compression; `auto` tells it by the key's end, and is `none` for a sink.
+    `endpoint_url`: The address of a store other than Amazon's.
+    `region`: The region of the bucket.
+    `access_key`: The name of the key; without one the usual places are asked for credentials.
+    `secret_key`: The secret that belongs to `access_key`.
+    `envelope`: Write `{"op", "namespace", "timestamp", "data"}` instead of the data alone, so that deletes can be told.
+    `id`: The fields that tell documents apart.
+    `infer`: Numbers in CSV become numbers.
+    """
+
+def spark(
+    format: str,
+    *,
+    path: str | Env | None = None,
+    options: Mapping[str, str | Env] | None = None,
+    namespace: str = "",
+    staging: str = "",
+    id: str | Sequence[str] = "_id",
+) -> SparkAdaptor:
+    """Any format that Spark reads or writes: ORC, Avro, JDBC, ...
+
+    `format`: What `spark.read.format(...)` takes. A format or a driver that Spark lacks comes in by the settings: `spark.jars.packages`
+        or `spark.jars` in `[spark.conf]`.
+    `path`: What is loaded, or saved to.
+    `options`: Options of Spark's reader or writer, as text, which may hold `${NAME}`; a driver of JDBC is named there as well:
+        `{"driver": "org.postgresql.Driver", "url": ..., "dbtable": ...}`.
+    `namespace`: The namespace of everything that is read.
+    `staging`: The folder for what is on its way, which all workers must see; empty: `staging` in the data directory.
+    `id`: The fields that tell documents apart.
+    """
+
+def sqlite(
+    path: str | Env,
+    *,
+    table: str | None = None,
+) -> Sqlite:
+    """A SQLite database file.
+
+    `path`: The database file.
+    `table`: As a sink, write all messages to this table, whatever their namespace.
+    """
+
+elasticsearch = opensearch
+
+mariadb = mysql

@@ -102,7 +102,7 @@ class Branch:
         return self._pipeline.add(
             Sink(
                 name=_checked(name, "sink"),
-                adaptor=_is(adaptor, CanWrite, "written to"),  # type: ignore[type-abstract]
+                adaptor=_is(adaptor, CanWrite, "written to"),
                 namespaces=Namespaces(namespace),
                 transforms=self._transforms,
                 options=SinkOptions(

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
 
-from headwater.core.errors import BadConfig, NotFound, ReadOnly
-from headwater.pipeline.adaptor import About, CanCopy, CanWrite, CopyPlan, Delivery, Part, Piece, SinkWriter, Slice
+from headwater.adaptors.file.formats import Compression, Format, WrittenFormat, format_of
+from headwater.pipeline.adaptor import About, CanCopy, CanWrite, Delivery
 from headwater.pipeline.env import Env
-from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.strict import strict
+from headwater.pipeline.options import Means, Names, factory
 
-Format = Literal["auto", "jsonl", "csv", "parquet"]
-Compression = Literal["auto", "none", "gzip", "zstd"]
-Existing = Literal["append", "overwrite", "fail"]
 STANDARD = ("-", "stdin://", "stdout://")
 
 
@@ -31,21 +26,25 @@ class File(CanCopy, CanWrite, frozen=True, kw_only=True):
     )
     delivery: ClassVar[Delivery] = "exactly once"
     least_batch: ClassVar[int] = 8192
+    source_class: ClassVar[str] = "headwater.adaptors.file.source:FileSource"
+    sink_class: ClassVar[str] = "headwater.adaptors.file.sink:FileSink"
 
-    uri: str | Env
-    format: Format = "auto"
-    compression: Compression = "auto"
-    existing: Existing = "append"
-    envelope: bool = False
-    id: tuple[str, ...] = ("_id",)
-    infer: bool = True
-
-    # -- where ----------------------------------------------------------------------------------------------
+    uri: Annotated[
+        str | Env,
+        Means("A file, a folder (with a slash at its end), a pattern such as `in/*.csv`, or `-` for standard input and output."),
+    ]
+    format: Annotated[Format, Means("The format; `auto` tells it by the name's end.")] = "auto"
+    compression: Annotated[Compression, Means("The compression; `auto` tells it by the name's end.")] = "auto"
+    existing: Annotated[Literal["append", "overwrite", "fail"], Means("What a new sink does with what is there.")] = "append"
+    envelope: Annotated[
+        bool, Means('Write `{"op", "namespace", "timestamp", "data"}` instead of the data alone, so that deletes can be told.')
+    ] = False
+    id: Annotated[Names, Means("The fields that tell documents apart.")] = ("_id",)
+    infer: Annotated[bool, Means("Numbers in CSV become numbers.")] = True
 
     @property
     def path(self) -> Path:
-        text = str(self.resolved().uri)
-        return Path(text.removeprefix("file://"))
+        return Path(str(self.resolved().uri).removeprefix("file://"))
 
     @property
     def standard(self) -> bool:
@@ -58,113 +57,8 @@ class File(CanCopy, CanWrite, frozen=True, kw_only=True):
         return not self.standard and (text.endswith("/") or self.path.is_dir() or self.written_format == "parquet")
 
     @property
-    def written_format(self) -> Literal["jsonl", "csv", "parquet"]:
-        from headwater.adaptors.file.formats import format_of
-
+    def written_format(self) -> WrittenFormat:
         return "jsonl" if self.standard and self.format == "auto" else format_of(self.path, self.format)
 
-    def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
-        import os
 
-        if self.standard:
-            return ["standard input" if role == "source" else "standard output"]
-        if role == "source":
-            from headwater.adaptors.file.source import found
-
-            files = found(self, chosen)
-            return [f"{len(files)} files, {sum(one.stat().st_size for one in files.values()):,} bytes"]
-        near = self.path if self.folder else self.path.parent
-        while not near.exists():
-            near = near.parent
-        if not os.access(near, os.W_OK):
-            raise ReadOnly(f"{near} cannot be written by this process.", hint="Change its permissions, or name another place.")
-        return [f"{self.path} can be written"]
-
-    # -- reading --------------------------------------------------------------------------------------------
-
-    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
-        from headwater.adaptors.file.source import plan
-
-        return plan(self, chosen, slices)
-
-    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
-        from headwater.adaptors.file.source import read
-
-        return read(self, part, position)
-
-    def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
-        from headwater.adaptors.file.source import identity
-
-        try:
-            return identity(self, chosen) == plan.identity
-        except NotFound:
-            return False
-
-    # -- writing --------------------------------------------------------------------------------------------
-
-    def writer(self, part: Part) -> SinkWriter:
-        from headwater.adaptors.file.sink import writer
-
-        return writer(self, part)
-
-    def ordered(self) -> bool:
-        return not self.folder
-
-    def gathers(self) -> bool:
-        return self.folder
-
-    def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
-        from headwater.adaptors.file.sink import target
-
-        return target(self, pipeline, sink).begin(epoch)
-
-    def publish(self, part: Part, receipt: dict[str, Any]) -> None:
-        from headwater.adaptors.file.sink import target
-
-        target(self, part.pipeline, part.sink).publish(part, receipt)
-
-    def forget(self, pipeline: str, sink: str, position: int, epoch: int) -> None:
-        from headwater.adaptors.file.sink import target
-
-        target(self, pipeline, sink).forget(position, epoch)
-
-    def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
-        from headwater.adaptors.file.readback import rows
-
-        return rows(self)
-
-    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
-        from headwater.adaptors.file.readback import stored_as
-
-        return stored_as(self.written_format, self.envelope, self.infer, data)
-
-
-@strict
-def file(
-    uri: str | Env,
-    *,
-    format: Format = "auto",
-    compression: Compression = "auto",
-    existing: Existing = "append",
-    envelope: bool = False,
-    id: str | tuple[str, ...] | list[str] = "_id",
-    infer: bool = True,
-) -> File:
-    """A file, a folder (with a slash at its end), a pattern such as `in/*.csv`, or `-` for standard input and output.
-
-    `format` and `compression` are told by the name's end where they are "auto". `existing`: what a new sink does with what is there.
-    `envelope`: write `{"op", "namespace", "timestamp", "data"}` instead of the data alone, so that deletes can be told. `id`: the fields
-    that tell documents apart. `infer`: numbers in CSV become numbers.
-    """
-    for value, kind, name in ((format, Format, "format"), (compression, Compression, "compression"), (existing, Existing, "existing")):
-        if value not in get_args(kind):
-            raise BadConfig(f"file() knows no {name} {value!r}.", hint=f"Use one of {', '.join(get_args(kind))}.")
-    return File(
-        uri=uri,
-        format=format,
-        compression=compression,
-        existing=existing,
-        envelope=envelope,
-        id=(id,) if isinstance(id, str) else tuple(id),
-        infer=infer,
-    )
+file = factory(File)

@@ -12,7 +12,12 @@ from typing import IO, Literal, cast
 
 from headwater.core.errors import BadConfig, Damaged, Denied
 
-_FORMATS: dict[str, Literal["jsonl", "csv", "parquet"]] = {
+WrittenFormat = Literal["jsonl", "csv", "parquet"]
+Format = Literal["auto", "jsonl", "csv", "parquet"]
+WrittenCompression = Literal["none", "gzip", "zstd"]
+Compression = Literal["auto", "none", "gzip", "zstd"]
+
+_FORMATS: dict[str, WrittenFormat] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "jsonl",
@@ -23,10 +28,10 @@ _FORMATS: dict[str, Literal["jsonl", "csv", "parquet"]] = {
 _COMPRESSIONS: dict[str, Literal["gzip", "zstd"]] = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 
 
-def format_of(path: Path, said: str) -> Literal["jsonl", "csv", "parquet"]:
+def format_of(path: Path, said: str) -> WrittenFormat:
     """The format of a file: what was said, else by its name, else JSON lines for names without an ending."""
     if said != "auto":
-        return cast("Literal['jsonl', 'csv', 'parquet']", said)
+        return cast("WrittenFormat", said)
     ends = [end.lower() for end in path.suffixes]
     if ends and ends[-1] in _COMPRESSIONS:
         ends.pop()
@@ -52,11 +57,16 @@ def collection(name: str) -> str:
     return str(path)
 
 
-def compression_of(path: Path, said: str) -> Literal["none", "gzip", "zstd"]:
+def compression_of(path: Path, said: str) -> WrittenCompression:
     """The compression of a file: what was said, else by its name."""
     if said != "auto":
-        return cast("Literal['none', 'gzip', 'zstd']", said)
+        return cast("WrittenCompression", said)
     return _COMPRESSIONS.get(path.suffix.lower(), "none")
+
+
+def ending(kind: WrittenFormat, compression: WrittenCompression) -> str:
+    """How the names of written files end. Parquet is compressed inside."""
+    return ".parquet" if kind == "parquet" else f".{kind}" + {"none": "", "gzip": ".gz", "zstd": ".zst"}[compression]
 
 
 def open_plain(path: Path, compression: str) -> IO[bytes]:

@@ -164,7 +164,7 @@ def stream_pieces(source: IO[bytes], position: Any, *, usual: int = _BLOCK, long
         whole = pending + data
         cut = whole.rfind(b"\n") + 1 if data else len(whole)
         if not cut and len(whole) > longest:
-            length, pending = _passed(source, usual)
+            length, pending = passed(source, usual)
             here, first, number = here + len(whole) + length, number, number + 1
             if here > done:
                 yield Piece(position=here, values=[whole[:KEPT]], bad={0: too_long(first, longest)})
@@ -179,7 +179,7 @@ def stream_pieces(source: IO[bytes], position: Any, *, usual: int = _BLOCK, long
             yield Piece(position=here, values=documents, bad=bad)
 
 
-def _passed(source: IO[bytes], usual: int) -> tuple[int, bytes]:
+def passed(source: IO[bytes], usual: int) -> tuple[int, bytes]:
     """Read past a line's end: how many bytes that was, and what was read of the lines behind it."""
     length = 0
     while data := source.read(usual):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from headwater.adaptors.file.cells import typed
+from headwater.adaptors.file.adaptor import File
+from headwater.adaptors.file.cells import csv_pieces, typed
 from headwater.adaptors.file.formats import compression_of, open_plain
-from headwater.adaptors.file.source import read_back
+from headwater.adaptors.file.lines import stream_pieces
 from headwater.adaptors.file.writers import written
 from headwater.pipeline import values
-
-if TYPE_CHECKING:
-    from headwater.adaptors.file.adaptor import File
 
 
 def rows(adaptor: File) -> Iterator[dict[str, Any]]:
@@ -28,12 +26,15 @@ def rows(adaptor: File) -> Iterator[dict[str, Any]]:
                     yield from map(of_table, batch.to_pylist())
         else:
             with open_plain(path, compression_of(path, adaptor.compression)) as source:
-                for one in read_back(adaptor, source):
-                    yield read_as(adaptor.written_format, adaptor.envelope, one)
+                for piece in csv_pieces(adaptor.infer, source, None) if adaptor.written_format == "csv" else stream_pieces(source, None):
+                    for text in piece.values:
+                        yield read_as(adaptor.written_format, adaptor.envelope, values.decode(text))
 
 
 def read_as(kind: str, envelope: bool, row: dict[str, Any]) -> dict[str, Any]:
-    """A document that was read from a file of some format, as `stored_as` gives it."""
+    """A document that was read from a file of some format, or its envelope, as `stored_as` gives it."""
+    if envelope:
+        row = row["data"]
     if kind == "parquet":
         return of_table(row)
     return _present(row) if kind == "csv" and not envelope else row

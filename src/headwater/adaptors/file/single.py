@@ -7,19 +7,17 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from headwater.adaptors.file.adaptor import File
 from headwater.adaptors.file.formats import compression_of, open_plain
 from headwater.adaptors.file.target import Target, gone
 from headwater.adaptors.file.writers import compressed
 from headwater.core.errors import Unavailable
 from headwater.core.files import Files, replace, write_all
 from headwater.pipeline.adaptor import Part
-
-if TYPE_CHECKING:
-    from headwater.adaptors.file.adaptor import File
 
 
 class Noted(msgspec.Struct, frozen=True, array_like=True):
@@ -44,8 +42,7 @@ class Single(Target):
     """One file, appended to in the order of offsets."""
 
     def __init__(self, adaptor: File, pipeline: str, sink: str, files: Files | None = None) -> None:
-        super().__init__(adaptor, pipeline, sink, files)
-        self.work = adaptor.path.parent / f".{adaptor.path.name}.headwater"
+        super().__init__(adaptor, pipeline, sink, work=adaptor.path.parent / f".{adaptor.path.name}.headwater", files=files)
 
     def occupied(self) -> bool:
         return self._adaptor.path.exists()
@@ -114,10 +111,6 @@ class Single(Target):
         """Offsets above `position` come again behind what is there: a file cannot take them back."""
         with self.held(epoch):
             self._note(Noted(position + 1, position + 1, self._noted().length))
-
-    @property
-    def _compression(self) -> str:
-        return compression_of(self._adaptor.path, self._adaptor.compression)
 
     def _first_length(self) -> int:
         """How long the file was before the first part: appending leaves what was there. Noted once, before anything is appended."""

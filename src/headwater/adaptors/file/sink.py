@@ -6,36 +6,80 @@ appending the part and then noting the offset and the length, so that what a dea
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
+from headwater.adaptors.file.adaptor import File
 from headwater.adaptors.file.folder import PartFolder
-from headwater.adaptors.file.formats import compression_of
+from headwater.adaptors.file.formats import WrittenCompression, WrittenFormat, compression_of
+from headwater.adaptors.file.readback import rows, stored_as
 from headwater.adaptors.file.single import Single, columns
 from headwater.adaptors.file.standard import Standard
 from headwater.adaptors.file.tables import TableWriter
 from headwater.adaptors.file.target import Target, temporary
-from headwater.adaptors.file.writers import LineWriter, TextWriter
-from headwater.pipeline.adaptor import Part, SinkWriter
+from headwater.adaptors.file.writers import LineWriter, Temporary, TextWriter
+from headwater.core.errors import ReadOnly
+from headwater.pipeline.adaptor import Part, Sink
+from headwater.pipeline.namespaces import Namespaces
 
-if TYPE_CHECKING:
-    from headwater.adaptors.file.adaptor import File
+
+class FileSink(Sink[File]):
+    """A folder of parts, one file, or standard output."""
+
+    def check(self, chosen: Namespaces) -> list[str]:
+        adaptor = self.adaptor
+        if adaptor.standard:
+            return ["standard output"]
+        near = adaptor.path if adaptor.folder else adaptor.path.parent
+        while not near.exists():
+            near = near.parent
+        if not os.access(near, os.W_OK):
+            raise ReadOnly(f"{near} cannot be written by this process.", hint="Change its permissions, or name another place.")
+        return [f"{adaptor.path} can be written"]
+
+    def writer(self, part: Part) -> Temporary:
+        """A writer to a temporary name next to the target."""
+        adaptor, where = self.adaptor, self._target(part.pipeline, part.sink)
+        where.work.mkdir(parents=True, exist_ok=True)
+        kind, compression = adaptor.written_format, compression_of(adaptor.path, adaptor.compression)
+        names = columns(adaptor) if kind == "csv" and not adaptor.envelope and isinstance(where, Single) else []
+        return part_writer(where.work / temporary(part), kind, compression, envelope=adaptor.envelope, names=names)
+
+    def ordered(self) -> bool:
+        return not self.adaptor.folder
+
+    def gathers(self) -> bool:
+        return self.adaptor.folder
+
+    def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
+        return self._target(pipeline, sink).begin(epoch)
+
+    def publish(self, part: Part, receipt: dict[str, Any]) -> None:
+        self._target(part.pipeline, part.sink).publish(part, receipt)
+
+    def forget(self, pipeline: str, sink: str, position: int, epoch: int) -> None:
+        self._target(pipeline, sink).forget(position, epoch)
+
+    def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
+        return rows(self.adaptor)
+
+    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        return stored_as(self.adaptor.written_format, self.adaptor.envelope, self.adaptor.infer, data)
+
+    def _target(self, pipeline: str, sink: str) -> Target:
+        if self.adaptor.standard:
+            return Standard(self.adaptor, pipeline, sink)
+        return PartFolder(self.adaptor, pipeline, sink) if self.adaptor.folder else Single(self.adaptor, pipeline, sink)
 
 
-def writer(adaptor: File, part: Part) -> SinkWriter:
-    """A writer to a temporary name next to the target."""
-    where = target(adaptor, part.pipeline, part.sink)
-    kind, compression = adaptor.written_format, compression_of(adaptor.path, adaptor.compression)
-    where.work.mkdir(parents=True, exist_ok=True)
-    path = where.work / temporary(part)
+def part_writer(
+    path: Path, kind: WrittenFormat, compression: WrittenCompression, *, envelope: bool, names: Sequence[str] = ()
+) -> Temporary:
+    """What writes a part to a file of some format. `names`: the columns that a CSV file has already."""
     if kind == "parquet":
         return TableWriter(path, compression="zstd" if compression == "zstd" else "snappy")
-    if kind == "jsonl" and not adaptor.envelope:
+    if kind == "jsonl" and not envelope:
         return TextWriter(path, csv=False, envelope=False, compression=compression)
-    names = columns(adaptor) if kind == "csv" and not adaptor.envelope and isinstance(where, Single) else []
-    return LineWriter(path, csv=kind == "csv", envelope=adaptor.envelope, compression=compression, names=names)
-
-
-def target(adaptor: File, pipeline: str, sink: str) -> Target:
-    if adaptor.standard:
-        return Standard(adaptor, pipeline, sink)
-    return PartFolder(adaptor, pipeline, sink) if adaptor.folder else Single(adaptor, pipeline, sink)
+    return LineWriter(path, csv=kind == "csv", envelope=envelope, compression=compression, names=names)

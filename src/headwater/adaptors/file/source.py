@@ -6,27 +6,83 @@ import sys
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
+from headwater.adaptors.file.adaptor import File
 from headwater.adaptors.file.cells import csv_pieces
 from headwater.adaptors.file.formats import collection, compression_of, format_of, known, legible, open_plain
 from headwater.adaptors.file.groups import parquet_pieces
-from headwater.adaptors.file.lines import line_documents, line_pieces, stream_pieces
+from headwater.adaptors.file.lines import line_pieces, stream_pieces
 from headwater.core.errors import BadInput, Damaged, Differs, NotFound
-from headwater.pipeline import values
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, Source
 from headwater.pipeline.namespaces import Namespaces
-
-if TYPE_CHECKING:
-    from headwater.adaptors.file.adaptor import File
-
-__all__ = ["csv_pieces", "found", "identity", "line_documents", "parquet_pieces", "plan", "read", "read_back", "stream_pieces"]
 
 _LEAST_SLICE = 8 << 20
 _CHANGED = "Put it back as it was, or read it anew from its beginning with `headwater pipeline run --again`."
 
 
-# -- planning -----------------------------------------------------------------------------------------------
+class FileSource(Source[File]):
+    """Files as they are at one moment: one that changes under a copy is an error."""
+
+    def check(self, chosen: Namespaces) -> list[str]:
+        if self.adaptor.standard:
+            return ["standard input"]
+        files = found(self.adaptor, chosen)
+        return [f"{len(files)} files, {sum(one.stat().st_size for one in files.values()):,} bytes"]
+
+    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
+        adaptor = self.adaptor
+        if adaptor.standard:
+            return CopyPlan(identity={"standard": "input"}, slices=(Slice("stdin", {}),), ids={"stdin": adaptor.id})
+        files = found(adaptor, chosen)
+        stamps = {name: _stamp(path) for name, path in files.items()}
+        parts: list[Slice] = []
+        for name, path in files.items():
+            known_as = {"path": str(path.absolute()), "stamp": stamps[name]}
+            parts += [Slice(collection(name), {**known_as, **spec}) for spec in _cut(adaptor, path, slices)]
+        return CopyPlan(identity=stamps, slices=tuple(parts), ids=dict.fromkeys(map(collection, files), adaptor.id))
+
+    def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
+        try:
+            return self._identity(chosen) == plan.identity
+        except NotFound:
+            return False
+
+    def _identity(self, chosen: Namespaces) -> dict[str, Any]:
+        if self.adaptor.standard:
+            return {"standard": "input"}
+        return {name: _stamp(one) for name, one in found(self.adaptor, chosen).items()}
+
+    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
+        """The documents of a slice. Errors: `Differs` for a file that is no longer the one that was planned; `Damaged`."""
+        adaptor = self.adaptor
+        if "path" not in part.spec:
+            source: IO[bytes] = sys.stdin.buffer
+            yield from csv_pieces(adaptor.infer, source, position) if adaptor.format == "csv" else stream_pieces(source, position)
+            return
+        path, stamp = Path(part.spec["path"]), part.spec.get("stamp")
+        kind, compression = format_of(path, adaptor.format), compression_of(path, adaptor.compression)
+        try:
+            with legible(path, kind if kind == "parquet" else compression):
+                for piece in self._pieces(path, part.spec, position):
+                    _unchanged(path, stamp)  # looked at behind each piece: what was read of another file is not given
+                    yield piece
+        except Damaged:
+            _unchanged(path, stamp)
+            raise
+        _unchanged(path, stamp)
+
+    def _pieces(self, path: Path, spec: dict[str, Any], position: Any) -> Iterator[Piece]:
+        adaptor = self.adaptor
+        kind, compression = format_of(path, adaptor.format), compression_of(path, adaptor.compression)
+        if kind == "parquet":
+            yield from parquet_pieces(path, spec["groups"], position)
+        elif kind == "jsonl" and compression == "none":
+            begin, end = spec["bytes"]
+            yield from line_pieces(path, begin, end, position)
+        else:
+            with open_plain(path, compression) as opened:
+                yield from csv_pieces(adaptor.infer, opened, position) if kind == "csv" else stream_pieces(opened, position)
 
 
 def found(adaptor: File, chosen: Namespaces) -> dict[str, Path]:
@@ -60,29 +116,10 @@ def found(adaptor: File, chosen: Namespaces) -> dict[str, Path]:
     return files
 
 
-def identity(adaptor: File, chosen: Namespaces) -> dict[str, Any]:
-    """What tells whether the files are still the same."""
-    if adaptor.standard:
-        return {"standard": "input"}
-    return {name: _stamp(one) for name, one in found(adaptor, chosen).items()}
-
-
 def _stamp(path: Path) -> list[int]:
     """Inode, size and time of change."""
     now = path.stat()
     return [now.st_ino, now.st_size, now.st_mtime_ns]
-
-
-def plan(adaptor: File, chosen: Namespaces, slices: int) -> CopyPlan:
-    if adaptor.standard:
-        return CopyPlan(identity={"standard": "input"}, slices=(Slice("stdin", {}),), ids={"stdin": adaptor.id})
-    files = found(adaptor, chosen)
-    stamps = {name: _stamp(path) for name, path in files.items()}
-    parts: list[Slice] = []
-    for name, path in files.items():
-        known_as = {"path": str(path.absolute()), "stamp": stamps[name]}
-        parts += [Slice(collection(name), {**known_as, **spec}) for spec in _cut(adaptor, path, slices)]
-    return CopyPlan(identity=stamps, slices=tuple(parts), ids=dict.fromkeys(map(collection, files), adaptor.id))
 
 
 def _cut(adaptor: File, path: Path, slices: int) -> list[dict[str, Any]]:
@@ -100,29 +137,6 @@ def _cut(adaptor: File, path: Path, slices: int) -> list[dict[str, Any]]:
     return [{}]
 
 
-# -- reading ------------------------------------------------------------------------------------------------
-
-
-def read(adaptor: File, part: Slice, position: Any) -> Iterator[Piece]:
-    """The documents of a slice from a position on. Errors: `Differs` for a file that is no longer the one that was planned; `Damaged`."""
-    if "path" not in part.spec:
-        kind = "jsonl" if adaptor.format == "auto" else adaptor.format
-        source: IO[bytes] = sys.stdin.buffer
-        yield from csv_pieces(adaptor.infer, source, position) if kind == "csv" else stream_pieces(source, position)
-        return
-    path, stamp = Path(part.spec["path"]), part.spec.get("stamp")
-    kind, compression = format_of(path, adaptor.format), compression_of(path, adaptor.compression)
-    try:
-        with legible(path, kind if kind == "parquet" else compression):
-            for piece in _pieces(adaptor, part, position):
-                _unchanged(path, stamp)  # looked at behind each piece: what was read of another file is not given
-                yield piece
-    except Damaged:
-        _unchanged(path, stamp)
-        raise
-    _unchanged(path, stamp)
-
-
 def _unchanged(path: Path, stamp: list[int] | None) -> None:
     try:
         changed = _stamp(path) != (stamp or _stamp(path))
@@ -130,25 +144,3 @@ def _unchanged(path: Path, stamp: list[int] | None) -> None:
         raise Differs(f"{path} is gone since its copy began.", hint=_CHANGED) from error
     if changed:
         raise Differs(f"{path} has changed since its copy began.", hint=_CHANGED)
-
-
-def _pieces(adaptor: File, part: Slice, position: Any) -> Iterator[Piece]:
-    path = Path(part.spec["path"])
-    kind, compression = format_of(path, adaptor.format), compression_of(path, adaptor.compression)
-    if kind == "parquet":
-        yield from parquet_pieces(path, part.spec["groups"], position)
-    elif kind == "jsonl" and compression == "none":
-        begin, end = part.spec["bytes"]
-        yield from line_pieces(path, begin, end, position)
-    else:
-        with open_plain(path, compression) as opened:
-            yield from csv_pieces(adaptor.infer, opened, position) if kind == "csv" else stream_pieces(opened, position)
-
-
-def read_back(adaptor: File, source: IO[bytes]) -> Iterator[dict[str, Any]]:
-    """The documents of a file that a sink wrote."""
-    pieces = csv_pieces(adaptor.infer, source, None) if adaptor.written_format == "csv" else stream_pieces(source, None)
-    for piece in pieces:
-        for one in piece.values:
-            document = values.decode(one)
-            yield document["data"] if adaptor.envelope else document

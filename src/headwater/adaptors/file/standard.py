@@ -5,24 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from headwater.adaptors.file.adaptor import File
 from headwater.adaptors.file.target import Target, gone
 from headwater.pipeline.adaptor import Part
-
-if TYPE_CHECKING:
-    from headwater.adaptors.file.adaptor import File
 
 
 class Standard(Target):
     """Standard output: written by the run itself, at least once."""
 
     def __init__(self, adaptor: File, pipeline: str, sink: str) -> None:
-        import tempfile
-
-        super().__init__(adaptor, pipeline, sink)
-        self.work = Path(tempfile.gettempdir()) / f"headwater-{os.getuid()}-{pipeline}-{sink}"
+        super().__init__(adaptor, pipeline, sink, work=Path(tempfile.gettempdir()) / f"headwater-{os.getuid()}-{pipeline}-{sink}")
 
     def occupied(self) -> bool:
         return False

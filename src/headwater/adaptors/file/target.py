@@ -8,25 +8,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import msgspec
-
-from headwater.core.errors import AlreadyExists, Conflict, Fenced, HeadwaterError, Unavailable
-from headwater.core.files import FileLock, Files, explained, replace
+from headwater.adaptors.file.adaptor import File
+from headwater.adaptors.file.formats import WrittenCompression, compression_of
+from headwater.adaptors.file.store import FolderStore
+from headwater.adaptors.parts.ownership import Ownership
+from headwater.core.errors import AlreadyExists, HeadwaterError, Unavailable
+from headwater.core.files import FileLock, Files, explained
 from headwater.pipeline.adaptor import Part
-
-if TYPE_CHECKING:
-    from headwater.adaptors.file.adaptor import File
-
-
-class Owner(msgspec.Struct, frozen=True):
-    """Whose target this is, and the newest run that has written to it."""
-
-    pipeline: str
-    sink: str
-    epoch: int = 0
-
 
 _TEMPORARY = re.compile(r"tmp-e(\d+)-")
 
@@ -49,17 +39,20 @@ def gone(path: Path) -> Unavailable:
 class Target(ABC):
     """A place that parts are published to, by one sink of one pipeline."""
 
-    work: Path  # a hidden folder for temporaries, the owner's name and notes
+    def __init__(self, adaptor: File, pipeline: str, sink: str, *, work: Path, files: Files | None = None) -> None:
+        """`work`: a hidden folder for temporaries, the owner's name and notes."""
+        self.work, self._adaptor, self._files = work, adaptor, files or Files()
+        self._ownership = Ownership(FolderStore(work, self._files, where=str(adaptor.path)), "owner.json", pipeline, sink)
 
-    def __init__(self, adaptor: File, pipeline: str, sink: str, files: Files | None = None) -> None:
-        self._adaptor, self._pipeline, self._sink = adaptor, pipeline, sink
-        self._files = files or Files()
+    @property
+    def _compression(self) -> WrittenCompression:
+        return compression_of(self._adaptor.path, self._adaptor.compression)
 
     def begin(self, epoch: int) -> list[tuple[int, int]] | None:
         """Take the target over; sweep temporaries of earlier runs. Returns the offsets that it holds, None where it cannot know."""
         new = not (self.work / "owner.json").exists()
-        if not new and self._other_log():
-            self.leave()
+        if (former := self._ownership.former_log()) is not None:
+            self.leave(former)
             new = True
         if new and self.occupied():
             if self._adaptor.existing == "fail":
@@ -70,21 +63,15 @@ class Target(ABC):
                 self.clear()
         self.work.mkdir(parents=True, exist_ok=True)
         with self.held(None):
-            self._own(epoch)
+            self._ownership.take(epoch)
             for leftover in self.work.glob("tmp-*"):
                 if _epoch(leftover) < epoch:  # of this run's own, another hand (a step beside a step) may be about to publish it
                     self._files.unlink(leftover)
             self._files.sync_dir(self.work)
             return self.recovered(new)
 
-    def _other_log(self) -> bool:
-        """Whether the same sink wrote here from another log, which was deleted since: its offsets mean other messages."""
-        owner = self._owner()
-        same = (owner.pipeline.partition("#")[0], owner.sink) == (self._pipeline.partition("#")[0], self._sink)
-        return same and owner.pipeline != self._pipeline
-
-    def leave(self) -> None:
-        """Keep what is there as somebody else's, and forget what it meant."""
+    def leave(self, former: str) -> None:
+        """Keep what is there as another log's, and forget what it meant."""
         shutil.rmtree(self.work)
 
     @abstractmethod
@@ -100,30 +87,13 @@ class Target(ABC):
             raise explained(error, self._adaptor.path) from error
         try:
             lock.exclusive()
-            if epoch is not None and self._owner().epoch > epoch:
-                raise Fenced(f"A newer run writes to {self._adaptor.path}.", hint="See `headwater pipeline status`.")
+            if epoch is not None:
+                self._ownership.check(epoch)
             yield
         except OSError as error:
             raise explained(error, self._adaptor.path) from error
         finally:
             lock.close()
-
-    def _owner(self) -> Owner:
-        try:
-            return msgspec.json.decode((self.work / "owner.json").read_bytes(), type=Owner)
-        except FileNotFoundError:
-            return Owner(self._pipeline, self._sink)
-
-    def _own(self, epoch: int) -> None:
-        owner = self._owner()
-        if (owner.pipeline, owner.sink) != (self._pipeline, self._sink):
-            raise Conflict(
-                f"{self._adaptor.path} belongs to sink {owner.sink} of pipeline {owner.pipeline.partition('#')[0]}.",
-                hint="Give every sink its own place.",
-            )
-        if owner.epoch > epoch:
-            raise Fenced(f"A newer run writes to {self._adaptor.path}.", hint="See `headwater pipeline status`.")
-        replace(self._files, self.work / "owner.json", msgspec.json.encode(Owner(self._pipeline, self._sink, epoch)) + b"\n")
 
     @abstractmethod
     def occupied(self) -> bool:

@@ -8,30 +8,13 @@ import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar, cast
+from typing import IO, Any, ClassVar, cast
 
 from headwater.core.errors import Rejected
 from headwater.core.files import explained
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, SinkWriter
 from headwater.pipeline.message import Message, Op
-
-if TYPE_CHECKING:
-    from headwater.adaptors.file.adaptor import File
-
-_ROWS = 65_536
-_DIGITS = 38  # of a decimal128
-_NO_COLUMN = (ValueError, TypeError, NotImplementedError, OverflowError)  # Arrow's own errors are kinds of the first three
-
-
-def ending(adaptor: File) -> str:
-    """How the names of parts end."""
-    from headwater.adaptors.file.formats import compression_of
-
-    kind, compression = adaptor.written_format, compression_of(adaptor.path, adaptor.compression)
-    if kind == "parquet":
-        return ".parquet"
-    return f".{kind}" + {"none": "", "gzip": ".gz", "zstd": ".zst"}[compression]
 
 
 class Temporary(SinkWriter):

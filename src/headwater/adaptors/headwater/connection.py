@@ -142,3 +142,7 @@ def _log(place: HeadwaterAddress, read_only: bool, seconds: float) -> Log:
     if read_only and not Path(place.where).is_dir():
         raise NotFound(f"There is no data directory {place.where}.", hint="Name the one that `headwater serve --data` was given.")
     return EmbeddedLog(Path(place.where), read_only=read_only)
+
+
+def counted(partitions: int) -> str:
+    return "1 partition" if partitions == 1 else f"{partitions} partitions"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import time
+import os
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from headwater.adaptors.headwater.connection import BYTES, HeadwaterConnection, opened
+from headwater.adaptors.converting_writer import ConvertingWriter, rejected
+from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
+from headwater.adaptors.headwater.address import place_of
+from headwater.adaptors.headwater.connection import BYTES, HeadwaterConnection, counted, opened
 from headwater.adaptors.headwater.formats import OFFSET, SENT, as_bytes, as_json
 from headwater.adaptors.headwater.loop_check import refuse_circle
 from headwater.core.errors import (
@@ -18,7 +21,6 @@ from headwater.core.errors import (
     NotFound,
     ReadOnly,
     Rejected,
-    Timeout,
     TooLarge,
     Unavailable,
     UnknownTopic,
@@ -30,22 +32,81 @@ from headwater.log.layout import too_large
 from headwater.log.partitioner import partition_for
 from headwater.log.record import Bounds, Record, Topic
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part, SinkWriter
+from headwater.pipeline.adaptor import Batch, Part, Sink, SinkWriter
 from headwater.pipeline.message import Message, Op
-
-if TYPE_CHECKING:
-    from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
+from headwater.pipeline.namespaces import Namespaces
 
 _ONCE = 10_000
 Sent = tuple[int, Record]  # the message's offset, and what it became
+Addressed = tuple[str, int, Sent]  # with its topic and partition
 
 
-class HeadwaterWriter(SinkWriter):
+class HeadwaterSink(Sink[HeadwaterAdaptor]):
+    """Topics, which are made where they are missing."""
+
+    def check(self, chosen: Namespaces) -> list[str]:
+        adaptor = self.adaptor
+        adaptor.check_written()
+        place = place_of(adaptor)
+        if place.kind == "directory":
+            near = place.where
+            while not os.path.exists(near):
+                near = os.path.dirname(near)
+            if not os.access(near, os.W_OK):
+                raise ReadOnly(f"{near} cannot be written by this process.", hint="Change its permissions, or name another directory.")
+        with opened(adaptor, read_only=False) as link:
+            if "{namespace}" in adaptor.topic:
+                link.probe(None)
+                return [f"{len(link.names())} topics at {link.where}; those that are missing will be made"]
+            try:
+                topic = link.find(adaptor.topic)
+            except UnknownTopic:
+                link.probe(None)
+                return [f"topic {adaptor.topic} at {link.where} will be made, with {counted(adaptor.partitions)}"]
+            link.probe(topic)
+            return [f"topic {adaptor.topic} at {link.where}: {counted(topic.partitions)}"]
+
+    def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
+        """Make the topic. That also tells a wrong token before the first message, whose fault it is not."""
+        self.adaptor.check_written()
+        if "{namespace}" not in self.adaptor.topic:
+            with opened(self.adaptor, read_only=False) as link:
+                topic = made(link, self.adaptor.topic, self.adaptor.partitions)
+                link.probe(topic)
+                refuse_circle(link, pipeline, topic)
+        return None
+
+    def writer(self, part: Part) -> SinkWriter:
+        return HeadwaterWriter(self.adaptor, part)
+
+    def place(self, namespace: str) -> str:
+        return self.adaptor.topic_for(namespace)
+
+    def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
+        """The last document of each key. Of records without a key each message once, however often it was sent."""
+        if self.adaptor.format == "bytes":
+            raise Unsupported("Records that were copied as they are cannot be compared as documents.", hint="Compare the topics.")
+        with opened(self.adaptor, read_only=True) as link:
+            try:
+                topic = link.topic(self.adaptor.topic_for(namespace))
+            except NotFound:
+                return
+            every = link.all_bounds(topic)
+            # Twice through: which record is the last of each key, then those records. The documents themselves may not fit into memory.
+            last = {_told_apart(number, one): (number, one.offset) for number, one in _admitted(link, topic, every)}
+            for number, one in _admitted(link, topic, every):
+                if one.value is not None and last[_told_apart(number, one)] == (number, one.offset):
+                    yield values.decode(one.value)
+
+
+class HeadwaterWriter(ConvertingWriter[Addressed]):
+    """Where a message is refused, all before it are there, and those behind it may be."""
+
     def __init__(self, adaptor: HeadwaterAdaptor, part: Part) -> None:
-        self._adaptor, self._part = adaptor, part
+        self._adaptor = adaptor
         self._link = opened(adaptor, read_only=False, seconds=part.timeout)
+        super().__init__(part, self._link.where)
         self._topics: dict[str, Topic] = {}
-        self._deadline = 0.0
         if "{namespace}" not in adaptor.topic:
             try:
                 self._found(adaptor.topic)
@@ -54,39 +115,35 @@ class HeadwaterWriter(SinkWriter):
                 raise
 
     def write(self, batch: Batch) -> None:
-        """Errors: `Rejected` at the first message that cannot be taken: all before it are there, and those behind it may be."""
-        self._deadline = time.monotonic() + self._part.timeout
-        refused: Rejected | None = None
-        groups: dict[tuple[str, int], list[Sent]] = {}
         try:
-            for message in batch.messages:
-                try:
-                    topic, record = self._record(message)
-                except BadInput as error:
-                    refused = _rejected(message.offset, error)
-                    break
-                groups.setdefault((topic.name, self._partition(topic, message, record)), []).append((message.offset, record))
-            for (name, number), sent in groups.items():
-                for chunk in _chunks(sent):
-                    problem = self._append(name, number, chunk)
-                    if problem is not None:
-                        refused = problem if refused is None or problem.offset < refused.offset else refused
-                        break
+            super().write(batch)
+        except Rejected:
+            raise
         except Unavailable as error:
-            raise self._late() if time.monotonic() >= self._deadline else error from error
+            raise self.late() if self._clock() >= self._deadline else error from error
         except HeadwaterError as error:  # a wrong token, a log that is damaged: so for every message, and no fault of one
             self._topics.clear()
             raise Unreachable(error.message, hint=error.hint) from error
-        if refused is not None:
-            raise refused
+
+    def send(self, converted: Sequence[Addressed]) -> None:
+        groups: dict[tuple[str, int], list[Sent]] = {}
+        for topic, partition, sent in converted:
+            groups.setdefault((topic, partition), []).append(sent)
+        refused: list[Rejected] = []
+        for (topic, partition), every in groups.items():
+            for some in _chunks(every):
+                if (no := self._append(topic, partition, some)) is not None:
+                    refused.append(no)
+                    break
+        if refused:
+            raise min(refused, key=lambda no: no.offset)
 
     def close(self) -> None:
         self._link.close()
 
     # -- one message ----------------------------------------------------------------------------------------
 
-    def _record(self, message: Message) -> tuple[Topic, Record]:
-        """Errors: `BadInput` for a message that can be no record of its topic."""
+    def convert(self, message: Message) -> Addressed:
         if message.op is Op.COMMAND:
             raise BadInput("A topic knows no commands.", hint="Skip it with ack.")
         name = self._adaptor.topic_for(message.namespace)
@@ -95,7 +152,7 @@ class HeadwaterWriter(SinkWriter):
         size = len(record.key or b"") + len(record.value or b"")  # with its headers it may still be too large: the append finds that
         if size > topic.settings.max_record:
             raise too_large(size, topic.settings.max_record)
-        return topic, record
+        return name, self._partition(topic, message, record), (message.offset, record)
 
     def _found(self, name: str) -> Topic:
         topic = made(self._link, name, self._adaptor.partitions)
@@ -118,9 +175,7 @@ class HeadwaterWriter(SinkWriter):
 
     def _append(self, topic: str, partition: int, sent: Sequence[Sent]) -> Rejected | None:
         """Append these; where one is refused, those before it, and say which."""
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise self._late()
+        left = self.left()
         try:
             self._link.append(topic, partition, [record for _, record in sent], left)
         except Fenced:
@@ -132,16 +187,10 @@ class HeadwaterWriter(SinkWriter):
             if len(sent) == 1:
                 if isinstance(error, TooLarge):
                     error = TooLarge(error.message, hint="Make it smaller with edit, or raise what the log takes.")
-                return _rejected(sent[0][0], error)
+                return rejected(sent[0][0], error)
             half = len(sent) // 2
             return self._append(topic, partition, sent[:half]) or self._append(topic, partition, sent[half:])
         return None
-
-    def _late(self) -> Timeout:
-        return Timeout(
-            f"{self._link.where} has not taken a batch within {self._part.timeout:g} s.",
-            hint="Give the sink a longer timeout or a smaller batch.",
-        )
 
 
 def made(link: HeadwaterConnection, name: str, partitions: int) -> Topic:
@@ -154,23 +203,6 @@ def made(link: HeadwaterConnection, name: str, partitions: int) -> Topic:
         return link.create(name, partitions)
     except AlreadyExists:  # another task was quicker
         return link.find(name)
-
-
-def rows(adaptor: HeadwaterAdaptor, namespace: str) -> Iterator[dict[str, Any]]:
-    """The last document of each key. Of records without a key each message once, however often it was sent."""
-    if adaptor.format == "bytes":
-        raise Unsupported("Records that were copied as they are cannot be compared as documents.", hint="Compare the topics.")
-    with opened(adaptor, read_only=True) as link:
-        try:
-            topic = link.topic(adaptor.topic_for(namespace))
-        except NotFound:
-            return
-        every = link.all_bounds(topic)
-        # Twice through: which record is the last of each key, then those records. The documents themselves may not fit into memory.
-        last = {_told_apart(number, one): (number, one.offset) for number, one in _admitted(link, topic, every)}
-        for number, one in _admitted(link, topic, every):
-            if one.value is not None and last[_told_apart(number, one)] == (number, one.offset):
-                yield values.decode(one.value)
 
 
 def _admitted(link: HeadwaterConnection, topic: Topic, every: Sequence[Bounds]) -> Iterator[tuple[int, Record]]:
@@ -206,7 +238,3 @@ def _chunks(sent: Sequence[Sent]) -> Iterator[list[Sent]]:
         size += length
     if some:
         yield some
-
-
-def _rejected(offset: int, error: BadInput) -> Rejected:
-    return Rejected(error.message, offset=offset, before_taken=True, hint=error.hint)

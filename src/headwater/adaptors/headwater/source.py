@@ -6,9 +6,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from headwater.adaptors.headwater.connection import BYTES, HeadwaterConnection, opened
+from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
+from headwater.adaptors.headwater.connection import BYTES, HeadwaterConnection, counted, opened
 from headwater.adaptors.headwater.formats import (
     BytesDecoder,
     Decoder,
@@ -22,26 +23,12 @@ from headwater.adaptors.headwater.loop_check import stored_reader
 from headwater.core.errors import BadBounds, Differs, NotFound, OffsetGone, Unavailable, UnknownTopic, Unreachable
 from headwater.log.epochs import Epochs, unmarked
 from headwater.log.record import Record, Topic
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, Source
 from headwater.pipeline.namespaces import Namespaces
-
-if TYPE_CHECKING:
-    from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
 
 _ONCE = 10_000  # records asked for at once
 _LOOK = 5.0  # seconds between two looks whether the topic is still the same one
 _AGAIN = "Read it anew from its beginning with `headwater pipeline run --again`."
-
-
-def checked(adaptor: HeadwaterAdaptor, link: HeadwaterConnection, chosen: Namespaces) -> Topic:
-    """The topic that is read. Errors: `UnknownTopic`; `NotFound` where the namespaces leave it out."""
-    topic = link.topic(topic_of(adaptor.format, adaptor.topic))
-    if adaptor.format != "message" and adaptor.topic not in chosen:
-        raise NotFound(
-            f"The namespace {chosen} leaves out {adaptor.topic}, which is all that is read.",
-            hint="Leave out the source's namespace: it is the topic's name.",
-        )
-    return topic
 
 
 @contextmanager
@@ -55,102 +42,123 @@ def _waiting() -> Iterator[None]:
         raise Unreachable(error.message, hint=error.hint) from error
 
 
-def plan(adaptor: HeadwaterAdaptor, chosen: Namespaces, slices: int) -> CopyPlan:
-    with _waiting(), opened(adaptor, read_only=True) as link:
-        topic = checked(adaptor, link, chosen)
-        every = link.all_bounds(topic)
-        ids = ids_of(adaptor, link)
-        identity = {"topic": topic.name, "generation": topic.generation}
-        if adaptor.tail and not adaptor.copy:
-            at = {str(number): [one.start, 0] for number, one in enumerate(every)}
-            return CopyPlan(identity=identity, slices=(), ids=ids, cursor={"generation": topic.generation, "at": at})
-        share = max(1, -(-sum(one.end - one.start for one in every) // max(1, slices)))
-        parts = [
-            Slice(adaptor.topic, {"partition": number, "begin": begin, "end": end, "generation": topic.generation, "chosen": str(chosen)})
-            for number, one in enumerate(every)
-            for begin, end in _cut(one.start, one.end, share if link.splits else one.end - one.start)
-        ]
-        at = {str(number): [one.end, 0] for number, one in enumerate(every)}
-        return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, cursor={"generation": topic.generation, "at": at})
+class HeadwaterSource(Source[HeadwaterAdaptor]):
+    """One topic. Positions are offsets of its partitions, each with the claim that holds there."""
 
+    def check(self, chosen: Namespaces) -> list[str]:
+        self.adaptor.check_read()
+        with opened(self.adaptor, read_only=True) as link:
+            topic = self._topic(link, chosen)
+            count = sum(one.end - one.start for one in link.all_bounds(topic))
+            return [f"topic {topic.name} at {link.where}: {counted(topic.partitions)}, {count:,} offsets"]
 
-def same(adaptor: HeadwaterAdaptor, plan: CopyPlan) -> bool:
-    with _waiting(), opened(adaptor, read_only=True) as link:
-        try:
-            topic = link.topic(topic_of(adaptor.format, adaptor.topic))
-        except NotFound:
-            return False
-        return plan.identity == {"topic": topic.name, "generation": topic.generation}
+    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
+        self.adaptor.check_read()
+        with _waiting(), opened(self.adaptor, read_only=True) as link:
+            topic = self._topic(link, chosen)
+            every = link.all_bounds(topic)
+            ids = self._ids(link)
+            identity = {"topic": topic.name, "generation": topic.generation}
+            if self.adaptor.tail and not self.adaptor.copy:
+                at = {str(number): [one.start, 0] for number, one in enumerate(every)}
+                return CopyPlan(identity=identity, slices=(), ids=ids, cursor={"generation": topic.generation, "at": at})
+            share = max(1, -(-sum(one.end - one.start for one in every) // max(1, slices)))
+            parts = [
+                Slice(
+                    self.adaptor.topic,
+                    {"partition": number, "begin": begin, "end": end, "generation": topic.generation, "chosen": str(chosen)},
+                )
+                for number, one in enumerate(every)
+                for begin, end in _cut(one.start, one.end, share if link.splits else one.end - one.start)
+            ]
+            at = {str(number): [one.end, 0] for number, one in enumerate(every)}
+            return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, cursor={"generation": topic.generation, "at": at})
 
-
-def read(adaptor: HeadwaterAdaptor, part: Slice, position: Any) -> Iterator[Piece]:
-    """The records of a range of a partition. The position is the next offset, and the claim that holds there."""
-    number, end, chosen = part.spec["partition"], part.spec["end"], Namespaces(part.spec["chosen"])
-    with opened(adaptor, read_only=True) as link:
-        topic = _still(link, topic_of(adaptor.format, adaptor.topic), part.spec["generation"])
-        reading = _Partition(adaptor, link, topic, number, *(position or (part.spec["begin"], 0)))
-        decoder = decoder_of(adaptor, link, chosen, topic.generation)
-        while reading.at < end:
+    def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
+        with _waiting(), opened(self.adaptor, read_only=True) as link:
             try:
-                records = list(reading.next(end))
-            except OffsetGone as error:
-                raise Differs(f"{error.message} That was to be copied.", hint=_AGAIN) from error
-            for some, after in records:
-                messages, bad = decoder.messages(number, some)
-                yield Piece(position=after, messages=messages, bad=bad)
+                topic = link.topic(topic_of(self.adaptor.format, self.adaptor.topic))
+            except NotFound:
+                return False
+            return plan.identity == {"topic": topic.name, "generation": topic.generation}
 
+    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
+        """The records of a range of a partition. The position is the next offset, and the claim that holds there."""
+        number, end, chosen = part.spec["partition"], part.spec["end"], Namespaces(part.spec["chosen"])
+        with opened(self.adaptor, read_only=True) as link:
+            topic = _still(link, topic_of(self.adaptor.format, self.adaptor.topic), part.spec["generation"])
+            reading = _Partition(self.adaptor, link, topic, number, *(position or (part.spec["begin"], 0)))
+            decoder = self._decoder(link, chosen, topic.generation)
+            while reading.at < end:
+                try:
+                    records = list(reading.next(end))
+                except OffsetGone as error:
+                    raise Differs(f"{error.message} That was to be copied.", hint=_AGAIN) from error
+                for some, after in records:
+                    messages, bad = decoder.messages(number, some)
+                    yield Piece(position=after, messages=messages, bad=bad)
 
-def follow(adaptor: HeadwaterAdaptor, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
-    """Everything from the cursor on. An empty piece is given only when there is nothing more for now."""
-    with opened(adaptor, read_only=True) as link, ExitStack() as stack:
-        generation = cursor["generation"]
-        topic = _still(link, topic_of(adaptor.format, adaptor.topic), generation)
-        at = {str(number): list(where) for number, where in cursor["at"].items()}
-        every = [_Partition(adaptor, link, topic, number, *at.setdefault(str(number), [0, 0])) for number in range(topic.partitions)]
-        decoder = decoder_of(adaptor, link, chosen, generation)
-        looked, arrived = time.monotonic(), threading.Event()
-        for watching in link.watch(topic, arrived.set):
-            stack.enter_context(watching)
-        while not stopped():
-            arrived.clear()  # before the look: what comes after it ends the wait
-            quiet = True
-            for one in every:
-                for some, after in one.next(None):
-                    quiet = False
-                    messages, bad = decoder.messages(one.number, some)
-                    at[str(one.number)] = after
-                    if messages:
-                        yield Piece(position=_position(generation, at), messages=messages, bad=bad)
-            if quiet:
-                yield Piece(position=_position(generation, at))
-                arrived.wait(link.pause)
-                if time.monotonic() - looked > _LOOK:
-                    looked = time.monotonic()
-                    _still(link, topic.name, generation)
+    def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+        """Everything from the cursor on. An empty piece is given only when there is nothing more for now."""
+        with opened(self.adaptor, read_only=True) as link, ExitStack() as stack:
+            generation = cursor["generation"]
+            topic = _still(link, topic_of(self.adaptor.format, self.adaptor.topic), generation)
+            at = {str(number): list(where) for number, where in cursor["at"].items()}
+            every = [
+                _Partition(self.adaptor, link, topic, number, *at.setdefault(str(number), [0, 0])) for number in range(topic.partitions)
+            ]
+            decoder = self._decoder(link, chosen, generation)
+            looked, arrived = time.monotonic(), threading.Event()
+            for watching in link.watch(topic, arrived.set):
+                stack.enter_context(watching)
+            while not stopped():
+                arrived.clear()  # before the look: what comes after it ends the wait
+                quiet = True
+                for one in every:
+                    for some, after in one.next(None):
+                        quiet = False
+                        messages, bad = decoder.messages(one.number, some)
+                        at[str(one.number)] = after
+                        if messages:
+                            yield Piece(position=_position(generation, at), messages=messages, bad=bad)
+                if quiet:
+                    yield Piece(position=_position(generation, at))
+                    arrived.wait(link.pause)
+                    if time.monotonic() - looked > _LOOK:
+                        looked = time.monotonic()
+                        _still(link, topic.name, generation)
 
+    def _topic(self, link: HeadwaterConnection, chosen: Namespaces) -> Topic:
+        """The topic that is read. Errors: `UnknownTopic`; `NotFound` where the namespaces leave it out."""
+        topic = link.topic(topic_of(self.adaptor.format, self.adaptor.topic))
+        if self.adaptor.format != "message" and self.adaptor.topic not in chosen:
+            raise NotFound(
+                f"The namespace {chosen} leaves out {self.adaptor.topic}, which is all that is read.",
+                hint="Leave out the source's namespace: it is the topic's name.",
+            )
+        return topic
 
-def decoder_of(adaptor: HeadwaterAdaptor, link: HeadwaterConnection, chosen: Namespaces, generation: str) -> Decoder:
-    match adaptor.format:
-        case "json":
-            return JsonDecoder(adaptor.topic, adaptor.ids)
-        case "bytes":
-            return BytesDecoder(adaptor.topic, adaptor.ids)
-        case "message":
-            return MessageDecoder(adaptor.topic, ids_of(adaptor, link), chosen, generation)
-        case other:
-            return TableDecoder(table_of(other, adaptor.topic), adaptor.topic, adaptor.ids)
+    def _decoder(self, link: HeadwaterConnection, chosen: Namespaces, generation: str) -> Decoder:
+        match self.adaptor.format:
+            case "json":
+                return JsonDecoder(self.adaptor.topic, self.adaptor.ids)
+            case "bytes":
+                return BytesDecoder(self.adaptor.topic, self.adaptor.ids)
+            case "message":
+                return MessageDecoder(self.adaptor.topic, self._ids(link), chosen, generation)
+            case other:
+                return TableDecoder(table_of(other, self.adaptor.topic), self.adaptor.topic, self.adaptor.ids)
 
-
-def ids_of(adaptor: HeadwaterAdaptor, link: HeadwaterConnection) -> dict[str, tuple[str, ...]]:
-    """By namespace, the fields that tell documents apart: of another pipeline's log, as its source has said."""
-    if adaptor.format != "message":
-        return {adaptor.topic: adaptor.ids}
-    try:
-        found = stored_reader(link, adaptor.topic.removeprefix("pipeline-"))
-    except UnknownTopic:
-        return {}
-    said = found.plan.get("ids", {}) if found is not None else {}
-    return {name: adaptor.ids if adaptor.id else tuple(fields) for name, fields in said.items()}
+    def _ids(self, link: HeadwaterConnection) -> dict[str, tuple[str, ...]]:
+        """By namespace, the fields that tell documents apart: of another pipeline's log, as its source has said."""
+        if self.adaptor.format != "message":
+            return {self.adaptor.topic: self.adaptor.ids}
+        try:
+            found = stored_reader(link, self.adaptor.topic.removeprefix("pipeline-"))
+        except UnknownTopic:
+            return {}
+        said = found.plan.get("ids", {}) if found is not None else {}
+        return {name: self.adaptor.ids if self.adaptor.id else tuple(fields) for name, fields in said.items()}
 
 
 class _Partition:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, Self
 from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from headwater.core.errors import BadConfig, Denied
-from headwater.pipeline.adaptor import About, CanWrite, Delivery, Part, SinkWriter
+from headwater.core.errors import BadConfig
+from headwater.pipeline.adaptor import About, CanWrite, Delivery
 from headwater.pipeline.clients import shown
 from headwater.pipeline.env import Env, resolve
-from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.strict import strict
+from headwater.pipeline.options import Means, Texts, factory
 
-Method = Literal["POST", "PUT", "PATCH"]
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # what a header's name is made of
 _OWN = ("content-type", "content-length", "idempotency-key", "host", "transfer-encoding")
 
@@ -37,12 +35,14 @@ class Http(CanWrite, frozen=True, kw_only=True):
         sample='http("https://hooks.example.com/orders", headers={"authorization": "Bearer ${HOOK_TOKEN}"})',
     )
 
-    url: str | Env
-    headers: dict[str, str | Env] = msgspec.field(default_factory=dict)
-    method: Method = "POST"
-    batched: bool = False
-    envelope: bool = True
-    ca: str | None = None
+    sink_class: ClassVar[str] = "headwater.adaptors.http.sink:HttpSink"
+
+    url: Annotated[str | Env, Means("The address to post messages to; `{namespace}` in it stands for the message's namespace.")]
+    headers: Annotated[Texts, Means("What goes with each request; values may hold `${NAME}`.")] = msgspec.field(default_factory=dict)
+    method: Annotated[Literal["POST", "PUT", "PATCH"], Means("The method of the requests.")] = "POST"
+    batched: Annotated[bool, Means("Send a batch as one request, as lines of JSON.")] = False
+    envelope: Annotated[bool, Means("Send op, namespace, timestamp and offset around the data; off, the data alone.")] = True
+    ca: Annotated[str | None, Means("A file of authorities to trust.")] = None
 
     @property
     def shown(self) -> str:
@@ -70,50 +70,17 @@ class Http(CanWrite, frozen=True, kw_only=True):
                 raise BadConfig(f"The header {name} holds a letter that no header can have.", hint="Take line ends out of its value.")
         return found
 
-    def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
-        from headwater.adaptors.http.sink import Poster
-
-        with Poster(self) as poster:
-            status = poster.look()
-        if status in (401, 403, 407):
-            raise Denied(f"{self.shown} does not let us in ({status}).", hint="Look at the headers: a token is missing or old.")
-        return [f"{self.shown} answers (HEAD: {status})"]
-
-    def writer(self, part: Part) -> SinkWriter:
-        from headwater.adaptors.http.sink import HttpWriter, Poster
-
-        return HttpWriter(self, part, Poster(self))
+    def checked(self) -> Self:
+        for name in self.headers:
+            if not _TOKEN.fullmatch(name):
+                raise BadConfig(f"{name!r} is no name of a header.", hint='Give headers={"authorization": "Bearer ${TOKEN}"}.')
+            if name.lower() in _OWN:
+                raise BadConfig(f"http() sets the header {name} itself.", hint="Leave it out.")
+        if isinstance(self.url, str) and "${" not in self.url:
+            self.address("")
+        if self.batched and isinstance(self.url, str) and "{namespace}" in self.url:
+            raise BadConfig("A batch may hold several namespaces, an address with {namespace} only one.", hint="Leave out one of them.")
+        return self
 
 
-@strict
-def http(
-    url: str | Env,
-    *,
-    headers: dict[str, str | Env] | None = None,
-    method: Method = "POST",
-    batched: bool = False,
-    envelope: bool = True,
-    ca: str | None = None,
-) -> Http:
-    """An address to post messages to. `headers` go with each request and may hold `${NAME}`; `ca`: a file of authorities to trust."""
-    if method not in get_args(Method):
-        raise BadConfig(f"http() knows no method {method!r}.", hint=f"Use one of {', '.join(get_args(Method))}.")
-    hint = 'Give headers={"authorization": "Bearer ${TOKEN}"}.'
-    if not isinstance(headers, dict | None):
-        raise BadConfig(f"headers cannot be a {type(headers).__name__}.", hint=hint)
-    for name, value in (headers or {}).items():
-        if not isinstance(value, str | Env) or not isinstance(name, str) or not _TOKEN.fullmatch(name):
-            raise BadConfig(f"The header {name!r} is no name of a header, or no text.", hint=hint)
-        if name.lower() in _OWN:
-            raise BadConfig(f"http() sets the header {name} itself.", hint="Leave it out.")
-    for option, given in (("batched", batched), ("envelope", envelope)):
-        if not isinstance(given, bool):
-            raise BadConfig(f"{option} cannot be {given!r}.", hint="Give True or False.")
-    if not isinstance(url, str | Env):
-        raise BadConfig(f"url cannot be {url!r}.", hint="Give https://host/path.")
-    made = Http(url=url, headers=dict(headers or {}), method=method, batched=batched, envelope=envelope, ca=ca)
-    if isinstance(url, str) and "${" not in url:
-        made.address("")
-    if batched and isinstance(url, str) and "{namespace}" in url:
-        raise BadConfig("A batch may hold several namespaces, an address with {namespace} only one.", hint="Leave out one of them.")
-    return made
+http = factory(Http)

@@ -8,18 +8,17 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import httpx2
 
-from headwater.core.errors import BadConfig, Rejected, Timeout, Unreachable
+from headwater.adaptors.http.adaptor import Http
+from headwater.core.errors import BadConfig, Denied, Rejected, Timeout, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part, SinkWriter
+from headwater.pipeline.adaptor import Batch, Part, Sink, SinkWriter
 from headwater.pipeline.clients import Closing, error_text, trusting
 from headwater.pipeline.message import Message, Op
-
-if TYPE_CHECKING:
-    from headwater.adaptors.http.adaptor import Http
+from headwater.pipeline.namespaces import Namespaces
 
 AGAIN = (408, 425, 429)  # the address asks for another try; so do all from 500 on
 OURS = (401, 403, 407)  # a token that is wrong is wrong for every message
@@ -28,6 +27,20 @@ ENOUGH = 4096  # bytes of an answer that are read
 SHOWN = 300  # characters of an answer that an error shows
 REST = 0.5  # seconds: no server ends a connection sooner because nobody uses it
 SECONDS = 10.0  # to look whether the address answers at all
+
+
+class HttpSink(Sink[Http]):
+    """An address that takes messages."""
+
+    def check(self, chosen: Namespaces) -> list[str]:
+        with Poster(self.adaptor) as poster:
+            status = poster.look()
+        if status in OURS:
+            raise Denied(f"{poster.place} does not let us in ({status}).", hint="Look at the headers: a token is missing or old.")
+        return [f"{poster.place} answers (HEAD: {status})"]
+
+    def writer(self, part: Part) -> SinkWriter:
+        return HttpWriter(self.adaptor, part, Poster(self.adaptor))
 
 
 class HttpAnswer(NamedTuple):

@@ -68,8 +68,8 @@ class ClientErrors:
 
     @property
     def said(self) -> str:
-        """It as the end of a sentence."""
-        return "" if self._last is None else f": {str(self._last.str()).rstrip('.')}"
+        """It as the end of a sentence; empty where it has said nothing."""
+        return "" if self._last is None else str(self._last.str()).rstrip(".")
 
     def reason(self, error: Any) -> Any:
         """What lies behind an error."""

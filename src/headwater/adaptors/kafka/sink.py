@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from headwater.adaptors.kafka.connection import GONE, ClientErrors, explained, library, made, settings
-from headwater.core.errors import BadInput, HeadwaterError, Rejected, Timeout, Unavailable, Unreachable
+from headwater.adaptors.converting_writer import ConvertingWriter
+from headwater.adaptors.kafka.adaptor import KafkaAdaptor
+from headwater.adaptors.kafka.connection import GONE, ClientErrors, Cluster, explained, library, made, settings
+from headwater.core.errors import BadInput, HeadwaterError, NotFound, Rejected, Timeout, Unavailable, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part, SinkWriter
+from headwater.pipeline.adaptor import Part, Sink, SinkWriter
 from headwater.pipeline.message import Message, Op
-
-if TYPE_CHECKING:
-    from headwater.adaptors.kafka.adaptor import KafkaAdaptor
+from headwater.pipeline.namespaces import Namespaces
 
 _TOO_LARGE = frozenset({"MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
 _REFUSED = _TOO_LARGE | {"INVALID_RECORD", "INVALID_TIMESTAMP", "POLICY_VIOLATION", "TOPIC_EXCEPTION"} | GONE
 _LATE = frozenset({"_MSG_TIMED_OUT", "_TIMED_OUT", "_PURGE_QUEUE", "_PURGE_INFLIGHT"})
 
 
-class KafkaSinkWriter(SinkWriter):
+class KafkaSink(Sink[KafkaAdaptor]):
+    """Topics that are there: none is created."""
+
+    def check(self, chosen: Namespaces) -> list[str]:
+        with Cluster(self.adaptor) as cluster:
+            topics = cluster.partitions()
+            if "{namespace}" not in self.adaptor.topic and self.adaptor.topic not in topics:
+                raise NotFound(f"Kafka at {cluster.where} has no topic {self.adaptor.topic}.", hint="Create it first.")
+        return [f"{len(topics)} topics"]
+
+    def writer(self, part: Part) -> SinkWriter:
+        return KafkaSinkWriter(self.adaptor, part)
+
+
+class OutgoingRecord(NamedTuple):
+    offset: int
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: list[tuple[str, bytes]]
+
+
+class KafkaSinkWriter(ConvertingWriter[OutgoingRecord]):
+    """Where a message is refused, all before it are there, and those behind it may be."""
+
     def __init__(self, adaptor: KafkaAdaptor, part: Part) -> None:
-        self._adaptor, self._part = adaptor, part
-        self._where = str(adaptor.resolved().servers)
+        super().__init__(part, f"Kafka at {adaptor.resolved().servers}")
+        self._adaptor = adaptor
         self._kafka = library()
         self._heard = ClientErrors()
         own: dict[str, Any] = {
@@ -38,30 +63,11 @@ class KafkaSinkWriter(SinkWriter):
         self._producer = made(self._kafka.Producer, settings(adaptor, **own))
         self._failed: dict[int, Any] = {}
 
-    def write(self, batch: Batch) -> None:
-        """Errors: `Rejected` at the first message that cannot be taken: all before it are there, and those behind it may be."""
-        deadline = time.monotonic() + self._part.timeout
-        self._failed = {}
-        refused: Rejected | None = None
-        for message in batch.messages:
-            try:
-                self._produce(message, deadline)
-            except BadInput as error:
-                refused = Rejected(error.message, offset=message.offset, before_taken=True, hint=error.hint)
-                break
-        if self._producer.flush(max(0.0, deadline - time.monotonic())):
-            raise self._late()  # though others have failed: what is still on its way may lie before them, and would count as taken
-        if self._failed:
-            raise self._first_failure()
-        if refused is not None:
-            raise refused
-
     def close(self) -> None:
         self._producer.purge(in_queue=True, in_flight=True)  # what was not acknowledged is not waited for
         self._producer.flush(1.0)
 
-    def _produce(self, message: Message, deadline: float) -> None:
-        """Errors: `BadInput` for a message that can be no record."""
+    def convert(self, message: Message) -> OutgoingRecord:
         if message.op is Op.COMMAND:
             raise BadInput("Kafka knows no commands.", hint="Skip it with ack.")
         topic, found = self._adaptor.topic_for(message.namespace), message.id
@@ -74,22 +80,32 @@ class KafkaSinkWriter(SinkWriter):
             raise BadInput(f"The delete names no document: it has no {', '.join(message.id_fields)}.", hint="Correct it with edit.")
         else:
             headers.append(("data", values.encode({name: message.data[name] for name in message.id_fields})))
-        offset = message.offset
+        return OutgoingRecord(message.offset, topic, key, value, message.timestamp, headers)
 
+    def send(self, converted: Sequence[OutgoingRecord]) -> None:
+        self._failed = {}
+        for one in converted:
+            self._produce(one)
+        if self._producer.flush(max(0.0, self._deadline - self._clock())):
+            raise self._late()  # though others have failed: what is still on its way may lie before them, and would count as taken
+        if self._failed:
+            raise self._first_failure()
+
+    def _produce(self, one: OutgoingRecord) -> None:
         def heard(error: Any, _: Any) -> None:
             if error is not None:
-                self._failed[offset] = error
+                self._failed[one.offset] = error
 
         while True:
             try:
-                self._producer.produce(topic, value, key, on_delivery=heard, timestamp=message.timestamp, headers=headers)
+                self._producer.produce(one.topic, one.value, one.key, on_delivery=heard, timestamp=one.timestamp, headers=one.headers)
                 return
             except BufferError:  # the client's queue is full: let it send
-                if time.monotonic() > deadline:
+                if self._clock() > self._deadline:
                     raise self._late() from None
                 self._producer.poll(0.05)
             except self._kafka.KafkaException as error:
-                self._failed[offset] = error.args[0]
+                self._failed[one.offset] = error.args[0]
                 return
 
     def _first_failure(self) -> HeadwaterError:
@@ -103,18 +119,15 @@ class KafkaSinkWriter(SinkWriter):
             # Brokers refuse what the client sent at once as a whole: who of several is to blame shows when they are sent one at a time.
             exact = name in GONE or len(self._failed) == 1
             return Rejected(
-                f"Kafka at {self._where} refuses it: {what}.",
+                f"{self._where} refuses it: {what}.",
                 offset=offset if exact else -1,
                 before_taken=exact,
                 hint=hint or "Correct it with edit.",
             )
         if name in _LATE:
             return self._late()
-        problem = explained(error, self._where, "taking a message")
+        problem = explained(error, str(self._adaptor.resolved().servers), "taking a message")
         return problem if isinstance(problem, Unavailable) else Unreachable(problem.message, hint=problem.hint)
 
     def _late(self) -> Timeout:
-        return Timeout(
-            f"Kafka at {self._where} has not taken a batch within {self._part.timeout:g} s{self._heard.said}.",
-            hint="See whether the brokers run; give the sink a longer timeout or a smaller batch.",
-        )
+        return self.late(self._heard.said)

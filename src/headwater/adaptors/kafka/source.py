@@ -5,18 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from headwater.adaptors.kafka.adaptor import KafkaAdaptor
 from headwater.adaptors.kafka.connection import DENIED, GONE, Cluster, explained
 from headwater.core.errors import BadInput, Differs, HeadwaterError, NotFound, OffsetGone, Unreachable
 from headwater.log.kafka.records import UNREADABLE, headers_of
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, Source
 from headwater.pipeline.message import Message, Mode, Op, identified, op_said
 from headwater.pipeline.namespaces import Namespaces
-
-if TYPE_CHECKING:
-    from headwater.adaptors.kafka.adaptor import KafkaAdaptor
 
 _PIECE = 4 << 20  # bytes
 _ONCE = 2000  # messages asked for at once
@@ -29,88 +27,102 @@ _ID = "id"  # beside the offsets of a topic's partitions in a cursor: which topi
 Cursor = dict[str, dict[str, Any]]  # by topic, the next offset of each partition, and the topic's id
 
 
-def plan(adaptor: KafkaAdaptor, chosen: Namespaces) -> CopyPlan:
-    with Cluster(adaptor) as cluster:
-        found = cluster.bounds(cluster.topics(chosen))
-        slices = [
-            Slice(name, {"partition": number, "begin": begin, "end": end})
-            for name, ends in found.items()
-            for number, (begin, end) in ends.items()
-            if end > begin
-        ]
-        ids = cluster.identity(list(found))
-        cursor = {name: {_ID: ids[name], **{str(number): end for number, (_, end) in ends.items()}} for name, ends in found.items()}
-        return CopyPlan(identity=ids, slices=tuple(slices), ids=dict.fromkeys(found, adaptor.id), cursor=cursor)
+class KafkaSource(Source[KafkaAdaptor]):
+    """Topics. Positions are offsets of their partitions."""
 
+    def check(self, chosen: Namespaces) -> list[str]:
+        with Cluster(self.adaptor) as cluster:
+            found = cluster.bounds(cluster.topics(chosen))
+        return [f"topic {name}: {sum(end - begin for begin, end in ends.values()):,} offsets" for name, ends in found.items()]
 
-def read(adaptor: KafkaAdaptor, part: Slice, position: Any) -> Iterator[Piece]:
-    """The messages of a partition in [position, end). The position is the next offset."""
-    number, end = part.spec["partition"], part.spec["end"]
-    at = part.spec["begin"] if position is None else int(position)
-    if at >= end:
-        return
-    with Cluster(adaptor, **{"queued.max.messages.kbytes": 32 << 10}) as cluster:
-        kafka = cluster.kafka
-        cluster.consumer.assign([kafka.TopicPartition(part.namespace, number, at)])
-        gathered = _Gathered(adaptor)
-        deadline = time.monotonic() + _SILENCE
-        while at < end:
-            for got in cluster.consumer.consume(_ONCE, _WAIT):
-                deadline = time.monotonic() + _SILENCE
-                error = got.error()
-                if error is None:
-                    at = got.offset() + 1
-                    if got.offset() < end:
-                        gathered.add(got)
-                elif error.code() == kafka.KafkaError._PARTITION_EOF:
-                    at = max(at, got.offset())
-                elif gone(error):
-                    raise Differs(
-                        f"Messages of {part.namespace}, partition {number}, were deleted while they were copied, at offset {at}.",
-                        hint="Begin anew with `run --again`, and give the topic a longer retention.",
-                    )
-                elif final(error):
-                    raise explained(error, cluster.where, f"reading {part.namespace}")
-                if gathered.full:
-                    yield gathered.piece(min(at, end))
-            if time.monotonic() > deadline:
-                raise Unreachable(
-                    f"Kafka at {cluster.where} gave nothing of {part.namespace}, partition {number}, for {_SILENCE:g} s, at offset {at}.",
-                    hint="See whether the brokers run, and whether a transaction stays open there.",
-                )
-        yield gathered.piece(end)
+    def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
+        with Cluster(self.adaptor) as cluster:
+            try:
+                return cluster.identity(list(plan.identity)) == plan.identity
+            except NotFound:
+                return False
 
+    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
+        with Cluster(self.adaptor) as cluster:
+            found = cluster.bounds(cluster.topics(chosen))
+            parts = [
+                Slice(name, {"partition": number, "begin": begin, "end": end})
+                for name, ends in found.items()
+                for number, (begin, end) in ends.items()
+                if end > begin
+            ]
+            ids = cluster.identity(list(found))
+            cursor = {name: {_ID: ids[name], **{str(number): end for number, (_, end) in ends.items()}} for name, ends in found.items()}
+            return CopyPlan(identity=ids, slices=tuple(parts), ids=dict.fromkeys(found, self.adaptor.id), cursor=cursor)
 
-def follow(adaptor: KafkaAdaptor, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
-    """Everything from the cursor on. Partitions that are new are read from their beginning."""
-    at: Cursor = _copied(cursor or {})
-    with Cluster(adaptor, **{"queued.max.messages.kbytes": 32 << 10}) as cluster:
-        behind = _assign(cluster, at, chosen, {})  # partitions whose end was not seen yet
-        looked = heard = time.monotonic()
-        gathered = _Gathered(adaptor)
-        while not stopped():
-            for got in cluster.consumer.consume(_ONCE, _WAIT):
-                error = got.error()
-                if error is None:
-                    gathered.add(got)
-                    at[got.topic()][str(got.partition())] = got.offset() + 1
+    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
+        """The messages of a partition in [position, end). The position is the next offset."""
+        number, end = part.spec["partition"], part.spec["end"]
+        at = part.spec["begin"] if position is None else int(position)
+        if at >= end:
+            return
+        with Cluster(self.adaptor, **{"queued.max.messages.kbytes": 32 << 10}) as cluster:
+            kafka = cluster.kafka
+            cluster.consumer.assign([kafka.TopicPartition(part.namespace, number, at)])
+            gathered = _Gathered(self.adaptor.id)
+            deadline = time.monotonic() + _SILENCE
+            while at < end:
+                for got in cluster.consumer.consume(_ONCE, _WAIT):
+                    deadline = time.monotonic() + _SILENCE
+                    error = got.error()
+                    if error is None:
+                        at = got.offset() + 1
+                        if got.offset() < end:
+                            gathered.add(got)
+                    elif error.code() == kafka.KafkaError._PARTITION_EOF:
+                        at = max(at, got.offset())
+                    elif gone(error):
+                        raise Differs(
+                            f"Messages of {part.namespace}, partition {number}, were deleted while they were copied, at offset {at}.",
+                            hint="Begin anew with `run --again`, and give the topic a longer retention.",
+                        )
+                    elif final(error):
+                        raise explained(error, cluster.where, f"reading {part.namespace}")
                     if gathered.full:
-                        yield gathered.piece(_copied(at))
-                    heard = time.monotonic()  # behind the piece: whoever takes it may be busy with it for long
-                elif error.code() == cluster.kafka.KafkaError._PARTITION_EOF:
-                    behind.discard((got.topic(), got.partition()))
-                elif problem := _ending(error, got, at, cluster):
-                    raise problem
-            # An empty piece says that there is nothing more for now: not before the client has come to each partition's end once.
-            if gathered or not behind:
-                yield gathered.piece(_copied(at))
-                heard = time.monotonic()
-            elif time.monotonic() - heard > _FIRST:
-                raise _silent(behind, cluster)
-            if time.monotonic() - looked > _LOOK:
-                looked = time.monotonic()
-                with suppress(NotFound):
-                    _assign(cluster, at, chosen, _copied(at))
+                        yield gathered.piece(min(at, end))
+                if time.monotonic() > deadline:
+                    raise Unreachable(
+                        f"Kafka at {cluster.where} gave nothing of {part.namespace}, partition {number}, "
+                        f"for {_SILENCE:g} s, at offset {at}.",
+                        hint="See whether the brokers run, and whether a transaction stays open there.",
+                    )
+            yield gathered.piece(end)
+
+    def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+        """Everything from the cursor on. Partitions that are new are read from their beginning."""
+        at: Cursor = _copied(cursor or {})
+        with Cluster(self.adaptor, **{"queued.max.messages.kbytes": 32 << 10}) as cluster:
+            behind = _assign(cluster, at, chosen, {})  # partitions whose end was not seen yet
+            looked = heard = time.monotonic()
+            gathered = _Gathered(self.adaptor.id)
+            while not stopped():
+                for got in cluster.consumer.consume(_ONCE, _WAIT):
+                    error = got.error()
+                    if error is None:
+                        gathered.add(got)
+                        at[got.topic()][str(got.partition())] = got.offset() + 1
+                        if gathered.full:
+                            yield gathered.piece(_copied(at))
+                        heard = time.monotonic()  # behind the piece: whoever takes it may be busy with it for long
+                    elif error.code() == cluster.kafka.KafkaError._PARTITION_EOF:
+                        behind.discard((got.topic(), got.partition()))
+                    elif problem := _ending(error, got, at, cluster):
+                        raise problem
+                # An empty piece says that there is nothing more for now: not before the client has come to each partition's end once.
+                if gathered or not behind:
+                    yield gathered.piece(_copied(at))
+                    heard = time.monotonic()
+                elif time.monotonic() - heard > _FIRST:
+                    raise _silent(behind, cluster)
+                if time.monotonic() - looked > _LOOK:
+                    looked = time.monotonic()
+                    with suppress(NotFound):
+                        _assign(cluster, at, chosen, _copied(at))
 
 
 def _assign(cluster: Cluster, at: Cursor, chosen: Namespaces, known: Cursor) -> set[tuple[str, int]]:
@@ -176,8 +188,8 @@ def _copied(at: Cursor) -> Cursor:
 class _Gathered:
     """Messages on their way into a piece."""
 
-    def __init__(self, adaptor: KafkaAdaptor) -> None:
-        self._ids = adaptor.id
+    def __init__(self, ids: tuple[str, ...]) -> None:
+        self._ids = ids
         self._messages: list[Message] = []
         self._bad: dict[int, str] = {}
         self._size = 0

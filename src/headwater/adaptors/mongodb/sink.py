@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import bson
@@ -11,12 +11,15 @@ from bson import Regex
 from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 
+from headwater.adaptors.converting_writer import ConvertingWriter
+from headwater.adaptors.mongodb.adaptor import MongoDB
 from headwater.adaptors.mongodb.connection import MongoConnection
-from headwater.adaptors.mongodb.types import from_json
+from headwater.adaptors.mongodb.types import as_read, from_json, row, to_json
 from headwater.core.errors import BadInput, Denied, DiskFull, Rejected, Timeout, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part, SinkWriter
+from headwater.pipeline.adaptor import Part, Sink, SinkWriter
 from headwater.pipeline.message import Message, Op
+from headwater.pipeline.namespaces import Namespaces
 
 LARGEST = 16 << 20  # bytes of a document, a limit of the server
 FULL = (14031,)
@@ -29,6 +32,8 @@ DUPLICATE = 11000
 class Action(NamedTuple):
     """What a message does to the document with its id: puts another one in its place, or none."""
 
+    offset: int
+    collection: str
     match: dict[str, Any]
     document: RawBSONDocument | None
 
@@ -41,41 +46,57 @@ class MongoRefusal(NamedTuple):
     text: str
 
 
-class MongoWriter(SinkWriter):
+class MongoSink(Sink[MongoDB]):
+    """The collections of one database."""
+
+    def check(self, chosen: Namespaces) -> list[str]:
+        with self.adaptor.connect() as link:
+            return [f"MongoDB {link.version()} at {link.where}"]
+
+    def writer(self, part: Part) -> SinkWriter:
+        link = self.adaptor.connect()
+        try:
+            with link.asking():
+                link.database.command("ping")  # a wrong address or password is told here, not as some message's fault
+        except BaseException:
+            link.close()
+            raise
+        return MongoWriter(part, link)
+
+    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        return row(as_read(data))
+
+    def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
+        """The collection's documents, as extended JSON: without `_id` where it is made of other fields of theirs."""
+        with self.adaptor.connect() as link, link.asking():
+            for document in link.database[namespace].find().sort("_id", 1):
+                yield row(to_json(document))
+
+
+class MongoWriter(ConvertingWriter[Action]):
     """Each collection's messages go as one ordered request: what was refused stops those behind it, and only those."""
 
     def __init__(self, part: Part, link: MongoConnection, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._part, self._link, self._clock = part, link, clock
-        self._deadline = 0.0
+        super().__init__(part, f"MongoDB at {link.where}", clock=clock)
+        self._link = link
 
-    def write(self, batch: Batch) -> None:
-        self._deadline = self._clock() + self._part.timeout
-        by_collection: dict[str, list[Message]] = {}
-        for message in batch.messages:
-            by_collection.setdefault(message.namespace, []).append(message)
+    def send(self, converted: Sequence[Action]) -> None:
+        by_collection: dict[str, list[Action]] = {}
+        for action in converted:
+            by_collection.setdefault(action.collection, []).append(action)
         # All collections are written, up to their own first refusal: then everything before the least of these is there.
-        refused = [no for name, messages in by_collection.items() if (no := self._collection(name, messages)) is not None]
+        refused = [no for name, actions in by_collection.items() if (no := self._collection(name, actions)) is not None]
         if refused:
             raise min(refused, key=lambda no: no.offset)
 
     def close(self) -> None:
         self._link.close()
 
-    def _collection(self, name: str, messages: Sequence[Message]) -> Rejected | None:
-        """Write one collection's messages. Returns the first one that is refused; all before it are written."""
+    def _collection(self, name: str, actions: list[Action]) -> Rejected | None:
+        """Write one collection's documents. Returns the first one that is refused; all before it are written."""
         from pymongo.errors import InvalidName
         from pymongo.write_concern import WriteConcern
 
-        actions: list[Action] = []
-        wrong: Rejected | None = None
-        for message in messages:
-            try:
-                actions.append(self._action(message))
-            except BadInput as error:
-                wrong = Rejected(error.message, offset=message.offset, before_taken=True, hint=error.hint)
-                break
-        if not actions:
-            return wrong
         try:
             # Acknowledged means on the disks of a majority, unless the address says otherwise.
             concern = self._link.database.write_concern
@@ -85,7 +106,7 @@ class MongoWriter(SinkWriter):
         except InvalidName as error:
             return Rejected(
                 f"No collection can be named {name!r}: {error}.",
-                offset=messages[0].offset,
+                offset=actions[0].offset,
                 before_taken=True,
                 hint="Change the namespace with remap.",
             )
@@ -93,9 +114,9 @@ class MongoWriter(SinkWriter):
         if failed is not None and failed.code == DUPLICATE and "_id_" in failed.text:
             failed = self._send(target, actions)  # another writer put the same document there between looking and inserting
         if failed is None:
-            return wrong
+            return None
         return Rejected(
-            f"MongoDB refuses it: {failed.text}.", offset=messages[failed.number].offset, before_taken=True, hint="Correct it with edit."
+            f"MongoDB refuses it: {failed.text}.", offset=actions[failed.number].offset, before_taken=True, hint="Correct it with edit."
         )
 
     def _send(self, target: Any, actions: list[Action]) -> MongoRefusal | None:
@@ -103,9 +124,7 @@ class MongoWriter(SinkWriter):
         from pymongo import DeleteOne, ReplaceOne
         from pymongo.errors import BulkWriteError
 
-        left = self._deadline - self._clock()
-        if left <= 0:
-            raise self._late()
+        left = self.left()
         try:
             with self._link.asking(left):
                 try:
@@ -122,7 +141,7 @@ class MongoWriter(SinkWriter):
                     # Some servers give a refusal no code. The client cannot read such an answer to many actions, but that to one.
                     return self._one_by_one(target, actions)
         except Timeout as error:
-            raise self._late() from error
+            raise self.late() from error
         except Denied as error:  # of the whole request: no message is to blame
             raise Unreachable(error.message, hint=error.hint) from error
 
@@ -141,27 +160,20 @@ class MongoWriter(SinkWriter):
 
     def _refused(self, details: dict[str, Any]) -> MongoRefusal:
         """What an answer says was refused. Errors: `DiskFull`, `Unreachable` where that is no action's fault."""
-        where = self._link.where
+        where = self._where
         lost = "; ".join(str(one.get("errmsg")) for one in details.get("writeConcernErrors", ()))
         if lost:  # what was done may be undone, so nothing counts as taken, whatever else was refused
-            raise Unreachable(f"MongoDB at {where} could not make the batch durable: {lost}.", hint="See whether all members run.")
+            raise Unreachable(f"{where} could not make the batch durable: {lost}.", hint="See whether all members run.")
         for one in sorted(details.get("writeErrors", ()), key=lambda one: int(one["index"])):
             code, text = int(one.get("code") or 0), str(one.get("errmsg", "no reason was given")).rstrip(".")
             if code in FULL:
-                raise DiskFull(f"MongoDB at {where} has no space left: {text}.", hint="Make space there.")
+                raise DiskFull(f"{where} has no space left: {text}.", hint="Make space there.")
             if code in PASSING:
-                raise Unreachable(f"MongoDB at {where} cannot write now: {text}.", hint="See its log.")
+                raise Unreachable(f"{where} cannot write now: {text}.", hint="See its log.")
             return MongoRefusal(int(one["index"]), code, text)
-        raise Unreachable(f"MongoDB at {where} did not say what it has refused.", hint="See its log.")
+        raise Unreachable(f"{where} did not say what it has refused.", hint="See its log.")
 
-    def _late(self) -> Timeout:
-        return Timeout(
-            f"MongoDB at {self._link.where} has not taken a batch within {self._part.timeout:g} s.",
-            hint="Give the sink a longer timeout or a smaller batch.",
-        )
-
-    def _action(self, message: Message) -> Action:
-        """Errors: `BadInput` for a message that can be no document."""
+    def convert(self, message: Message) -> Action:
         if message.op not in (Op.INSERT, Op.UPDATE, Op.DELETE):
             raise BadInput(f"MongoDB is given no commands: {values.encode(message.data).decode()[:200]}.", hint="Skip it with ack.")
         found = message.id
@@ -181,7 +193,7 @@ class MongoWriter(SinkWriter):
         # An object or a pattern by itself would be read as a condition, and some other document be changed: {"$gt": ""} fits any.
         match = {"_id": {"$eq": identity} if isinstance(identity, dict | Regex) else identity}
         if message.op is Op.DELETE:
-            return Action(match, None)
+            return Action(message.offset, message.namespace, match, None)
         # `_id` comes first, as the server itself puts it: a document that began with `$set` would be taken for an order.
         document = {"_id": identity} | {name: from_json(value) for name, value in message.data.items() if name != "_id"}
         try:
@@ -190,4 +202,4 @@ class MongoWriter(SinkWriter):
             raise BadInput(f"It cannot be written as BSON: {error}.", hint="Correct it with edit.") from error
         if len(data) > LARGEST:
             raise BadInput(f"It has {len(data)} bytes; MongoDB takes documents of up to {LARGEST}.", hint="Leave fields out of it.")
-        return Action(match, RawBSONDocument(data))
+        return Action(message.offset, message.namespace, match, RawBSONDocument(data))

@@ -6,18 +6,19 @@ MongoDB compares only values of one kind: `{$gt: 5}` finds no text. So every sli
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from bson import DatetimeMS, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Timestamp
 
+from headwater.adaptors.mongodb.adaptor import MongoDB
 from headwater.adaptors.mongodb.connection import MongoConnection
 from headwater.adaptors.mongodb.types import NO_TEXT, from_json, to_json
 from headwater.core.errors import BadInput, Differs
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, Source
 from headwater.pipeline.namespaces import Namespaces
 
 if TYPE_CHECKING:
@@ -53,7 +54,52 @@ _PYTHON: tuple[tuple[type, ...], ...] = (  # in the same order, but for truth va
 )
 
 
-def plan(link: MongoConnection, collections: Mapping[str, str | None], slices: int, cursor: Any) -> CopyPlan:
+class MongoSource(Source[MongoDB]):
+    """The collections of one database."""
+
+    def check(self, chosen: Namespaces) -> list[str]:
+        from headwater.adaptors.mongodb.oplog import Oplog
+
+        with self.adaptor.connect() as link:
+            collections, filters = link.collections(chosen), self.adaptor.filters()
+            lines = [f"MongoDB {link.version()} at {link.where}"]
+            lines += [f"{name}: has a filter, but there is no such collection" for name in filters if name not in collections]
+            with link.asking():
+                lines += [f"{name}: {link.database[name].count_documents(filters.get(name, {}))} documents" for name in collections]
+            if self.adaptor.tail:
+                newest = Oplog(link).newest()
+                lines.append(f"oplog: can be followed, newest entry {newest['t']}.{newest['i']}")
+            return lines
+
+    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
+        from headwater.adaptors.mongodb.oplog import Oplog
+
+        with self.adaptor.connect() as link:
+            cursor = Oplog(link).newest() if self.adaptor.tail else None  # before anything is read: what changes meanwhile is seen again
+            return _planned(link, link.collections(chosen), slices, cursor)
+
+    def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
+        """Whether no collection of the plan was dropped or made anew since. A new one beside them does not matter: it is not in it."""
+        with self.adaptor.connect() as link:
+            there, known = link.collections(Namespaces()), plan.identity["collections"]
+            return plan.identity["database"] == link.database.name and all(
+                name in there and there[name] == one for name, one in known.items()
+            )
+
+    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
+        chosen = self.adaptor.filters().get(part.namespace)
+        with self.adaptor.connect() as link:
+            yield from _read(link, part, position, chosen=chosen, batch=self.adaptor.batch)
+
+    def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+        from headwater.adaptors.mongodb.oplog import Oplog
+
+        filters = self.adaptor.filters()
+        with self.adaptor.connect() as link:
+            yield from Oplog(link).follow(cursor, chosen, stopped, filters=filters, batch=self.adaptor.batch)
+
+
+def _planned(link: MongoConnection, collections: Mapping[str, str | None], slices: int, cursor: Any) -> CopyPlan:
     cut: list[Slice] = []
     with link.asking():
         for name, identity in collections.items():
@@ -102,7 +148,7 @@ def _usable(value: Any) -> bool:
     return not (isinstance(value, float) and math.isnan(value))
 
 
-def read(link: MongoConnection, part: Slice, position: Any, *, chosen: Any, batch: int) -> Iterator[Piece]:
+def _read(link: MongoConnection, part: Slice, position: Any, *, chosen: Any, batch: int) -> Iterator[Piece]:
     if "uuid" in part.spec and link.collections(Namespaces()).get(part.namespace) != part.spec["uuid"]:
         raise Differs(f"The collection {part.namespace} is another than the one that the copy began with.", hint="Start the copy anew.")
     query = range_of(part.spec, position)
@@ -152,10 +198,3 @@ def _text(document: dict[str, Any], identity: Any) -> tuple[bytes, str]:
         return values.encode({"_id": identity}), error.message
     except UnicodeEncodeError:
         return values.encode({"_id": identity}), NO_TEXT
-
-
-def same(link: MongoConnection, stored: CopyPlan, collections: Mapping[str, str | None]) -> bool:
-    """Whether no collection of the plan was dropped or made anew since. A new one beside them does not matter: it is not in the plan."""
-    if stored.identity["database"] != link.database.name:
-        return False
-    return all(name in collections and collections[name] == one for name, one in stored.identity["collections"].items())

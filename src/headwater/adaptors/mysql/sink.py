@@ -7,21 +7,55 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from headwater.adaptors.mysql import sql as sql
-from headwater.adaptors.mysql.connection import Where
+from headwater.adaptors.mysql.adaptor import MySQL
+from headwater.adaptors.mysql.check import sink as check_sink
+from headwater.adaptors.mysql.connection import Where, parsed
 from headwater.adaptors.mysql.rows import MySQLShape
 from headwater.adaptors.mysql.session import MySQLSession
+from headwater.adaptors.mysql.source import MySQLSource
 from headwater.adaptors.mysql.tables import table
+from headwater.adaptors.sql.adaptor import SqlSink
 from headwater.adaptors.sql.infer import ColumnKind
 from headwater.adaptors.sql.ranges import TakenRange
 from headwater.adaptors.sql.run import RowRun
+from headwater.adaptors.sql.statements import Statements
 from headwater.adaptors.sql.writer import SqlWriter
 from headwater.core.errors import BadConfig, Rejected
 from headwater.pipeline.adaptor import Part
+from headwater.pipeline.namespaces import Namespaces
 
 STATEMENT = 4 << 20  # bytes of one statement with more than one row, about
 DELETES = 500  # keys of one statement
 LEFT_ALONE = 10  # seconds besides a batch's own that a transaction may be left alone
 BYTES = "surrogateescape"  # how PyMySQL keeps bytes inside of a statement's text
+
+
+class MySQLSink(SqlSink[MySQL]):
+    """The tables of one database. Errors of all: `BadConfig` where the URI names none."""
+
+    def __init__(self, adaptor: MySQL) -> None:
+        super().__init__(adaptor)
+        self._where = parsed(adaptor.address())
+        if not self._where.database:
+            raise BadConfig("The URI of the sink names no database.", hint="It looks like mysql://user:password@host:3306/database.")
+
+    def check(self, chosen: Namespaces) -> list[str]:
+        return check_sink(self._where)
+
+    def writer(self, part: Part) -> MySQLWriter:
+        return MySQLWriter(self._where, part, create=self.adaptor.create)
+
+    def source(self) -> MySQLSource:
+        return MySQLSource(self.adaptor)
+
+    def usual(self) -> str:
+        return self._where.database
+
+    def session(self) -> MySQLSession:
+        return MySQLSession(self._where)
+
+    def statements(self) -> Statements:
+        return sql.STATEMENTS
 
 
 class MySQLWriter(SqlWriter[MySQLShape]):

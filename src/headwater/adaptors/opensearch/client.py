@@ -88,6 +88,15 @@ class SearchClient(Closing):
         except exceptions.SerializationError as error:
             raise Unreachable(f"{self.where} answers, but not as OpenSearch does.", hint="See whether the address is right.") from error
 
+    def described(self) -> str:
+        """A line about the cluster. Errors: `Unavailable` where it has lost shards."""
+        about, health = self.get("/"), self.get("/_cluster/health")
+        version, status = about.get("version", {}), health.get("status")
+        product = "OpenSearch" if version.get("distribution") == "opensearch" else "Elasticsearch"
+        if status == "red":
+            raise Unavailable(f"The cluster at {self.where} has lost shards (its health is red).", hint="Look at _cluster/health.")
+        return f"{product} {version.get('number', '?')} at {self.where}, cluster {about.get('cluster_name')}, {status}"
+
     def counts(self, names: list[str]) -> Iterator[tuple[str, int]]:
         for name in names:
             yield name, self.get(f"/{name}/_count")["count"]

@@ -6,23 +6,24 @@ import base64
 import math
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from uuid import UUID
 
 import msgspec
 
+from headwater.adaptors.converting_writer import ConvertingWriter
+from headwater.adaptors.opensearch.adaptor import OpenSearch
 from headwater.adaptors.opensearch.client import Reason, SearchClient, explained
+from headwater.adaptors.opensearch.source import everything
 from headwater.adaptors.opensearch.versions import Versions
 from headwater.core.errors import BadInput, Denied, DiskFull, NotFound, Rejected, Timeout, Unavailable, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part, SinkWriter
+from headwater.pipeline.adaptor import Part, Sink, SinkWriter
 from headwater.pipeline.message import Message, Op
-
-if TYPE_CHECKING:
-    from headwater.adaptors.opensearch.adaptor import OpenSearch
+from headwater.pipeline.namespaces import Namespaces
 
 LONGEST_ID = 512  # bytes; the server refuses the whole request for one that is longer
 ACTION = 200  # bytes, about, of an item besides its document
@@ -54,7 +55,38 @@ class Item(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, where=self.where | {"version": version})
 
 
-class OpenSearchWriter(SinkWriter):
+class OpenSearchSink(Sink[OpenSearch]):
+    """Indices, which the server makes as they are needed."""
+
+    def check(self, chosen: Namespaces) -> list[str]:
+        with self.adaptor.connect() as client:
+            return [client.described()]
+
+    def writer(self, part: Part) -> SinkWriter:
+        client = self.adaptor.connect()
+        try:
+            client.get("/")  # what is wrong with the address or the password is told here, not as some message's fault
+        except BaseException:
+            client.close()
+            raise
+        return OpenSearchWriter(self.adaptor, part, client)
+
+    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        found = {name: value for name, value in data.items() if name != "_id"}
+        return row(id_text(data["_id"]), plain(found)) if data.get("_id") is not None else dict(plain(found))
+
+    def place(self, namespace: str) -> str:
+        return self.adaptor.index_for(namespace)
+
+    def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
+        """The documents of the namespace's index, in no order: with `_id` as text, unless their other fields hold it."""
+        adaptor = self.adaptor
+        with adaptor.connect() as client:
+            for found in everything(client, adaptor.index_for(namespace), size=adaptor.batch, keep=adaptor.keep):
+                yield row(found.pop("_id"), found)
+
+
+class OpenSearchWriter(ConvertingWriter[Item]):
     """Items that the cluster is too busy for are sent again, with all behind them, until the batch's time is up."""
 
     def __init__(
@@ -66,26 +98,15 @@ class OpenSearchWriter(SinkWriter):
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._adaptor, self._part, self._client = adaptor, part, client
-        self._clock, self._wait = clock, wait
-        self._deadline = 0.0
+        super().__init__(part, f"OpenSearch at {client.where}", clock=clock)
+        self._adaptor, self._client, self._wait = adaptor, client, wait
         self._indices: dict[str, str] = {}  # by namespace
         self._versions = Versions(client, part.pipeline, part.sink) if adaptor.versions else None
 
-    def write(self, batch: Batch) -> None:
-        self._deadline = self._clock() + self._part.timeout
+    def send(self, converted: Sequence[Item]) -> None:
         waiting: list[Item] = []
         size = 0
-        for message in batch.messages:
-            try:
-                item = self._item(message)
-            except (Denied, NotFound) as error:  # asked about an index: nobody's data is to blame
-                raise Unreachable(error.message, hint=error.hint) from error
-            except Timeout as error:
-                raise self._late("no answer about an index") from error
-            except BadInput as error:
-                self._send(waiting)  # what lies before it counts as taken, so it has to be
-                raise Rejected(error.message, offset=message.offset, before_taken=True, hint=error.hint) from error
+        for item in converted:
             if waiting and size + len(item.document) + ACTION > self._adaptor.body:
                 self._send(waiting)
                 waiting, size = [], 0
@@ -96,8 +117,7 @@ class OpenSearchWriter(SinkWriter):
     def close(self) -> None:
         self._client.close()
 
-    def _item(self, message: Message) -> Item:
-        """Errors: `BadInput` for a message that can be no action."""
+    def convert(self, message: Message) -> Item:
         if message.op not in (Op.INSERT, Op.UPDATE, Op.DELETE):
             raise BadInput(f"OpenSearch does not know the command {values.encode(message.data).decode()[:200]}.", hint="Skip it with ack.")
         found = message.id
@@ -116,8 +136,7 @@ class OpenSearchWriter(SinkWriter):
             index = self._indices[message.namespace] = self._adaptor.index_for(message.namespace)
         where: dict[str, Any] = {"_index": index, "_id": text}
         if self._versions is not None:
-            version = self._versions.of(index, message.offset, left=self._left)
-            where |= {"version": version, "version_type": "external_gte"}
+            where |= {"version": self._version(index, message.offset), "version_type": "external_gte"}
         if message.op is Op.DELETE:
             return Item(message.offset, "delete", where)
         data = message.data
@@ -125,15 +144,24 @@ class OpenSearchWriter(SinkWriter):
             data = {name: value for name, value in data.items() if name != "_id"}  # the server refuses a field of this name
         return Item(message.offset, "index", where, values.encode(plain(data)))
 
+    def _version(self, index: str, offset: int) -> int:
+        assert self._versions is not None
+        try:
+            return self._versions.of(index, offset, left=lambda: self.left(NO_TIME))
+        except (Denied, NotFound) as error:  # asked about an index: nobody's data is to blame
+            raise Unreachable(error.message, hint=error.hint) from error
+        except Timeout as error:
+            raise self.late("no answer about an index") from error
+
     def _send(self, items: list[Item]) -> None:
         """All of them, durable; else the error of the first one that is refused."""
         pause, why = PAUSE, NO_TIME
         while items:
-            left = self._left(why)
+            left = self.left(why)
             try:
                 answer = self._client.ask("POST", "/_bulk", body=b"".join(item.lines for item in items), seconds=left, patient=True)
             except Timeout as error:
-                raise self._late("no answer") from error
+                raise self.late("no answer") from error
             except Unreachable:
                 raise
             except Unavailable as error:
@@ -167,7 +195,7 @@ class OpenSearchWriter(SinkWriter):
                     again.append(item)
                 continue
             if reason.full:
-                raise DiskFull(f"OpenSearch at {self._client.where} has no space left: {reason.text}.", hint="Make space there.")
+                raise DiskFull(f"{self._where} has no space left: {reason.text}.", hint="Make space there.")
             if reason.closed_to_us:
                 where = f"{item.where['_index']} at {self._client.where}"
                 raise Unreachable(
@@ -189,22 +217,9 @@ class OpenSearchWriter(SinkWriter):
 
     def _rest(self, pause: float, why: str) -> float:
         if self._clock() + pause >= self._deadline:
-            raise self._late(why)
+            raise self.late(why)
         self._wait(pause)
         return min(2 * pause, LONGEST_PAUSE)
-
-    def _left(self, why: str = NO_TIME) -> float:
-        """Seconds that the batch may still take. Errors: `Timeout`."""
-        left = self._deadline - self._clock()
-        if left <= 0:
-            raise self._late(why)
-        return left
-
-    def _late(self, why: str) -> Timeout:
-        return Timeout(
-            f"OpenSearch at {self._client.where} has not taken a batch within {self._part.timeout:g} s: {why}.",
-            hint="Give the sink a longer timeout or a smaller batch.",
-        )
 
 
 def problem(result: dict[str, Any]) -> Reason | None:

@@ -10,14 +10,46 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from headwater.adaptors.opensearch.adaptor import OpenSearch
 from headwater.adaptors.opensearch.client import SearchClient
 from headwater.core.errors import Differs, HeadwaterError, NotFound, Unreachable, Unsupported
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, Source
 from headwater.pipeline.namespaces import Namespaces
 
 PIECE = 8 << 20
 ORDER = [{"_seq_no": "asc"}]
+
+
+class OpenSearchSource(Source[OpenSearch]):
+    """Indices."""
+
+    def check(self, chosen: Namespaces) -> list[str]:
+        with self.adaptor.connect() as client:
+            return [client.described(), *(f"{name}: {count} documents" for name, count in client.counts(indices(client, chosen)))]
+
+    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
+        ids: dict[str, str] = {}
+        cut: list[Slice] = []
+        with self.adaptor.connect() as client:
+            for name in indices(client, chosen):
+                client.ask("POST", f"/{name}/_refresh")  # what was written before now is to be found
+                ids[name], shards = _settings(client, name)
+                # A multiple of the shards: then the server gives each slice documents of one shard only.
+                count = max(1, -(-slices // shards)) * shards
+                cut += [Slice(name, {"uuid": ids[name], "slice": number, "of": count}) for number in range(count)]
+        return CopyPlan(identity={"indices": ids}, slices=tuple(cut), ids=dict.fromkeys(ids, ("_id",)))
+
+    def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
+        with self.adaptor.connect() as client:
+            try:
+                return all(_settings(client, name)[0] == uuid for name, uuid in plan.identity["indices"].items())
+            except NotFound:
+                return False
+
+    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
+        with self.adaptor.connect() as client:
+            yield from _read(client, part, position, size=self.adaptor.batch, keep=self.adaptor.keep)
 
 
 def indices(client: SearchClient, chosen: Namespaces) -> list[str]:
@@ -30,27 +62,7 @@ def indices(client: SearchClient, chosen: Namespaces) -> list[str]:
     return names
 
 
-def plan(client: SearchClient, chosen: Namespaces, slices: int) -> CopyPlan:
-    names = indices(client, chosen)
-    ids: dict[str, str] = {}
-    cut: list[Slice] = []
-    for name in names:
-        client.ask("POST", f"/{name}/_refresh")  # what was written before now is to be found
-        ids[name], shards = _settings(client, name)
-        # A multiple of the shards: then the server gives each slice documents of one shard only.
-        count = max(1, -(-slices // shards)) * shards
-        cut += [Slice(name, {"uuid": ids[name], "slice": number, "of": count}) for number in range(count)]
-    return CopyPlan(identity={"indices": ids}, slices=tuple(cut), ids=dict.fromkeys(names, ("_id",)))
-
-
-def same(client: SearchClient, stored: CopyPlan) -> bool:
-    try:
-        return all(_settings(client, name)[0] == uuid for name, uuid in stored.identity["indices"].items())
-    except NotFound:
-        return False
-
-
-def read(client: SearchClient, part: Slice, position: Any, *, size: int, keep: int) -> Iterator[Piece]:
+def _read(client: SearchClient, part: Slice, position: Any, *, size: int, keep: int) -> Iterator[Piece]:
     uuid, number, count = part.spec["uuid"], part.spec["slice"], part.spec["of"]
     if _settings(client, part.namespace)[0] != uuid:
         raise Differs(
@@ -96,7 +108,7 @@ def _document(hit: dict[str, Any], index: str) -> dict[str, Any]:
 
 
 def _pages(client: SearchClient, index: str, body: dict[str, Any], *, size: int, keep: int) -> Iterator[list[dict[str, Any]]]:
-    answer = client.ask("POST", f"/{index}/_search", params={"scroll": f"{keep}ms"}, body=body | {"size": size})
+    answer = client.ask("POST", f"/{index}/_search", params={"scroll": f"{int(keep)}ms"}, body=body | {"size": size})
     scroll = answer["_scroll_id"]
     try:
         while True:
@@ -108,7 +120,7 @@ def _pages(client: SearchClient, index: str, body: dict[str, Any], *, size: int,
                 return
             yield hits
             try:
-                answer = client.ask("POST", "/_search/scroll", body={"scroll": f"{keep}ms", "scroll_id": scroll})
+                answer = client.ask("POST", "/_search/scroll", body={"scroll": f"{int(keep)}ms", "scroll_id": scroll})
             except NotFound as error:
                 raise Unreachable(
                     f"The scroll over {index} was forgotten by {client.where}.",

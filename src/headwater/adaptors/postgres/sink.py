@@ -6,19 +6,48 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from headwater.adaptors.postgres import sql as sql
+from headwater.adaptors.postgres.adaptor import Postgres
+from headwater.adaptors.postgres.check import sink as check_sink
 from headwater.adaptors.postgres.connection import library
 from headwater.adaptors.postgres.rows import PostgresShape
 from headwater.adaptors.postgres.session import PostgresSession
+from headwater.adaptors.postgres.source import PostgresSource
 from headwater.adaptors.postgres.tables import table
+from headwater.adaptors.sql.adaptor import SqlSink
 from headwater.adaptors.sql.infer import ColumnKind
 from headwater.adaptors.sql.ranges import TakenRange
 from headwater.adaptors.sql.run import RowRun
+from headwater.adaptors.sql.statements import Statements
 from headwater.adaptors.sql.writer import SqlWriter
 from headwater.core.errors import BadConfig, Rejected
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part
+from headwater.pipeline.namespaces import Namespaces
 
 LEFT_ALONE = 10.0  # seconds besides a batch's own that a transaction may be left alone
+
+
+class PostgresSink(SqlSink[Postgres]):
+    """The tables of one database."""
+
+    def check(self, chosen: Namespaces) -> list[str]:
+        return check_sink(self.adaptor.address(), self.adaptor.state_schema, chosen)
+
+    def writer(self, part: Part) -> PostgresWriter:
+        adaptor = self.adaptor
+        return PostgresWriter(adaptor.address(), part, schema=adaptor.schema, state=adaptor.state_schema, create=adaptor.create)
+
+    def source(self) -> PostgresSource:
+        return PostgresSource(self.adaptor)
+
+    def usual(self) -> str:
+        return self.adaptor.schema
+
+    def session(self) -> PostgresSession:
+        return PostgresSession(self.adaptor.address())
+
+    def statements(self) -> Statements:
+        return sql.statements(self.adaptor.state_schema)
 
 
 class PostgresWriter(SqlWriter[PostgresShape]):

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headwater.adaptors.postgres.types import Kind, Type, type_of
+from headwater.adaptors.postgres.types import Kind, Type, json_of, type_of
 from headwater.adaptors.sql.table import COMMITTED, EPOCH, SqlTable
 from headwater.core.errors import BadConfig, Forbidden, NotFound
+from headwater.pipeline import values
 from headwater.pipeline.namespaces import Namespaces
 
 if TYPE_CHECKING:
@@ -200,3 +201,15 @@ def _described(link: Connection, rows: list[tuple[object, ...]]) -> list[Postgre
         )
         for oid, schema, name, partitioned, identity, _, size, count, heirs in rows
     ]
+
+
+def document(columns: Sequence[PostgresColumn], alias: str = "t") -> str:
+    """An SQL expression: a row as a JSON object."""
+    if not columns:
+        return "'{}'"
+    fields = []
+    for number, one in enumerate(columns):
+        name = values.encode(one.name).decode().replace("'", "''")
+        name = f"E'{'{' if number == 0 else ','}{name.replace(chr(92), chr(92) * 2)}:'"
+        fields.append(f"{name}||coalesce({json_of(one.kind, f'{alias}.{quote(one.name)}')},'null')")
+    return "||".join(fields) + "||'}'"

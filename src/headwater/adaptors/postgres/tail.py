@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headwater.adaptors.postgres.connection import connect, place, translated
-from headwater.adaptors.postgres.copy import document
 from headwater.adaptors.postgres.pgoutput import (
     UNCHANGED,
     Begin,
@@ -27,7 +26,7 @@ from headwater.adaptors.postgres.pgoutput import (
 from headwater.adaptors.postgres.publication import publish
 from headwater.adaptors.postgres.slot import check_behind, made, place_of
 from headwater.adaptors.postgres.stream import ReplicationStream
-from headwater.adaptors.postgres.tables import PostgresTable, followable, logical, quote, table, tables, types
+from headwater.adaptors.postgres.tables import PostgresTable, document, followable, logical, quote, table, tables, types
 from headwater.adaptors.postgres.types import Type, converter
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece

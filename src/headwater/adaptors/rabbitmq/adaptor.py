@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, Self
 
 from headwater.core.errors import BadConfig
-from headwater.pipeline.adaptor import About, CanTail, CanWrite, Delivery, Part, Piece, SinkWriter
+from headwater.pipeline.adaptor import About, CanTail, CanWrite, Delivery
 from headwater.pipeline.env import Env
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.strict import strict
+from headwater.pipeline.options import Means, Names, factory
 
-DeliveryMode = Literal["persistent", "transient"]
 _PLAIN = re.compile(r"\^?((?:[A-Za-z0-9_:/ -]|\\.)+)\$?")  # an expression that means one name
 
 
@@ -35,14 +33,24 @@ class RabbitMQ(CanTail, CanWrite, frozen=True, kw_only=True):
         sample='rabbitmq("${RABBITMQ_URI}", queues=["orders"])',
     )
 
-    uri: str | Env
-    queues: tuple[str, ...] = ()
-    exchange: str = ""
-    routing_key: str = "{namespace}"
-    key_in_field: bool = False
-    delivery_mode: DeliveryMode = "persistent"
-    prefetch: int = 1000
-    ca: str | None = None
+    source_class: ClassVar[str] = "headwater.adaptors.rabbitmq.source:RabbitMQSource"
+    sink_class: ClassVar[str] = "headwater.adaptors.rabbitmq.sink:RabbitMQSink"
+
+    uri: Annotated[str | Env, Means("A virtual host, such as `amqp://user:password@host:5672/`.")]
+    queues: Annotated[Names, Means("The queues that are read.")] = ()
+    exchange: Annotated[str, Means("The exchange that messages go to; `{namespace}` in it is replaced.")] = ""
+    routing_key: Annotated[str, Means("The routing key that messages go with; `{namespace}` in it is replaced.")] = "{namespace}"
+    key_in_field: Annotated[bool, Means("The routing key is the value of the field that `routing_key` names.")] = False
+    delivery_mode: Annotated[
+        Literal["persistent", "transient"], Means("Persistent messages survive a restart of the broker in queues that do.")
+    ] = "persistent"
+    prefetch: Annotated[int, Means("How many messages may be read before they are durable.", 1, 65_535)] = 1000
+    ca: Annotated[str | None, Means("A file of authorities to trust with `amqps`.")] = None
+
+    def checked(self) -> Self:
+        if self.key_in_field and (not self.routing_key or "{" in self.routing_key):
+            raise BadConfig("With key_in_field, routing_key is the name of a field.", hint='Say routing_key="country", key_in_field=True.')
+        return self
 
     def queues_for(self, chosen: Namespaces) -> list[str]:
         """The queues to read. Errors: `BadConfig` where nothing names them: the protocol cannot list them."""
@@ -58,59 +66,5 @@ class RabbitMQ(CanTail, CanWrite, frozen=True, kw_only=True):
             )
         return found
 
-    def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
-        from headwater.adaptors.rabbitmq.connection import connected, declared
 
-        with connected(self) as connection:
-            if role == "source":
-                return [f"queue {name}: {declared(connection, queue=name)} messages" for name in self.queues_for(chosen)]
-            if self.exchange and "{namespace}" not in self.exchange:
-                declared(connection, exchange=self.exchange)
-                return [f"exchange {self.exchange} is there"]
-            return ["connected"]
-
-    def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
-        from headwater.adaptors.rabbitmq.source import follow
-
-        return follow(self, chosen, stopped)
-
-    def writer(self, part: Part) -> SinkWriter:
-        from headwater.adaptors.rabbitmq.sink import RabbitMQWriter
-
-        return RabbitMQWriter(self, part)
-
-
-@strict
-def rabbitmq(
-    uri: str | Env,
-    *,
-    queues: str | tuple[str, ...] | list[str] = (),
-    exchange: str = "",
-    routing_key: str = "{namespace}",
-    key_in_field: bool = False,
-    delivery_mode: DeliveryMode = "persistent",
-    prefetch: int = 1000,
-    ca: str | None = None,
-) -> RabbitMQ:
-    """A virtual host, such as `amqp://user:password@host:5672/`. `queues`: what is read.
-
-    `exchange`, `routing_key`: where messages go; with `key_in_field` the routing key is the value of the field that `routing_key` names.
-    `delivery_mode`: "persistent" messages survive a restart of the broker in queues that do. `prefetch`: how many messages may be read
-    before they are durable. `ca`: a file of authorities to trust with amqps.
-    """
-    if delivery_mode not in get_args(DeliveryMode):
-        raise BadConfig(f"rabbitmq() knows no delivery_mode {delivery_mode!r}.", hint=f"Use one of {', '.join(get_args(DeliveryMode))}.")
-    if not 1 <= prefetch <= 65_535:
-        raise BadConfig(f"rabbitmq() cannot prefetch {prefetch} messages.", hint="Use 1 to 65535.")
-    if key_in_field and (not routing_key or "{" in routing_key):
-        raise BadConfig("With key_in_field, routing_key is the name of a field.", hint='Say routing_key="country", key_in_field=True.')
-    return RabbitMQ(
-        uri=uri,
-        queues=(queues,) if isinstance(queues, str) else tuple(queues),
-        exchange=exchange,
-        routing_key=routing_key,
-        key_in_field=key_in_field,
-        delivery_mode=delivery_mode,
-        prefetch=prefetch,
-        ca=ca,
-    )
+rabbitmq = factory(RabbitMQ)

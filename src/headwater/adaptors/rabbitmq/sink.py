@@ -5,18 +5,17 @@ Waiting for each confirmation by itself costs a sync of the broker's disk per me
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from headwater.adaptors.rabbitmq.connection import PRECONDITION, SECONDS, TOO_LARGE, explained, parameters, place
-from headwater.core.errors import BadInput, HeadwaterError, NotFound, Rejected, Timeout, Unavailable, Unreachable
+from headwater.adaptors.converting_writer import ConvertingWriter
+from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
+from headwater.adaptors.rabbitmq.connection import PRECONDITION, SECONDS, TOO_LARGE, connected, declared, explained, parameters, place
+from headwater.core.errors import BadInput, HeadwaterError, NotFound, Rejected, Unavailable, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part, SinkWriter
+from headwater.pipeline.adaptor import Part, Sink, SinkWriter
 from headwater.pipeline.message import Message, Op
-
-if TYPE_CHECKING:
-    from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
+from headwater.pipeline.namespaces import Namespaces
 
 LONGEST_KEY = 255  # bytes: a limit of the protocol
 
@@ -29,27 +28,33 @@ class Outgoing(NamedTuple):
     properties: Any
 
 
-class RabbitMQWriter(SinkWriter):
-    def __init__(self, adaptor: RabbitMQ, part: Part) -> None:
-        self._adaptor, self._part = adaptor, part
-        self._link = ConfirmingChannel(parameters(adaptor))
+class RabbitMQSink(Sink[RabbitMQ]):
+    """Exchanges."""
 
-    def write(self, batch: Batch) -> None:
-        deadline = time.monotonic() + self._part.timeout
-        ready: list[Outgoing] = []
-        for message in batch.messages:
-            try:
-                ready.append(self._outgoing(message))
-            except BadInput as error:
-                self._send(ready, deadline)  # what lies before it counts as taken, so it has to be
-                raise Rejected(error.message, offset=message.offset, before_taken=True, hint=error.hint) from error
-        self._send(ready, deadline)
+    def check(self, chosen: Namespaces) -> list[str]:
+        exchange = self.adaptor.exchange
+        with connected(self.adaptor) as connection:
+            if not exchange or "{namespace}" in exchange:
+                return ["connected"]
+            declared(connection, exchange=exchange)
+        return [f"exchange {exchange} is there"]
+
+    def writer(self, part: Part) -> SinkWriter:
+        return RabbitMQWriter(self.adaptor, part)
+
+
+class RabbitMQWriter(ConvertingWriter[Outgoing]):
+    """What lies before a message that the broker refuses is confirmed."""
+
+    def __init__(self, adaptor: RabbitMQ, part: Part) -> None:
+        self._link = ConfirmingChannel(parameters(adaptor))
+        super().__init__(part, f"RabbitMQ at {self._link.where}")
+        self._adaptor = adaptor
 
     def close(self) -> None:
         self._link.close()
 
-    def _outgoing(self, message: Message) -> Outgoing:
-        """Errors: `BadInput` for a message that cannot be sent anywhere."""
+    def convert(self, message: Message) -> Outgoing:
         import pika
 
         if message.op is Op.COMMAND:
@@ -83,30 +88,23 @@ class RabbitMQWriter(SinkWriter):
             raise BadInput(f"The field {said} holds no routing key.", hint="Correct it with edit, or say routing_key without key_in_field.")
         return found if isinstance(found, str) else values.encode(values.extended(found)).decode()
 
-    def _send(self, ready: Sequence[Outgoing], deadline: float) -> None:
-        if not ready:
-            return
+    def send(self, converted: Sequence[Outgoing]) -> None:
+        alone = converted[0].offset if len(converted) == 1 else -1
         try:
-            returned = self._link.send(ready, deadline - time.monotonic())
+            returned = self._link.send(converted, self._deadline - self._clock())
         except Late as late:
-            why = f": {late}" if str(late) else ""
-            raise Timeout(
-                f"RabbitMQ at {self._link.where} has not confirmed a batch within {self._part.timeout:g} s{why}.",
-                hint="Give the sink a longer timeout or a smaller batch.",
-            ) from None
+            raise self.late(str(late)) from None
         except NotFound as error:  # of one namespace its exchange; else the one that every message goes to, which is no message's fault
             if "{namespace}" not in self._adaptor.exchange:
                 raise Unreachable(error.message, hint=error.hint) from None
-            raise Rejected(error.message, offset=ready[0].offset if len(ready) == 1 else -1, hint=error.hint) from None
+            raise Rejected(error.message, offset=alone, hint=error.hint) from None
         except TooMuch as error:
-            raise Rejected(
-                f"RabbitMQ refuses a message: {error}.", offset=ready[0].offset if len(ready) == 1 else -1, hint="Make it smaller."
-            ) from None
+            raise Rejected(f"RabbitMQ refuses a message: {error}.", offset=alone, hint="Make it smaller.") from None
         if returned:  # the others are confirmed; those behind it will be sent again
             no = min(returned, key=lambda one: one.offset)
             to = f"exchange {no.exchange!r}" if no.exchange else "the default exchange"
             raise Rejected(
-                f"No queue would get it: {to} of RabbitMQ at {self._link.where} has none for the routing key {no.key!r}.",
+                f"No queue would get it: {to} of {self._where} has none for the routing key {no.key!r}.",
                 offset=no.offset,
                 before_taken=True,
                 hint="Declare or bind a queue, then run again.",

@@ -6,17 +6,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from headwater.adaptors.rabbitmq.connection import ABSENT, connected, place
+from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
+from headwater.adaptors.rabbitmq.connection import ABSENT, connected, declared, parameters, place
 from headwater.core.errors import BadInput, HeadwaterError, NotFound, TooLarge, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import LONGEST, Piece
+from headwater.pipeline.adaptor import LONGEST, Piece, Source
 from headwater.pipeline.message import Message, Mode, op_said
 from headwater.pipeline.namespaces import Namespaces
-
-if TYPE_CHECKING:
-    from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
 
 _PIECE = 4 << 20  # bytes
 _WAIT = 0.2  # seconds between two looks at whether to stop
@@ -32,32 +30,38 @@ class Got(NamedTuple):
     size: int
 
 
-def follow(adaptor: RabbitMQ, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
-    """Pieces of messages, all queues on one channel: so one acknowledgement covers everything up to a message."""
-    queues = adaptor.queues_for(chosen)
-    waiting: deque[Got] = deque()
-    cancelled: list[bool] = []
-    with connected(adaptor) as connection:
-        where = place(connection._impl.params)
-        channel, asking = connection.channel(), connection.channel()
-        channel.basic_qos(prefetch_count=adaptor.prefetch)
-        channel.add_on_cancel_callback(lambda frame: cancelled.append(True))
-        for queue in queues:
-            channel.basic_consume(queue, partial(_take, waiting, queue))
-        quiet_from = time.monotonic()
-        while not stopped():
-            if not waiting:
-                connection.process_data_events(time_limit=_WAIT)
-            # An empty piece says that there is nothing more for now, which a broker that is slow to send does not mean.
-            if not waiting and not cancelled and time.monotonic() - quiet_from < _FIRST and _ready(asking, queues):
-                continue
+class RabbitMQSource(Source[RabbitMQ]):
+    """Queues. The broker keeps the position."""
+
+    def check(self, chosen: Namespaces) -> list[str]:
+        with connected(self.adaptor) as connection:
+            return [f"queue {name}: {declared(connection, queue=name)} messages" for name in self.adaptor.queues_for(chosen)]
+
+    def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+        """Pieces of messages, all queues on one channel: so one acknowledgement covers everything up to a message."""
+        queues = self.adaptor.queues_for(chosen)
+        waiting: deque[Got] = deque()
+        cancelled: list[bool] = []
+        with connected(self.adaptor) as connection:
+            channel, asking = connection.channel(), connection.channel()
+            channel.basic_qos(prefetch_count=self.adaptor.prefetch)
+            channel.add_on_cancel_callback(lambda frame: cancelled.append(True))
+            for queue in queues:
+                channel.basic_consume(queue, partial(_take, waiting, queue))
             quiet_from = time.monotonic()
-            if cancelled and not waiting:
-                raise _cancelled(asking, queues, where)
-            piece, last = _piece(waiting)
-            yield piece
-            if last:  # asked for more: what was given is durable now
-                channel.basic_ack(last, multiple=True)
+            while not stopped():
+                if not waiting:
+                    connection.process_data_events(time_limit=_WAIT)
+                # An empty piece says that there is nothing more for now, which a broker that is slow to send does not mean.
+                if not waiting and not cancelled and time.monotonic() - quiet_from < _FIRST and _ready(asking, queues):
+                    continue
+                quiet_from = time.monotonic()
+                if cancelled and not waiting:
+                    raise _cancelled(asking, queues, place(parameters(self.adaptor)))
+                piece, last = _piece(waiting)
+                yield piece
+                if last:  # asked for more: what was given is durable now
+                    channel.basic_ack(last, multiple=True)
 
 
 def _cancelled(channel: Any, queues: list[str], where: str) -> HeadwaterError:

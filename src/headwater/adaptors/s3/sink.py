@@ -1,37 +1,114 @@
-"""Writing a part of the log to an object: formatted into a local file, then uploaded. The upload counts once the run completes it."""
+"""Writing parts of the log to objects. A part is formatted into a local file, then uploaded; the upload counts once the run completes it.
+
+A part is uploaded in a way that shows nothing until the run says so (a multipart upload), under the name that it will have. A new run first
+writes down its epoch, then aborts every upload that is under way below the prefix, and only then looks which parts are there. So an older
+run cannot add one behind its back: before it completes an upload it looks at the epoch, and an upload that it began earlier is gone.
+"""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from headwater.adaptors.file.tables import TableWriter
-from headwater.adaptors.file.writers import LineWriter, TextWriter
+from headwater.adaptors.file.readback import read_as, stored_as
+from headwater.adaptors.file.sink import part_writer
+from headwater.adaptors.parts.offset_parts import OffsetParts
+from headwater.adaptors.parts.ownership import Ownership
+from headwater.adaptors.s3.adaptor import S3
 from headwater.adaptors.s3.connection import PART, Bucket
-from headwater.adaptors.s3.parts import named
-from headwater.core.errors import Conflict, Denied, HeadwaterError, NotFound, Unreachable
+from headwater.adaptors.s3.source import S3Source
+from headwater.adaptors.s3.store import WORK, PrefixStore
+from headwater.core.errors import Conflict, Denied, Fenced, HeadwaterError, NotFound, Unreachable
 from headwater.core.files import explained
-from headwater.pipeline.adaptor import Batch, Part, SinkWriter
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Batch, Part, Sink, SinkWriter, Slice
+from headwater.pipeline.namespaces import Namespaces
 
-if TYPE_CHECKING:
-    from headwater.adaptors.s3.adaptor import S3
+
+class S3Sink(Sink[S3]):
+    """An object for each range of offsets."""
+
+    def check(self, chosen: Namespaces) -> list[str]:
+        with Bucket(self.adaptor) as bucket:
+            bucket.try_to_write()
+            return [f"{bucket.where} can be written"]
+
+    def gathers(self) -> bool:
+        return True
+
+    def writer(self, part: Part) -> SinkWriter:
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="headwater-s3-"))
+        except OSError as error:
+            raise explained(error, error.filename or "the folder for temporary files") from error
+        adaptor = self.adaptor
+        inner = part_writer(folder / "part", adaptor.written_format, adaptor.written_compression, envelope=adaptor.envelope)
+        return (S3TextWriter if inner.takes_text else S3Writer)(adaptor, part, folder, inner)
+
+    def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
+        with Bucket(self.adaptor) as bucket:
+            store = PrefixStore(bucket)
+            ownership, parts = _ownership(store, pipeline, sink), _parts(self.adaptor, store)
+            if (former := ownership.former_log()) is not None:
+                parts.leave(former)
+            ownership.take(epoch)
+            store.abort_uploads()
+            return parts.recovered()
+
+    def publish(self, part: Part, receipt: dict[str, Any]) -> None:
+        """Make a part visible. The first of its objects comes last: it says that the part is there."""
+        with Bucket(self.adaptor) as bucket, _of_the_bucket():
+            store = PrefixStore(bucket)
+            _ownership(store, part.pipeline, part.sink).check(part.epoch)
+            for one in reversed(receipt["uploads"]):
+                store.complete(one)
+            if not receipt["uploads"] and part.buckets > 1:
+                _parts(self.adaptor, store).note_empty(part, int(receipt["end"]))
+
+    def forget(self, pipeline: str, sink: str, position: int, epoch: int) -> None:
+        with Bucket(self.adaptor) as bucket:
+            store = PrefixStore(bucket)
+            _ownership(store, pipeline, sink).check(epoch)
+            _parts(self.adaptor, store).forget(position)
+
+    def place(self, namespace: str) -> str:
+        return self.adaptor.kind  # the prefix holds all of them together
+
+    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        return stored_as(self.adaptor.written_format, self.adaptor.envelope, self.adaptor.infer, data)
+
+    def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
+        """What the prefix holds, in the order of offsets."""
+        adaptor = self.adaptor
+        with Bucket(adaptor) as bucket:
+            parts = list(bucket.objects(f"{bucket.folder}part-"))
+        for one in parts:
+            for piece in S3Source(adaptor).read(Slice("", one._asdict()), None):
+                for text in piece.values:
+                    yield read_as(adaptor.written_format, adaptor.envelope, values.decode(text))
 
 
-def writer(adaptor: S3, part: Part) -> SinkWriter:
+def _parts(adaptor: S3, store: PrefixStore) -> OffsetParts:
+    return OffsetParts(store, WORK, adaptor.ending)
+
+
+def _ownership(store: PrefixStore, pipeline: str, sink: str) -> Ownership:
+    return Ownership(store, f"{WORK}owner.json", pipeline, sink)
+
+
+@contextmanager
+def _of_the_bucket() -> Iterator[None]:
+    """What the bucket refuses is no message's fault. A conflict here is a store that is busy with the same object: it passes."""
     try:
-        folder = Path(tempfile.mkdtemp(prefix="headwater-s3-"))
-    except OSError as error:
-        raise explained(error, error.filename or "the folder for temporary files") from error
-    kind, compression = adaptor.written_format, "none" if adaptor.compression == "auto" else adaptor.compression
-    if kind == "parquet":
-        return S3TextWriter(adaptor, part, folder, TableWriter(folder / "part", compression="zstd" if compression == "zstd" else "snappy"))
-    if kind == "jsonl" and not adaptor.envelope:
-        return S3TextWriter(adaptor, part, folder, TextWriter(folder / "part", csv=False, envelope=False, compression=compression))
-    inner = LineWriter(folder / "part", csv=kind == "csv", envelope=adaptor.envelope, compression=compression)
-    return S3Writer(adaptor, part, folder, inner)
+        yield
+    except Fenced:
+        raise
+    except (Conflict, Denied, NotFound) as error:
+        raise Unreachable(error.message, hint=error.hint) from error
 
 
 class S3Writer(SinkWriter):
@@ -53,13 +130,11 @@ class S3Writer(SinkWriter):
         files = [Path(one) for one in receipt["files"]]
         uploads: list[dict[str, Any]] = []
         if files:
-            with Bucket(self._adaptor) as bucket:
+            with Bucket(self._adaptor) as bucket, _of_the_bucket():
+                store = PrefixStore(bucket)
                 for number, file in enumerate(files):
-                    key = bucket.folder + named(self._adaptor, self._part, receipt["end"], number)
-                    try:
-                        uploads.append(_uploaded(bucket, key, file))
-                    except (Conflict, Denied, NotFound) as error:  # of the bucket, not of a message
-                        raise Unreachable(error.message, hint=error.hint) from error
+                    key = store.key(_parts(self._adaptor, store).name(self._part, receipt["end"], number))
+                    uploads.append(_uploaded(bucket, key, file))
         return {"uploads": uploads, "end": receipt["end"]}
 
     def close(self) -> None:

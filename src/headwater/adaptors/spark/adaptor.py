@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Self
 
 import msgspec
 
 from headwater.core.config import load
 from headwater.core.errors import BadConfig
-from headwater.pipeline.adaptor import About, CanCopy, CanWrite, CopyPlan, Delivery, Part, Piece, SinkWriter, Slice
+from headwater.pipeline.adaptor import About, CanCopy, CanWrite, Delivery
 from headwater.pipeline.env import Env, resolve
 from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.strict import strict
+from headwater.pipeline.options import Means, Names, Texts, factory
 
 _SECRET = ("password", "secret", "token", "key", "url")
 _WITHIN = re.compile(r"(?:password|pwd|secret|token)=([^;&]+)|//[^/:@]*:([^/@]+)@", re.IGNORECASE)  # of an address
@@ -40,12 +39,29 @@ class SparkAdaptor(CanCopy, CanWrite, frozen=True, kw_only=True):
         sample='spark("orc", path="archive/orders")',
     )
 
-    format: str
-    path: str | Env | None = None
-    options: dict[str, str | Env] = msgspec.field(default_factory=dict)
-    namespace: str = ""
-    staging: str = ""
-    id: tuple[str, ...] = ("_id",)
+    source_class: ClassVar[str] = "headwater.adaptors.spark.source:SparkSource"
+    sink_class: ClassVar[str] = "headwater.adaptors.spark.sink:SparkSink"
+
+    format: Annotated[
+        str,
+        Means(
+            "What `spark.read.format(...)` takes. A format or a driver that Spark lacks comes in by the settings: `spark.jars.packages` or "
+            "`spark.jars` in `[spark.conf]`."
+        ),
+    ]
+    path: Annotated[str | Env | None, Means("What is loaded, or saved to.")] = None
+    options: Annotated[
+        Texts,
+        Means(
+            "Options of Spark's reader or writer, as text, which may hold `${NAME}`; a driver of JDBC is named there as well: "
+            '`{"driver": "org.postgresql.Driver", "url": ..., "dbtable": ...}`.'
+        ),
+    ] = msgspec.field(default_factory=dict)
+    namespace: Annotated[str, Means("The namespace of everything that is read.")] = ""
+    staging: Annotated[
+        str, Means("The folder for what is on its way, which all workers must see; empty: `staging` in the data directory.")
+    ] = ""
+    id: Annotated[Names, Means("The fields that tell documents apart.")] = ("_id",)
 
     @property
     def name(self) -> str:
@@ -73,108 +89,19 @@ class SparkAdaptor(CanCopy, CanWrite, frozen=True, kw_only=True):
                     text = text.replace(one, "***")
         return text
 
-    def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
-        from headwater.adaptors.spark.connection import loaded, started
-        from headwater.adaptors.spark.ranges import Ranges
-
-        if role == "source":
-            return [f"{self.name}: {', '.join(loaded(self).columns)}"]
-        started()
-        if self.path is None:
-            return ["Spark has started"]  # whether a table can be written shows when it is
-        Ranges(self, "", "").try_to_write()
-        return [f"{self.path} can be written"]
-
-    # -- reading --------------------------------------------------------------------------------------------
-
-    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
-        from headwater.adaptors.spark.source import plan
-
-        return plan(self, chosen, slices)
-
     def first(self, chosen: Namespaces) -> Message | None:
         """One message for `headwater pipeline test`: a plan would load everything, and take away what a run is reading."""
-        from headwater.adaptors.spark.source import first
+        from headwater.adaptors.spark.source import SparkSource
 
-        return first(self, chosen)
+        return SparkSource(self).first(chosen)
 
-    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
-        from headwater.adaptors.spark.source import read
-
-        return read(part, position)
-
-    def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
-        from headwater.adaptors.spark.source import same
-
-        return same(plan)
-
-    # -- writing --------------------------------------------------------------------------------------------
-
-    def gathers(self) -> bool:
-        return True
-
-    def writer(self, part: Part) -> SinkWriter:
-        from headwater.adaptors.spark.sink import writer
-
-        return writer(self, part)
-
-    def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
-        from headwater.adaptors.spark.sink import begin
-
-        return begin(self, pipeline, sink, epoch)
-
-    def publish(self, part: Part, receipt: dict[str, Any]) -> None:
-        from headwater.adaptors.spark.sink import publish
-
-        publish(self, part, receipt)
-
-    def forget(self, pipeline: str, sink: str, position: int, epoch: int) -> None:
-        from headwater.adaptors.spark.ranges import Ranges
-
-        if self.path is not None:
-            Ranges(self, pipeline, sink).forget(position, epoch)
-
-    def place(self, namespace: str) -> str:
-        return self.kind  # the path or table holds all of them together
-
-    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
-        from headwater.adaptors.file.readback import of_table
-
-        return of_table(data)
-
-    def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
-        from headwater.adaptors.spark.sink import rows
-
-        return rows(self)
+    def checked(self) -> Self:
+        if not self.format:
+            raise BadConfig("spark() needs a format.", hint='Say spark("orc", path=...).')
+        if self.staging:
+            return self
+        # Told here, where the pipeline is defined: a task may have another folder to begin with.
+        return msgspec.structs.replace(self, staging=str(load().settings.data / "staging"))
 
 
-@strict
-def spark(
-    format: str,
-    *,
-    path: str | Env | None = None,
-    options: Mapping[str, str | Env] | None = None,
-    namespace: str = "",
-    staging: str | None = None,
-    id: str | tuple[str, ...] | list[str] = "_id",
-) -> SparkAdaptor:
-    """What `spark.read.format(format).options(**options).load(path)` reads, or `write` saves. Options are text and may hold `${NAME}`.
-
-    A format or a driver that Spark lacks comes in by the settings: `spark.jars.packages` or `spark.jars` in `[spark.conf]`; a driver of
-    JDBC is named as well, as in `options={"driver": "org.postgresql.Driver", "url": ..., "dbtable": ...}`.
-    """
-    for name, value in (options or {}).items():
-        if not isinstance(value, str | Env):
-            raise BadConfig(f"The option {name} of spark() is no text.", hint=f'Write options={{"{name}": "..."}}.')
-    if staging is None:  # told here, where the pipeline is defined: a task may have another folder to begin with
-        staging = str(load().settings.data / "staging")
-    if not format:
-        raise BadConfig("spark() needs a format.", hint='Say spark("orc", path=...).')
-    return SparkAdaptor(
-        format=format,
-        path=path,
-        options=dict(options or {}),
-        namespace=namespace,
-        staging=staging,
-        id=(id,) if isinstance(id, str) else tuple(id),
-    )
+spark = factory(SparkAdaptor)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from headwater.adaptors.spark.adaptor import SparkAdaptor
 
-
 _PACKAGES = (
     'What Spark lacks is named in the settings: [spark.conf] "spark.jars.packages" = "group:name:version", or "spark.jars" = a file; '
     'a driver of JDBC by its class as well: options={"driver": "org.postgresql.Driver"}.'
@@ -64,53 +63,6 @@ def staging(adaptor: SparkAdaptor, *whose: str) -> Path:
     """The folder for what is on its way in or out of this data set: not the same for two of them, nor for two who write to one."""
     known = [adaptor.format, str(adaptor.path), *sorted(f"{name}={value}" for name, value in adaptor.options.items()), *whose]
     return (Path(adaptor.staging) / f"spark-{sha256(chr(0).join(known).encode()).hexdigest()[:16]}").absolute()
-
-
-class HadoopFolder:
-    """A folder on any file system that Hadoop knows, by its own names."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path.rstrip("/")
-        context = started().sparkContext
-        self._jvm: Any = context._jvm
-        self._files = self._at("").getFileSystem(context._jsc.hadoopConfiguration())
-
-    def _at(self, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(f"{self.path}/{name}" if name else self.path)
-
-    def names(self, name: str = "") -> list[str]:
-        if not self._files.exists(self._at(name)):
-            return []
-        return sorted(str(one.getPath().getName()) for one in self._files.listStatus(self._at(name)))
-
-    def read(self, name: str) -> str | None:
-        """What a small file holds; None where there is none."""
-        if not self.has(name):
-            return None
-        file = self._files.open(self._at(name))
-        try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(file, "UTF-8"))
-        finally:
-            file.close()
-
-    def write(self, name: str, text: str = "") -> None:
-        file = self._files.create(self._at(name), True)
-        try:
-            file.write(bytearray(text.encode()))
-        finally:
-            file.close()
-
-    def has(self, name: str) -> bool:
-        return bool(self._files.exists(self._at(name)))
-
-    def remove(self, name: str) -> None:
-        self._files.delete(self._at(name), True)
-
-    def rename(self, name: str, new: str) -> None:
-        """Errors: `Unreachable` where the file system says no, which it does without an error of its own."""
-        self.remove(new)
-        if not self._files.rename(self._at(name), self._at(new)):
-            raise Unreachable(f"{self.path}/{name} cannot be renamed to {new}.", hint="See whether Spark's user may write there.")
 
 
 def _said(adaptor: SparkAdaptor, error: Any) -> str:

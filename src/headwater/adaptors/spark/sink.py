@@ -4,73 +4,123 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headwater.adaptors.file.readback import of_table
 from headwater.adaptors.file.tables import TableWriter
 from headwater.adaptors.file.target import gone
+from headwater.adaptors.parts.ownership import Ownership
+from headwater.adaptors.spark.adaptor import SparkAdaptor
 from headwater.adaptors.spark.connection import loaded, spoken, staging, started
-from headwater.adaptors.spark.ranges import Ranges
+from headwater.adaptors.spark.store import WORK, HadoopStore, SparkRanges
 from headwater.core.files import explained
-from headwater.pipeline.adaptor import Part, SinkWriter
-
-if TYPE_CHECKING:
-    from headwater.adaptors.spark.adaptor import SparkAdaptor
-
-
-def writer(adaptor: SparkAdaptor, part: Part) -> SinkWriter:
-    """A writer of Parquet, in a folder of the run's own, to a name that Spark would not read if it began with a dot."""
-    folder = staging(adaptor, part.pipeline, part.sink) / f"run-{part.epoch}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise explained(error, folder) from error
-    return TableWriter(folder / f"{part.start}-{part.end}-{part.bucket}of{part.buckets}.{part.attempt}", compression="snappy")
+from headwater.pipeline.adaptor import Part, Sink, SinkWriter
+from headwater.pipeline.env import resolve
+from headwater.pipeline.namespaces import Namespaces
 
 
-def begin(adaptor: SparkAdaptor, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
-    """Sweep what dead runs have left. Returns the ranges that are there whole; None where nobody can tell."""
-    held = Ranges(adaptor, pipeline, sink).begin(epoch) if adaptor.path is not None else None
-    for run in staging(adaptor, pipeline, sink).glob("run-*"):
-        if int(run.name.removeprefix("run-")) < epoch:
-            shutil.rmtree(run, ignore_errors=True)
-    return held
+class SparkSink(Sink[SparkAdaptor]):
+    """A path with a folder for each range of offsets; without a path, rows are appended."""
+
+    def check(self, chosen: Namespaces) -> list[str]:
+        started()
+        if self.adaptor.path is None:
+            return ["Spark has started"]  # whether a table can be written shows when it is
+        with self._place() as store:
+            store.try_to_write()
+        return [f"{self.adaptor.path} can be written"]
+
+    def gathers(self) -> bool:
+        return True
+
+    def writer(self, part: Part) -> SinkWriter:
+        """A writer of Parquet, in a folder of the run's own, to a name that Spark would not read if it began with a dot."""
+        folder = staging(self.adaptor, part.pipeline, part.sink) / f"run-{part.epoch}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise explained(error, folder) from error
+        return TableWriter(folder / f"{part.start}-{part.end}-{part.bucket}of{part.buckets}.{part.attempt}", compression="snappy")
+
+    def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
+        """Sweep what dead runs have left. Returns the ranges that are there whole; None where nobody can tell."""
+        held: list[tuple[int, int]] | None = None
+        if self.adaptor.path is not None:
+            with self._place() as store:
+                ranges, ownership = SparkRanges(store), _ownership(store, pipeline, sink)
+                former = ownership.former_log() if ownership.found() is not None else "unknown"
+                if former is not None:  # of another log: its offsets mean other messages
+                    ranges.leave(former)
+                ownership.take(epoch)
+                held = ranges.recovered()
+        for run in staging(self.adaptor, pipeline, sink).glob("run-*"):
+            if int(run.name.removeprefix("run-")) < epoch:
+                shutil.rmtree(run, ignore_errors=True)
+        return held
+
+    def publish(self, part: Part, receipt: dict[str, Any]) -> None:
+        """Save what was staged. Of several tables the first one comes last: it says that the range is there."""
+        adaptor, session, files, end = self.adaptor, started(), [Path(one) for one in receipt["files"]], int(receipt["end"])
+        ranges: SparkRanges | None = None
+        if adaptor.path is not None:
+            with self._place() as store:
+                _ownership(store, part.pipeline, part.sink).check(part.epoch)
+                ranges = SparkRanges(store)
+        for number, file in reversed(list(enumerate(files))):
+            saved = file.with_name(f"{file.name}.saved")
+            if not file.exists():
+                if not saved.exists():
+                    raise gone(file)
+                continue  # this is a second try, and the first one came so far
+            with spoken(adaptor, f"write {adaptor.format}"):
+                out = session.read.parquet(str(file)).write.format(adaptor.format).options(**adaptor.given())
+                if ranges is None:
+                    out.mode("append").save()
+                else:
+                    out.mode("overwrite").save(f"{resolve(adaptor.path or '').rstrip('/')}/{ranges.name(part, end, number)}")
+            saved.touch()
+            file.unlink()
+        if ranges is not None and not files and part.buckets > 1:
+            with self._using():
+                ranges.note_empty(part, end)
+
+    def forget(self, pipeline: str, sink: str, position: int, epoch: int) -> None:
+        if self.adaptor.path is not None:
+            with self._place() as store:
+                _ownership(store, pipeline, sink).check(epoch)
+                SparkRanges(store).forget(position)
+
+    def place(self, namespace: str) -> str:
+        return self.adaptor.kind  # the path or table holds all of them together
+
+    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        return of_table(data)
+
+    def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
+        """What is there. Errors: as `spoken`."""
+        adaptor = self.adaptor
+        if adaptor.path is None:
+            frames = [loaded(adaptor)]
+        else:
+            with self._place() as store:
+                paths = SparkRanges(store).readable()
+            with spoken(adaptor, f"read {adaptor.format}"):
+                frames = [started().read.format(adaptor.format).options(**adaptor.given()).load(path) for path in paths]
+        for frame in frames:
+            with spoken(adaptor, f"read {adaptor.format}"):
+                for row in frame.toLocalIterator():
+                    yield of_table(row.asDict(recursive=True))
+
+    @contextmanager
+    def _place(self) -> Iterator[HadoopStore]:
+        with self._using():
+            yield HadoopStore(resolve(self.adaptor.path or ""))
+
+    def _using(self) -> AbstractContextManager[None]:
+        return spoken(self.adaptor, f"use the folder {self.adaptor.path}")
 
 
-def publish(adaptor: SparkAdaptor, part: Part, receipt: dict[str, Any]) -> None:
-    """Save what was staged. Of several tables the first one comes last: it says that the range is there."""
-    session, files, end = started(), [Path(one) for one in receipt["files"]], int(receipt["end"])
-    ranges = Ranges(adaptor, part.pipeline, part.sink) if adaptor.path is not None else None
-    if ranges is not None:
-        ranges.check(part.epoch)
-    for number, file in reversed(list(enumerate(files))):
-        saved = file.with_name(f"{file.name}.saved")
-        if not file.exists():
-            if not saved.exists():
-                raise gone(file)
-            continue  # this is a second try, and the first one came so far
-        with spoken(adaptor, f"write {adaptor.format}"):
-            out = session.read.parquet(str(file)).write.format(adaptor.format).options(**adaptor.given())
-            if ranges is None:
-                out.mode("append").save()
-            else:
-                out.mode("overwrite").save(ranges.at(part, end, number))
-        saved.touch()
-        file.unlink()
-    if ranges is not None and not files and part.buckets > 1:
-        ranges.empty(part, end)
-
-
-def rows(adaptor: SparkAdaptor) -> Iterator[dict[str, Any]]:
-    """What is there. Errors: as `spoken`."""
-    if adaptor.path is None:
-        frames = [loaded(adaptor)]
-    else:
-        paths = Ranges(adaptor, "", "").readable()
-        with spoken(adaptor, f"read {adaptor.format}"):
-            frames = [started().read.format(adaptor.format).options(**adaptor.given()).load(path) for path in paths]
-    for frame in frames:
-        with spoken(adaptor, f"read {adaptor.format}"):
-            for row in frame.toLocalIterator():
-                yield of_table(row.asDict(recursive=True))
+def _ownership(store: HadoopStore, pipeline: str, sink: str) -> Ownership:
+    return Ownership(store, f"{WORK}owner.json", pipeline, sink)

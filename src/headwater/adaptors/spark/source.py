@@ -4,69 +4,73 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headwater.adaptors.file import source as file_source
-from headwater.adaptors.file.adaptor import File, file
+from headwater.adaptors.file.adaptor import File
+from headwater.adaptors.file.source import FileSource
+from headwater.adaptors.spark.adaptor import SparkAdaptor
 from headwater.adaptors.spark.connection import loaded, spoken, staging
 from headwater.core.errors import NotFound
 from headwater.core.ids import random_id
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, Source
 from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from headwater.adaptors.spark.adaptor import SparkAdaptor
+
+class SparkSource(Source[SparkAdaptor]):
+    """One data set, of which a copy reads what was staged."""
+
+    def check(self, chosen: Namespaces) -> list[str]:
+        return [f"{self.adaptor.name}: {', '.join(loaded(self.adaptor).columns)}"]
+
+    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
+        """Load everything into a new folder; the folders of earlier copies go. Errors: `NotFound`, and as `spoken`."""
+        data, name = self._chosen(chosen), self.adaptor.name
+        folder = staging(self.adaptor)
+        for earlier in folder.glob("copy-*"):
+            shutil.rmtree(earlier, ignore_errors=True)
+        new = folder / f"copy-{random_id()}"
+        with self._spoken():
+            data.write.parquet(str(new))
+        found = _files(new).plan(Namespaces(), slices) if any(new.glob("*.parquet")) else CopyPlan(identity={}, slices=())
+        return CopyPlan(
+            identity={"staged": str(new), "files": found.identity},
+            slices=tuple(msgspec.structs.replace(one, namespace=name) for one in found.slices),
+            ids={name: self.adaptor.id},
+        )
+
+    def first(self, chosen: Namespaces) -> Message | None:
+        """The first document. Nothing is staged, and what a run has staged stays as it is. Errors: as `plan`."""
+        data, name = self._chosen(chosen), self.adaptor.name
+        with self._spoken():
+            found = data.limit(1).collect()
+        return Message(name, values.extended(found[0].asDict(recursive=True)), offset=0, id_fields=self.adaptor.id) if found else None
+
+    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
+        return _files(Path(part.spec["path"]).parent).read(part, position)
+
+    def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
+        folder, files = Path(plan.identity["staged"]), plan.identity["files"]
+        if not (folder / "_SUCCESS").exists():
+            return False
+        return not files or _files(folder).same(CopyPlan(identity=files, slices=()), Namespaces())
+
+    def _chosen(self, chosen: Namespaces) -> DataFrame:
+        if self.adaptor.name not in chosen:
+            raise NotFound(f"The only namespace here is {self.adaptor.name}, and {chosen} does not match it.", hint="Say namespace=.")
+        return loaded(self.adaptor)
+
+    def _spoken(self) -> AbstractContextManager[None]:
+        return spoken(self.adaptor, f"read {self.adaptor.name} as {self.adaptor.format}")
 
 
-def plan(adaptor: SparkAdaptor, chosen: Namespaces, slices: int) -> CopyPlan:
-    """Load everything into a new folder; the folders of earlier copies go. Errors: `NotFound`, and as `spoken`."""
-    data = _chosen(adaptor, chosen)
-    folder = staging(adaptor)
-    for earlier in folder.glob("copy-*"):
-        shutil.rmtree(earlier, ignore_errors=True)
-    new = folder / f"copy-{random_id()}"
-    with spoken(adaptor, f"read {adaptor.name} as {adaptor.format}"):
-        data.write.parquet(str(new))
-    parts = _files(new)
-    found = file_source.plan(parts, Namespaces(), slices) if any(new.glob("*.parquet")) else CopyPlan(identity={}, slices=())
-    return CopyPlan(
-        identity={"staged": str(new), "files": found.identity},
-        slices=tuple(msgspec.structs.replace(one, namespace=adaptor.name) for one in found.slices),
-        ids={adaptor.name: adaptor.id},
-    )
-
-
-def first(adaptor: SparkAdaptor, chosen: Namespaces) -> Message | None:
-    """The first document. Nothing is staged, and what a run has staged stays as it is. Errors: as `plan`."""
-    data = _chosen(adaptor, chosen)
-    with spoken(adaptor, f"read {adaptor.name} as {adaptor.format}"):
-        found = data.limit(1).collect()
-    return Message(adaptor.name, values.extended(found[0].asDict(recursive=True)), offset=0, id_fields=adaptor.id) if found else None
-
-
-def _chosen(adaptor: SparkAdaptor, chosen: Namespaces) -> DataFrame:
-    if adaptor.name not in chosen:
-        raise NotFound(f"The only namespace here is {adaptor.name}, and {chosen} does not match it.", hint="Say namespace=.")
-    return loaded(adaptor)
-
-
-def read(part: Slice, position: Any) -> Iterator[Piece]:
-    return file_source.read(_files(Path(part.spec["path"]).parent), part, position)
-
-
-def same(plan: CopyPlan) -> bool:
-    folder = Path(plan.identity["staged"])
-    if not (folder / "_SUCCESS").exists():
-        return False
-    return not plan.identity["files"] or file_source.identity(_files(folder), Namespaces()) == plan.identity["files"]
-
-
-def _files(folder: Path) -> File:
-    return file(f"{folder}/", format="parquet")
+def _files(folder: Path) -> FileSource:
+    return FileSource(File(uri=f"{folder}/", format="parquet"))

@@ -14,13 +14,13 @@ MANY = 1000  # rows about committed batches, above which they are put together
 
 
 class SqlSinkState:
-    """The memory of one sink of one pipeline. Its two tables are made where they are missing."""
+    """The memory of one sink of one pipeline. Its two tables are made where they are missing, unless `make` is off."""
 
-    def __init__(self, session: Session, statements: Statements, pipeline: str, sink: str) -> None:
+    def __init__(self, session: Session, statements: Statements, pipeline: str, sink: str, *, make: bool = True) -> None:
         self._session, self._sql = session, statements
         self._pipeline = pipeline
         self.me = (pipeline, sink)
-        if not session.ask(statements.there):
+        if make and not session.ask(statements.there):
             session.make(*statements.create)
 
     def begin(self, epoch: int) -> list[Span]:
@@ -67,11 +67,22 @@ class SqlSinkState:
         until the first is committed, and then has nothing to do."""
         return bool(self._session.do(self._sql.take, (*self.me, span.start, span.end, span.bucket, span.buckets)))
 
+    def join(self, span: TakenRange, near: Sequence[TakenRange]) -> None:
+        """Note a span and those that it touches in as few rows as there can be."""
+        fewer = compacted([*near, span])
+        for row in set(near).difference(fewer):
+            self._untake(row)
+        for row in set(fewer).difference(near):
+            self.take(row)
+
     def shorten(self, span: TakenRange, end: int) -> None:
         """Only what is before `end` of a noted span was taken."""
-        self._session.do(self._sql.untake, (*self.me, span.start, span.end, span.bucket, span.buckets))
+        self._untake(span)
         if end > span.start:
             self.take(TakenRange(span.start, end, span.bucket, span.buckets))
+
+    def _untake(self, span: TakenRange) -> None:
+        self._session.do(self._sql.untake, (*self.me, span.start, span.end, span.bucket, span.buckets))
 
     def _claim(self, epoch: int) -> None:
         self.first(epoch)

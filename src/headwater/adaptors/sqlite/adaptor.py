@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, ClassVar, Self
 
 from headwater.core.errors import BadConfig
-from headwater.pipeline.adaptor import About, CanCopy, CanWrite, CopyPlan, Delivery, Part, Piece, SinkWriter, Slice
+from headwater.pipeline.adaptor import About, CanCopy, CanWrite, Delivery
 from headwater.pipeline.env import Env
-from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.strict import strict
+from headwater.pipeline.options import Means, factory
 
 
 class Sqlite(CanCopy, CanWrite, frozen=True, kw_only=True):
@@ -27,64 +26,20 @@ class Sqlite(CanCopy, CanWrite, frozen=True, kw_only=True):
     delivery: ClassVar[Delivery] = "exactly once"
     least_batch: ClassVar[int] = 10_000
 
-    path: str | Env
-    table: str | None = None
+    source_class: ClassVar[str] = "headwater.adaptors.sqlite.source:SqliteSource"
+    sink_class: ClassVar[str] = "headwater.adaptors.sqlite.sink:SqliteSink"
 
-    def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
-        from headwater.adaptors.sqlite import source as sqlite_source
-        from headwater.adaptors.sqlite import tables as sqlite_tables
+    path: Annotated[str | Env, Means("The database file.")]
+    table: Annotated[str | None, Means("As a sink, write all messages to this table, whatever their namespace.")] = None
 
-        if role == "source":
-            tables = sqlite_source.tables(self.resolved(), chosen)
-            return [f"{len(tables)} tables: {', '.join(tables)}"]
-        return [sqlite_tables.writable(str(self.resolved().path))]
+    @property
+    def file(self) -> Path:
+        return Path(str(self.resolved().path))
 
-    # -- reading --------------------------------------------------------------------------------------------
-
-    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
-        from headwater.adaptors.sqlite.source import plan
-
-        return plan(self.resolved(), chosen, slices)
-
-    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
-        from headwater.adaptors.sqlite.source import read
-
-        return read(self.resolved(), part, position)
-
-    # -- writing --------------------------------------------------------------------------------------------
-
-    def writer(self, part: Part) -> SinkWriter:
-        from headwater.adaptors.sqlite.sink import SqliteWriter
-
-        return SqliteWriter(self.resolved(), part)
-
-    def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
-        from headwater.adaptors.sqlite.sink import begin
-
-        return begin(self.resolved(), pipeline, sink, epoch)
-
-    def forget(self, pipeline: str, sink: str, position: int, epoch: int) -> None:
-        from headwater.adaptors.sqlite.sink import forget
-
-        forget(self.resolved(), pipeline, sink, position, epoch)
-
-    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
-        from headwater.adaptors.sqlite.tables import cell
-
-        return {name: cell(value) for name, value in data.items() if value is not None}
-
-    def place(self, namespace: str) -> str:
-        return self.table or namespace
-
-    def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
-        from headwater.adaptors.sqlite.source import rows
-
-        return rows(self.resolved(), self.table or namespace)
+    def checked(self) -> Self:
+        if self.table == "":
+            raise BadConfig("A table needs a name.", hint="Leave the option out to name tables by namespaces.")
+        return self
 
 
-@strict
-def sqlite(path: str | Env, *, table: str | None = None) -> Sqlite:
-    """A database file. `table`: write all messages to this table, whatever their namespace."""
-    if table is not None and not table:
-        raise BadConfig("A table needs a name.", hint="Leave the option out to name tables by namespaces.")
-    return Sqlite(path=path, table=table)
+sqlite = factory(Sqlite)

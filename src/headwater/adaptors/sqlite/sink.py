@@ -2,88 +2,58 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from headwater.adaptors.sqlite.tables import (
-    MAKE,
-    RANGES,
-    RUNS,
-    Tables,
-    cells,
-    connect,
-    is_machine_error,
-    machine_error,
-    quoted,
-    upsert,
-)
-from headwater.core.errors import Fenced, Rejected
+from headwater.adaptors.sql.ranges import TakenRange, of_bucket
+from headwater.adaptors.sql.state import SqlSinkState
+from headwater.adaptors.sqlite.adaptor import Sqlite
+from headwater.adaptors.sqlite.session import READ_NEAR, STATEMENTS, SqliteSession
+from headwater.adaptors.sqlite.source import rows
+from headwater.adaptors.sqlite.tables import Tables, cell, cells, quoted, upsert
+from headwater.core.errors import BadConfig, ReadOnly, Rejected
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part, SinkWriter, deliverable
+from headwater.pipeline.adaptor import Batch, Part, Sink, SinkWriter, deliverable
 from headwater.pipeline.message import Message, Op
-
-if TYPE_CHECKING:
-    from headwater.adaptors.sqlite.adaptor import Sqlite
+from headwater.pipeline.namespaces import Namespaces
 
 _ACK = "Acknowledge it with `headwater pipeline ack`."
 
 
-def begin(adaptor: Sqlite, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]]:
-    """Shut older runs out; the ranges that are there, small ones joined so that they stay few."""
-    path = str(adaptor.path)
-    db = connect(path)
-    try:
-        db.executescript(MAKE)
-        db.execute("begin immediate")
-        _own(db, path, pipeline, sink, epoch)
-        whole = _whole(db, pipeline, sink)
-        db.execute(f"delete from {RANGES} where pipeline = ? and sink = ?", (pipeline, sink))
-        db.executemany(f"insert into {RANGES} values (?, ?, ?, ?, 0, 1)", [(pipeline, sink, start, stop) for start, stop in whole])
-        db.execute("commit")
-        return whole
-    except sqlite3.Error as error:
-        raise machine_error(error, path) from error
-    finally:
-        db.close()
+class SqliteSink(Sink[Sqlite]):
+    """The tables of a database file, made and widened as documents need them."""
 
+    def check(self, chosen: Namespaces) -> list[str]:
+        path = self.adaptor.file
+        if not path.absolute().parent.is_dir():
+            raise BadConfig(f"The folder {path.absolute().parent} of the database is not there.", hint="Make it first.")
+        if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+            raise ReadOnly(f"{path} cannot be written by this process.", hint="Change its permissions, or name another file.")
+        return [f"{path} can be written"]
 
-def forget(adaptor: Sqlite, pipeline: str, sink: str, position: int, epoch: int) -> None:
-    """Offsets above `position` count as not taken; rows stay, and are written over. Errors: `Fenced` where a newer run writes."""
-    path = str(adaptor.path)
-    db = connect(path)
-    try:
-        db.executescript(MAKE)
-        db.execute("begin immediate")
-        _own(db, path, pipeline, sink, epoch)
-        kept = [(start, min(stop, position + 1)) for start, stop in _whole(db, pipeline, sink) if start <= position]
-        db.execute(f"delete from {RANGES} where pipeline = ? and sink = ?", (pipeline, sink))
-        db.executemany(f"insert into {RANGES} values (?, ?, ?, ?, 0, 1)", [(pipeline, sink, start, stop) for start, stop in kept])
-        db.execute("commit")
-    except sqlite3.Error as error:
-        raise machine_error(error, path) from error
-    finally:
-        db.close()
+    def writer(self, part: Part) -> SinkWriter:
+        return SqliteWriter(self.adaptor, part)
 
+    def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
+        with SqliteSession(str(self.adaptor.file)) as session:
+            return SqlSinkState(session, STATEMENTS, pipeline, sink).begin(epoch)
 
-def _own(db: sqlite3.Connection, path: str, pipeline: str, sink: str, epoch: int) -> None:
-    found = db.execute(f"select epoch from {RUNS} where pipeline = ? and sink = ?", (pipeline, sink)).fetchone()
-    if found is not None and found[0] > epoch:
-        raise Fenced(f"A newer run writes to {path}.", hint="See `headwater pipeline status`.")
-    if found is None or found[0] < epoch:
-        db.execute(f"insert or replace into {RUNS} values (?, ?, ?)", (pipeline, sink, epoch))
+    def forget(self, pipeline: str, sink: str, position: int, epoch: int) -> None:
+        """Offsets above `position` count as not taken; rows stay, and are written over. Errors: `Fenced` where a newer run writes."""
+        with SqliteSession(str(self.adaptor.file)) as session:
+            SqlSinkState(session, STATEMENTS, pipeline, sink).forget(position, epoch)
 
+    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        return {name: cell(value) for name, value in data.items() if value is not None}
 
-def _whole(db: sqlite3.Connection, pipeline: str, sink: str) -> list[tuple[int, int]]:
-    """Ranges of which every share is there, joined where they touch."""
-    from headwater.pipeline.offsets.ranges import joined
+    def place(self, namespace: str) -> str:
+        return self.adaptor.table or namespace
 
-    rows = db.execute(
-        f"select start, stop from {RANGES} where pipeline = ? and sink = ? group by start, stop, buckets having count(*) = buckets",
-        (pipeline, sink),
-    ).fetchall()
-    return joined(rows)
+    def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
+        return rows(self.adaptor, self.place(namespace))
 
 
 class _Change(NamedTuple):
@@ -99,80 +69,40 @@ class _Change(NamedTuple):
 class SqliteWriter(SinkWriter):
     """One part. Tables and columns are made within the transaction of the batch that needs them."""
 
-    takes_text = False
-
     def __init__(self, adaptor: Sqlite, part: Part) -> None:
-        self._adaptor, self._part, self._path = adaptor, part, str(adaptor.path)
-        self._db = connect(self._path, timeout=part.timeout)
-        self._tables = Tables(self._db)
+        self._adaptor, self._part = adaptor, part
+        self._session = SqliteSession(str(adaptor.file), timeout=part.timeout)
+        # The tables were made when the run began: of a database that was emptied since, nothing must count as taken.
+        self._state = SqlSinkState(self._session, STATEMENTS, part.pipeline, part.sink, make=False)
+        self._tables = Tables(self._session.db)
 
     def write(self, batch: Batch) -> None:
-        part = self._part
         changes = [self._prepared(table, op, list(group)) for (table, op, _), group in self._groups(batch)]  # others need not wait
         try:
-            self._db.execute("begin immediate")
-            _own(self._db, self._path, part.pipeline, part.sink, part.epoch)
-            before = self._before(batch)
-            if not part.again and self._taken(batch, before):
-                self._db.execute("rollback")
-                return
-            for change in changes:
-                self._apply(change)
-            if not part.again:
-                self._note(batch, before)
-            self._db.execute("commit")
-        except sqlite3.Error as error:
-            self._undo()
-            if is_machine_error(error):
-                raise machine_error(error, self._path, waited=part.timeout) from error
-            raise Rejected(f"SQLite refuses it: {error}", offset=-1) from error
-        except BaseException:
-            self._undo()
-            raise
+            with self._session.transaction():
+                self._state.shared(self._part.epoch)
+                if self._part.again or self._taken(batch):
+                    for change in changes:
+                        self._apply(change)
+        except BaseException as error:
+            self._tables.forget()  # what was made within the transaction is gone
+            if not isinstance(error, sqlite3.Error):
+                raise
+            if self._session.about_data(error):
+                raise Rejected(f"SQLite refuses it: {error}", offset=-1) from error
+            raise self._session.meaning(error) from error
 
-    # -- what was taken -------------------------------------------------------------------------------------
-    # Ranges that are there whole neither overlap nor touch, so they are few, and the last one that begins no later than a batch is the
-    # only one that can hold it: a message costs the same after a million others.
+    def _taken(self, batch: Batch) -> bool:
+        """Note the batch as taken. False where it was taken before: all of it, by this share or whole.
 
-    def _before(self, batch: Batch) -> tuple[int, int] | None:
-        found: tuple[int, int] | None = self._db.execute(
-            f"select start, stop from {RANGES} where pipeline = ? and sink = ? and start <= ? and buckets = 1 order by start desc limit 1",
-            (self._part.pipeline, self._part.sink, batch.start),
-        ).fetchone()
-        return found
-
-    def _taken(self, batch: Batch, before: tuple[int, int] | None) -> bool:
-        if before is not None and before[1] >= batch.end:
-            return True
-        part = self._part
-        return part.buckets > 1 and bool(
-            self._db.execute(
-                f"select 1 from {RANGES} where pipeline = ? and sink = ? and start = ? and stop = ? and bucket = ? and buckets = ?",
-                (part.pipeline, part.sink, batch.start, batch.end, part.bucket, part.buckets),
-            ).fetchone()
-        )
-
-    def _note(self, batch: Batch, before: tuple[int, int] | None) -> None:
-        """A share becomes part of what is whole once the others are there; what is whole joins what it touches."""
-        part, start, stop = self._part, batch.start, batch.end
-        mine = (part.pipeline, part.sink)
-        if part.buckets > 1:
-            self._db.execute(f"insert into {RANGES} values (?, ?, ?, ?, ?, ?)", (*mine, start, stop, part.bucket, part.buckets))
-            shares = f"from {RANGES} where pipeline = ? and sink = ? and start = ? and stop = ? and buckets = ?"
-            of = (*mine, start, stop, part.buckets)
-            if self._db.execute(f"select count(*) {shares}", of).fetchone()[0] < part.buckets:
-                return
-            self._db.execute(f"delete {shares}", of)
-        if before is not None and before[1] >= start:
-            start, stop = before[0], max(stop, before[1])
-            longer = f"update {RANGES} set stop = ?3 where pipeline = ?1 and sink = ?2 and start = ?4 and buckets = 1 and not exists "
-            longer += f"(select 1 from {RANGES} where pipeline = ?1 and sink = ?2 and start > ?4 and start <= ?3 and buckets = 1)"
-            if self._db.execute(longer, (*mine, stop, start)).rowcount:  # the rule: it touches nothing behind it
-                return
-        touched = f"from {RANGES} where pipeline = ? and sink = ? and start >= ? and start <= ? and buckets = 1"
-        furthest = self._db.execute(f"select max(stop) {touched}", (*mine, start, stop)).fetchone()[0]
-        self._db.execute(f"delete {touched}", (*mine, start, stop))
-        self._db.execute(f"insert into {RANGES} values (?, ?, ?, ?, 0, 1)", (*mine, start, max(stop, furthest or stop)))
+        Ranges that touch become one, so they are few, and a message costs the same after a million others.
+        """
+        span = TakenRange(batch.start, batch.end, self._part.bucket, self._part.buckets)
+        near = [TakenRange(*row) for row in self._session.ask(READ_NEAR, (*self._state.me, span.end, span.start))]
+        if any(start <= span.start and span.end <= end for start, end in of_bucket(near, span.bucket, span.buckets)):
+            return False
+        self._state.join(span, near)
+        return True
 
     # -- rows -----------------------------------------------------------------------------------------------
 
@@ -225,15 +155,10 @@ class SqliteWriter(SinkWriter):
             self._tables.empty(table)
         elif op != Op.DELETE:
             every = self._tables.ready(table, ids, names)
-            self._db.executemany(upsert(table, names, ids, every), rows)
+            self._session.db.executemany(upsert(table, names, ids, every), rows)
         elif self._tables.exists(table):
             where = " and ".join(f"{quoted(name)} = ?" for name in ids)
-            self._db.executemany(f"delete from {quoted(table)} where {where}", rows)
-
-    def _undo(self) -> None:
-        self._tables.forget()
-        if self._db.in_transaction:
-            self._db.execute("rollback")
+            self._session.db.executemany(f"delete from {quoted(table)} where {where}", rows)
 
     def close(self) -> None:
-        self._db.close()
+        self._session.close()

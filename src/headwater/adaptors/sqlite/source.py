@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import isfinite
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from headwater.adaptors.sqlite.tables import OWN, connect, machine_error, quoted
+from headwater.adaptors.sqlite.adaptor import Sqlite
+from headwater.adaptors.sqlite.session import OWN, connect, machine_error
+from headwater.adaptors.sqlite.tables import quoted
 from headwater.core.errors import NotFound, Unsupported
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, Source
 from headwater.pipeline.namespaces import Namespaces
-
-if TYPE_CHECKING:
-    from headwater.adaptors.sqlite.adaptor import Sqlite
 
 _ROWS = 5000
 _BYTES = 4 << 20  # of documents in a piece
@@ -23,49 +22,53 @@ _PLAIN = frozenset({type(None), int, str})  # floats may be infinite, bytes are 
 _LEAST = 20_000
 
 
-def _opened(adaptor: Sqlite) -> sqlite3.Connection:
-    path = str(adaptor.path)
-    if not Path(path).exists():
+class SqliteSource(Source[Sqlite]):
+    """The tables of a database file."""
+
+    def check(self, chosen: Namespaces) -> list[str]:
+        with _opened(self.adaptor) as db:
+            names = self._tables(db, chosen)
+        return [f"{len(names)} tables: {', '.join(names)}"]
+
+    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
+        parts: list[Slice] = []
+        ids: dict[str, tuple[str, ...]] = {}
+        with _opened(self.adaptor) as db:
+            for name in self._tables(db, chosen):
+                info = db.execute(f"pragma table_info({quoted(name)})").fetchall()
+                keys = tuple(row[1] for row in sorted(info, key=lambda row: row[5]) if row[5])
+                rowid = _rowid(name, [row[1].lower() for row in info])
+                ids[name] = keys or (rowid,)
+                parts += [Slice(name, spec) for spec in _cut(db, name, keys, rowid, slices)]
+        return CopyPlan(identity={"path": str(self.adaptor.file.absolute()), "tables": list(ids)}, slices=tuple(parts), ids=ids)
+
+    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
+        with _opened(self.adaptor) as db:
+            yield from _by_rowid(db, part, position) if "rowid" in part.spec else _by_key(db, part, position)
+
+    def _tables(self, db: sqlite3.Connection, chosen: Namespaces) -> list[str]:
+        """The chosen tables. Errors: `NotFound` where there are none."""
+        every = [row[0] for row in db.execute("select name from sqlite_master where type = 'table' order by 1")]
+        found = [name for name in every if not name.lower().startswith("sqlite_")]
+        names = [name for name in found if name in chosen and name not in OWN]
+        if not names:
+            raise NotFound(f"{self.adaptor.file} has no table that {chosen} chooses.", hint=f"It has {', '.join(found) or 'none'}.")
+        return names
+
+
+@contextmanager
+def _opened(adaptor: Sqlite) -> Iterator[sqlite3.Connection]:
+    """The database, to read. Errors: `NotFound`, and as `machine_error`."""
+    path = str(adaptor.file)
+    if not adaptor.file.exists():
         raise NotFound(f"There is no database {path}.", hint="Look at the path; a relative one begins where the pipeline is run.")
-    return connect(path, read_only=True)
-
-
-def tables(adaptor: Sqlite, chosen: Namespaces) -> list[str]:
-    """The chosen tables. Errors: `NotFound` where there are none."""
-    db = _opened(adaptor)
+    db = connect(path, read_only=True)
     try:
-        found = [
-            row[0]
-            for row in db.execute("select name from sqlite_master where type = 'table' order by 1")
-            if not row[0].lower().startswith("sqlite_")
-        ]
+        yield db
     except sqlite3.Error as error:
-        raise machine_error(error, str(adaptor.path)) from error
+        raise machine_error(error, path) from error
     finally:
         db.close()
-    names = [name for name in found if name in chosen and name not in OWN]
-    if not names:
-        raise NotFound(f"{adaptor.path} has no table that {chosen} chooses.", hint=f"It has {', '.join(found) or 'none'}.")
-    return names
-
-
-def plan(adaptor: Sqlite, chosen: Namespaces, slices: int) -> CopyPlan:
-    parts: list[Slice] = []
-    ids: dict[str, tuple[str, ...]] = {}
-    names = tables(adaptor, chosen)
-    db = _opened(adaptor)
-    try:
-        for name in names:
-            info = db.execute(f"pragma table_info({quoted(name)})").fetchall()
-            keys = tuple(row[1] for row in sorted(info, key=lambda row: row[5]) if row[5])
-            rowid = _rowid(name, [row[1].lower() for row in info])
-            ids[name] = keys or (rowid,)
-            parts += [Slice(name, spec) for spec in _cut(db, name, keys, rowid, slices)]
-    except sqlite3.Error as error:
-        raise machine_error(error, str(adaptor.path)) from error
-    finally:
-        db.close()
-    return CopyPlan(identity={"path": str(Path(str(adaptor.path)).absolute()), "tables": names}, slices=tuple(parts), ids=ids)
 
 
 def _rowid(table: str, columns: list[str]) -> str:
@@ -89,16 +92,6 @@ def _cut(db: sqlite3.Connection, name: str, keys: tuple[str, ...], rowid: str, s
     count = max(1, min(slices, (high - low + 1) // _LEAST))
     cuts = [low + (high - low + 1) * i // count for i in range(count + 1)]
     return [{"rowid": [cuts[i], cuts[i + 1]], "named": bool(keys), "called": rowid} for i in range(count)]
-
-
-def read(adaptor: Sqlite, part: Slice, position: Any) -> Iterator[Piece]:
-    db = _opened(adaptor)
-    try:
-        yield from _by_rowid(db, part, position) if "rowid" in part.spec else _by_key(db, part, position)
-    except sqlite3.Error as error:
-        raise machine_error(error, str(adaptor.path)) from error
-    finally:
-        db.close()
 
 
 def _by_rowid(db: sqlite3.Connection, part: Slice, position: Any) -> Iterator[Piece]:
@@ -201,13 +194,8 @@ def _cell(value: Any) -> Any:
 
 def rows(adaptor: Sqlite, table: str) -> Iterator[dict[str, Any]]:
     """What a sink's table holds, for `verify`."""
-    db = _opened(adaptor)
-    try:
+    with _opened(adaptor) as db:
         found = db.execute(f"select * from {quoted(table)}")
         names = [column[0] for column in found.description]
         for row in found:
             yield {name: value for name, value in zip(names, row, strict=True) if value is not None}
-    except sqlite3.Error as error:
-        raise machine_error(error, str(adaptor.path)) from error
-    finally:
-        db.close()

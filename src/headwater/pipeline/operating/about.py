@@ -11,6 +11,7 @@ import msgspec
 from headwater.core.errors import BadConfig
 from headwater.pipeline import adaptors
 from headwater.pipeline.adaptor import About, Adaptor, CanCopy, CanTail, CanWrite
+from headwater.pipeline.options import options_of
 
 
 def class_of(name: str) -> type[Adaptor]:
@@ -31,10 +32,14 @@ def describe(name: str) -> dict[str, Any]:
     """Everything about an adaptor, as plain values."""
     kind = class_of(name)
     about = about_of(name)
-    parameters = inspect.signature(adaptors.find(name)).parameters.values()
+    declared = options_of(kind)  # a function of another package may take options that its class does not declare
     options = [
-        {"name": one.name, "default": None if one.default is inspect.Parameter.empty else repr(one.default)}
-        for one in parameters
+        {
+            "name": one.name,
+            "default": None if one.default is inspect.Parameter.empty else repr(one.default),
+            "meaning": declared[one.name].means.text if one.name in declared else "",
+        }
+        for one in inspect.signature(adaptors.find(name)).parameters.values()
         if one.kind is not inspect.Parameter.VAR_KEYWORD
     ]
     return {

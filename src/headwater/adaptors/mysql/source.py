@@ -6,14 +6,18 @@ with the changes, whose beginning was taken before the copy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
-from headwater.adaptors.mysql.connection import Where, abandon, ask, connected, do, library
+from headwater.adaptors.mysql.adaptor import MySQL
+from headwater.adaptors.mysql.check import source as check_source
+from headwater.adaptors.mysql.connection import abandon, ask, connected, do, library, parsed
 from headwater.adaptors.mysql.tables import MysqlTable, document, table, tables
+from headwater.adaptors.mysql.tail import follow, prepare
+from headwater.adaptors.sql.adaptor import SqlSource
 from headwater.adaptors.sql.table import split_name
 from headwater.core.errors import Differs, TooLarge
 from headwater.pipeline import values
@@ -26,47 +30,58 @@ PAGE_ROWS = 5000
 AT_ONCE = 50  # rows taken from the connection, until their size is known
 
 
-def plan(where: Where, chosen: Namespaces, slices: int, cursor: Any) -> CopyPlan:
-    """Cut the chosen tables."""
-    with connected(where) as link:
-        found = tables(link, where.database, chosen)
-        cut = tuple(part for one in found for part in _slices(link, one, slices))
-    return CopyPlan(
-        identity={"tables": {one.namespace: [one.made, list(one.key)] for one in found}},
-        slices=cut,
-        ids={one.namespace: one.key for one in found if one.key},
-        cursor=cursor,
-    )
+class MySQLSource(SqlSource[MySQL]):
+    """The tables of one database, or of all of a server's."""
 
+    def __init__(self, adaptor: MySQL) -> None:
+        super().__init__(adaptor)
+        self._where = parsed(adaptor.address())
 
-def same(where: Where, stored: CopyPlan) -> bool:
-    """Whether the planned tables are still there with the same keys."""
-    with connected(where) as link:
-        for namespace, (_, key) in stored.identity["tables"].items():
-            now = table(link, *split_name(namespace, where.database))
-            if now is None or list(now.key) != key:
-                return False
-    return True
+    def check(self, chosen: Namespaces) -> list[str]:
+        return check_source(self._where, chosen, tail=self.adaptor.tail)
 
+    def cursor(self, chosen: Namespaces) -> Any:
+        return prepare(self._where, chosen)
 
-def read(where: Where, part: Slice, position: Any) -> Iterator[Piece]:
-    """The slice's rows behind `position`: the last key read, or the count of rows where there is no key to go on from."""
-    with connected(where, read_timeout=600) as link:
-        one = table(link, *split_name(part.namespace, where.database))
-        if one is None or list(one.key) != part.spec["key"]:
-            raise Differs(f"The table {part.namespace} is not what it was when the copy was planned.", hint="Begin the copy anew.")
-        do(link, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
-        if one.sliced:
-            yield from _pages(link, one, part.spec, position)
-        else:
-            yield from _sorted(link, one, position) if one.key else _stream(link, one, position)
+    def cut(self, chosen: Namespaces, slices: int, cursor: Any) -> CopyPlan:
+        with connected(self._where) as link:
+            found = tables(link, self._where.database, chosen)
+            cut = tuple(part for one in found for part in _slices(link, one, slices))
+        return CopyPlan(
+            identity={"tables": {one.namespace: [one.made, list(one.key)] for one in found}},
+            slices=cut,
+            ids={one.namespace: one.key for one in found if one.key},
+            cursor=cursor,
+        )
 
+    def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
+        """Whether the planned tables are still there with the same keys."""
+        with connected(self._where) as link:
+            for namespace, (_, key) in plan.identity["tables"].items():
+                now = table(link, *split_name(namespace, self._where.database))
+                if now is None or list(now.key) != key:
+                    return False
+        return True
 
-def whole(where: Where, schema: str, name: str) -> list[Slice]:
-    """A table in as few slices as there can be; none where it is not there."""
-    with connected(where) as link:
-        found = table(link, schema, name)
-        return _slices(link, found, 1) if found is not None else []
+    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
+        """The slice's rows behind `position`: the last key read, or the count of rows where there is no key to go on from."""
+        with connected(self._where, read_timeout=600) as link:
+            one = table(link, *split_name(part.namespace, self._where.database))
+            if one is None or list(one.key) != part.spec["key"]:
+                raise Differs(f"The table {part.namespace} is not what it was when the copy was planned.", hint="Begin the copy anew.")
+            do(link, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            if one.sliced:
+                yield from _pages(link, one, part.spec, position)
+            else:
+                yield from _sorted(link, one, position) if one.key else _stream(link, one, position)
+
+    def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+        return follow(self._where, self.adaptor.server_id, cursor, chosen, stopped)
+
+    def whole(self, schema: str, name: str) -> list[Slice]:
+        with connected(self._where) as link:
+            found = table(link, schema, name)
+            return _slices(link, found, 1) if found is not None else []
 
 
 def _pages(link: Any, one: MysqlTable, spec: dict[str, Any], position: Any) -> Iterator[Piece]:

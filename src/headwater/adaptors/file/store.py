@@ -1,0 +1,40 @@
+"""A folder of the local file system as a place for parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headwater.adaptors.parts.store import PartStore
+from headwater.core.files import Files, replace
+
+
+class FolderStore(PartStore):
+    """A folder. What is written or replaced is durable at once; what is renamed, after `sync`."""
+
+    def __init__(self, folder: Path, files: Files, where: str = "") -> None:
+        self._folder, self._files = folder, files
+        self.where = where or str(folder)
+
+    def list(self, prefix: str) -> list[str]:
+        inside, _, begin = prefix.rpartition("/")
+        found = (self._folder / inside).iterdir() if (self._folder / inside).is_dir() else ()
+        return sorted(f"{inside}/{one.name}" if inside else one.name for one in found if one.name.startswith(begin))
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return (self._folder / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, data: bytes) -> None:
+        replace(self._files, self._folder / name, data)
+
+    def rename(self, name: str, new: str) -> None:
+        (self._folder / new).parent.mkdir(exist_ok=True)
+        self._files.rename(self._folder / name, self._folder / new)
+
+    def delete(self, name: str) -> None:
+        self._files.unlink(self._folder / name)
+
+    def sync(self) -> None:
+        self._files.sync_dir(self._folder)

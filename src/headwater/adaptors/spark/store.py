@@ -1,0 +1,129 @@
+"""A path of any file system that Hadoop knows as a place for parts; a part is a folder that Spark has written."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from headwater.adaptors.parts.offset_parts import OffsetParts
+from headwater.adaptors.parts.store import PartStore
+from headwater.adaptors.spark.connection import started
+from headwater.core.errors import Unreachable
+from headwater.pipeline.adaptor import Part
+
+WORK = "_headwater/"
+_DONE = "_SUCCESS"  # which Spark writes when a folder is whole
+
+
+class HadoopStore(PartStore):
+    """A folder on any file system that Hadoop knows."""
+
+    def __init__(self, path: str) -> None:
+        self.where = path.rstrip("/")
+        context = started().sparkContext
+        self._jvm: Any = context._jvm
+        self._files = self._at("").getFileSystem(context._jsc.hadoopConfiguration())
+
+    def _at(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self.where}/{name}" if name else self.where)
+
+    def list(self, prefix: str) -> list[str]:
+        inside, slash, begin = prefix.rpartition("/")
+        if not self.has(inside):
+            return []
+        names = sorted(str(one.getPath().getName()) for one in self._files.listStatus(self._at(inside)))
+        return [f"{inside}{slash}{name}" for name in names if name.startswith(begin)]
+
+    def read(self, name: str) -> bytes | None:
+        """What a small file of JSON holds. Where a run died while it wrote it, what `replace` wrote beside it is whole."""
+        from py4j.protocol import Py4JError
+
+        problem: Py4JError | None = None
+        for one in (name, _beside(name)):
+            try:
+                if self.has(one):
+                    data = self._text(one).encode()
+                    msgspec.json.decode(data)
+                    return data
+            except msgspec.DecodeError:
+                continue
+            except Py4JError as error:  # a file system with checksums does not even give what is half written
+                problem = error
+        if problem is not None:
+            raise problem
+        return None
+
+    def _text(self, name: str) -> str:
+        file = self._files.open(self._at(name))
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(file, "UTF-8"))
+        finally:
+            file.close()
+
+    def write(self, name: str, data: bytes) -> None:
+        file = self._files.create(self._at(name), True)
+        try:
+            file.write(bytearray(data))
+        finally:
+            file.close()
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Written twice: a file is never half of both. Without an owner, all that is here would pass for another log's and be hidden."""
+        self.write(_beside(name), data)
+        self.write(name, data)
+
+    def has(self, name: str) -> bool:
+        return bool(self._files.exists(self._at(name)))
+
+    def delete(self, name: str) -> None:
+        self._files.delete(self._at(name), True)
+
+    def rename(self, name: str, new: str) -> None:
+        """Errors: `Unreachable` where the file system says no, which it does without an error of its own."""
+        self.delete(new)
+        if not self._files.rename(self._at(name), self._at(new)):
+            raise Unreachable(f"{self.where}/{name} cannot be renamed to {new}.", hint="See whether Spark's user may write there.")
+
+    def sync(self) -> None:
+        """What a file system of Hadoop's has renamed is as durable as it makes it."""
+
+    def try_to_write(self) -> None:
+        new = next((name for name in ("", WORK) if not self.has(name)), None)  # it is made by the way, and must not stay
+        self.write(f"{WORK}check", b"")
+        self.delete(f"{WORK}check" if new is None else new)
+
+
+def _beside(name: str) -> str:
+    return name.removesuffix(".json") + ".new"
+
+
+class SparkRanges(OffsetParts):
+    """Folders `range-START-END`. Those that stay and do not count are renamed to `kept-`."""
+
+    noun: ClassVar[str] = "range"
+
+    def __init__(self, store: HadoopStore) -> None:
+        super().__init__(store, WORK, "")
+        self._folders = store
+
+    def readable(self) -> list[str]:
+        """The folders that hold rows."""
+        names = [*self._store.list("kept-"), *self._store.list("range-")]
+        return [f"{self._store.where}/{name}" for name in names if self._store.list(f"{name}/") != [f"{name}/{_DONE}"]]
+
+    def note_empty(self, part: Part, end: int) -> None:
+        self._store.write(f"{self.name(part, end)}/{_DONE}", b"")
+
+    def _whole(self, name: str) -> bool:
+        return self._folders.has(f"{name}/{_DONE}")
+
+    def _put_aside(self, name: str) -> None:
+        self._store.rename(name, f"_replaced-{name}")
+
+    def _note_forgotten(self, names: set[str]) -> None:
+        for name in names:
+            self._store.rename(name, f"kept-{name}")
+
+    def _forgotten(self) -> list[str]:
+        return []
