@@ -15,9 +15,11 @@ pytest.register_assert_rewrite(
     "headwater.testing.adaptor_ground",
     "headwater.testing.log_appending",
     "headwater.testing.log_claiming",
+    "headwater.testing.log_fencing",
     "headwater.testing.log_ground",
     "headwater.testing.log_keeping",
     "headwater.testing.log_model",
+    "headwater.testing.log_owning",
     "headwater.testing.log_reading",
     "headwater.testing.log_topics",
 )

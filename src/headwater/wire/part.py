@@ -30,6 +30,8 @@ class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Makes the command group."""
     owns: tuple[str, ...] = ()
     """Prefixes of the topics that nobody else may change."""
+    instead: str = ""
+    """Tells what to do instead of changing one of its topics with an operation of the log: `instead(topic, operation) -> hint`."""
     chapter: str = ""
     """The part's chapter of the tour."""
 

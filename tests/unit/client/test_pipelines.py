@@ -24,6 +24,7 @@ from headwater.core.settings import Settings
 from headwater.log.record import Bounds, Record
 from headwater.pipeline import operations
 from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import Entry
 from headwater.pipeline.operating.answers import Acked, Marked, Refused, Resolved, SinkPosition
 from headwater.pipeline.operating.performer import PipelinePerformer
@@ -221,13 +222,13 @@ async def test_a_long_audit_is_whole(shop: OnePipeline, log: LocalLog) -> None:
 async def test_a_pipeline_that_was_deleted_and_made_again_is_another(shop: OnePipeline, log: LocalLog) -> None:
     await shop.status()
     for topic in ("pipeline-shop-offsets", "pipeline-shop"):
-        await log.delete_topic(topic)
+        await log.work(lambda log, topic=topic: log.delete_topic(topic, part=PART))  # type: ignore[misc]
     with pytest.raises(UnknownPipeline):
         await shop.status()
-    await log.create_topic("pipeline-shop-offsets")
+    await log.work(lambda log: log.create_topic("pipeline-shop-offsets", part=PART))
     with pytest.raises(UnknownPipeline):
         await shop.status()  # its messages are not there
-    await log.create_topic("pipeline-shop")
+    await log.work(lambda log: log.create_topic("pipeline-shop", part=PART))
     status = await shop.status()
     assert (status.state, status.sinks, status.began) == ("new", [], None)
     assert await shop.messages() == []
@@ -246,7 +247,7 @@ async def test_readings_for_the_metrics_come_from_the_offset_log(log: LocalLog) 
 
 
 async def test_an_expression_that_takes_for_ever_is_ended(shop: OnePipeline, log: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    await log.work(lambda log: log.claim("pipeline-shop", 0).append([Record(b"a" * 100, b"{}")]))
+    await log.work(lambda log: log.claim("pipeline-shop", 0, part=PART).append([Record(b"a" * 100, b"{}")]))
     monkeypatch.setattr(operations, "MESSAGES", msgspec.structs.replace(operations.MESSAGES, patience=1.0))
     with pytest.raises(Timeout, match="simpler expression"):
         await shop.messages(namespace="^(a+)+!")

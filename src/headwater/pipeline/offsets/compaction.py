@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import msgspec
 
 from headwater.core.errors import Unsupported
-from headwater.log import Log
+from headwater.log import Log, Writer
 from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.offsets.ownership import PART
 
 
 class Freed(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,10 +63,10 @@ def compact(log: Log, control: Control, topic: str, sinks: Sequence[str], *, dry
     if dry_run:
         return Freed(before=before)
     try:
-        done = log.compact(topic, 0, before)
+        done = _writer(log, control, topic).compact(before)
     except Unsupported:
         last = [offset for names in control.state.taken.values() for offset in names.values()]
-        log.delete_before(topic, 0, min([before, *last]))
+        _writer(log, control, topic).delete_before(min([before, *last]))
         control.compact()
         return Freed(before=before)
     control.compact()
@@ -76,3 +77,10 @@ def compact(log: Log, control: Control, topic: str, sinks: Sequence[str], *, dry
         bytes_before=done.bytes_before,
         bytes_after=done.bytes_after,
     )
+
+
+def _writer(log: Log, control: Control, topic: str) -> Writer:
+    """Works under the claim of the newest run, which may be under way in another process. Errors: `Fenced` where a newer one begins."""
+    run = control.state.run
+    newest = run.epoch if run is not None and log.engine == "kafka" else log.epoch(topic, 0)  # on Kafka that would read the log
+    return log.writer(topic, 0, newest, part=PART)

@@ -17,7 +17,7 @@ from headwater.log import Log
 from headwater.log.opening import LogAddress, open_log
 from headwater.pipeline.offsets.control import Control, offsets_topic
 from headwater.pipeline.operating import answers
-from headwater.pipeline.operating.log_dirs import address, log_dirs
+from headwater.pipeline.operating.log_dirs import address, log_dirs, remember
 from headwater.pipeline.operating.operations import PipelineOperations, everything
 from headwater.pipeline.operations import PipelineRequest, where_to_search
 from headwater.wire.operation import Operation
@@ -63,6 +63,8 @@ class PipelinePerformer:
             changes = operation.changes and not fields["dry_run"]
             with open_log(address(pipeline, own), read_only=not changes, clock=self._clock) as other:
                 answer = getattr(PipelineOperations(other, pipeline, who=who, clock=self._clock), operation.name)(**fields)
+            if isinstance(answer, answers.Removed) and changes:
+                remember(Path(log.address.path), pipeline, None)
             return msgspec.structs.replace(answer, log_dir=str(own)) if isinstance(answer, answers.Status) else answer
         if operation.patience is None:  # others must not wait for it
             return getattr(PipelineOperations(log, pipeline, who=who, clock=self._clock), operation.name)(**fields)

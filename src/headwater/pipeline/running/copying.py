@@ -11,6 +11,7 @@ import msgspec
 from headwater.core.files import FileLock, Files
 from headwater.log import Log, Writer
 from headwater.pipeline.adaptor import CanCopy, Piece, Slice
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.running.progress import append, positions
 from headwater.pipeline.running.work import CopyProgress, Ids
 
@@ -49,7 +50,7 @@ def copy_slices(log: Log, work: CopyWork, task: int, numbers: Sequence[int]) -> 
     lock = _one_attempt(log, work, task)
     try:
         known = work.positions | positions(log, work.topic, work.since, work.copy)
-        writer = log.writer(work.topic, 0, work.epoch)
+        writer = log.writer(work.topic, 0, work.epoch, part=PART)
         done: list[Copied] = []
         left = work.most
         for number in numbers:

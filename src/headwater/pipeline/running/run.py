@@ -22,6 +22,7 @@ from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.compaction import compact, is_compacted
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.liveness import Heartbeat
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import Change, Failure, RunInfo, RunState, SinkState, State
 from headwater.pipeline.running.changes import Changes, StopEvent
 from headwater.pipeline.running.delivery_loop import SinkLoop
@@ -125,9 +126,9 @@ class Run:
 
     def go(self) -> Result:
         """Run to the end. Errors: `Fenced` when a newer run takes over, and what the source or a sink raised that is no message's fault."""
-        self._log.create_topic(self._topic, settings=TopicSettings(segment=int(self.pipeline.options.segment)))
+        self._log.create_topic(self._topic, settings=TopicSettings(segment=int(self.pipeline.options.segment)), part=PART)
         self._control = Control.create(self._log, self.pipeline.name, self._clock)
-        writer = self._log.claim(self._topic, 0)
+        writer = self._log.claim(self._topic, 0, part=PART)
         self._begin(writer.epoch)
         self._tell(
             "boot", details={"source": str(self.pipeline.reader), "sinks": [str(one.adaptor) for one in self.pipeline.sinks.values()]}

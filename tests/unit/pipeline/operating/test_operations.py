@@ -11,6 +11,7 @@ from headwater.core.errors import BadInput, NotFound
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Mode, Record
 from headwater.pipeline.message import Op
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import RunInfo, SinkState
 from headwater.pipeline.operating import answers, view
 from headwater.pipeline.operating.operations import PipelineOperations, everything
@@ -53,8 +54,8 @@ def test_a_page_is_given_after_so_many_messages_were_looked_at(log: EmbeddedLog,
 
 
 def test_a_log_without_messages_has_an_empty_page(log: EmbeddedLog) -> None:
-    log.create_topic("pipeline-new-offsets")
-    log.create_topic("pipeline-new")
+    log.create_topic("pipeline-new-offsets", part=PART)
+    log.create_topic("pipeline-new", part=PART)
     assert PipelineOperations(log, "new").messages() == answers.Messages(items=[], next=None, oldest=0, current=-1)
     assert [(one.pipeline, one.state) for one in everything(log, lambda name: PipelineOperations(log, name).status())] == [
         ("new", "new"),
@@ -64,14 +65,16 @@ def test_a_log_without_messages_has_an_empty_page(log: EmbeddedLog) -> None:
 
 def test_a_pipeline_that_cannot_be_read_does_not_hide_the_others(log: EmbeddedLog) -> None:
     for topic in ("pipeline-bad", "pipeline-bad-offsets"):
-        log.create_topic(topic)
-    log.claim("pipeline-bad-offsets", 0).append([Record(b"run", b"{")])
+        log.create_topic(topic, part=PART)
+    log.claim("pipeline-bad-offsets", 0, part=PART).append([Record(b"run", b"{")])
     found = everything(log, lambda name: PipelineOperations(log, name).status())
     assert [(one.pipeline, one.state) for one in found] == [("bad", "damaged"), ("shop", "stopped at report")]
 
 
 def test_a_message_that_is_unreadable_is_shown_as_text(log: EmbeddedLog) -> None:
-    log.claim("pipeline-shop", 0).append([Record(b"orders", b'{"_id": ', headers=(("headwater.unreadable", b"line 17 is cut"),))])
+    log.claim("pipeline-shop", 0, part=PART).append(
+        [Record(b"orders", b'{"_id": ', headers=(("headwater.unreadable", b"line 17 is cut"),))]
+    )
     (seen,) = PipelineOperations(log, "shop").messages(16).items
     assert seen.data == '{"_id": '
 
@@ -117,7 +120,7 @@ def test_a_corrected_message_is_shown_with_what_is_delivered(log: EmbeddedLog) -
 
 
 def test_the_mark_behind_a_copy_cannot_be_corrected(log: EmbeddedLog) -> None:
-    log.claim("pipeline-shop", 0).append([Record(b"orders", b"{}", mode=Mode.COMPLETE, op=Op.NOOP)])
+    log.claim("pipeline-shop", 0, part=PART).append([Record(b"orders", b"{}", mode=Mode.COMPLETE, op=Op.NOOP)])
     with pytest.raises(BadInput, match="never delivered"):
         PipelineOperations(log, "shop").edit(16, {"_id": 1}, why="x")
     assert PipelineOperations(log, "shop").status().edits == 0
