@@ -147,13 +147,15 @@ def delete_topic(
 
 
 def _print_topics(found: list[Topic]) -> None:
-    numbers = [Column(name, True) for name in ("partitions", "segment", "period", "max record")]
+    columns = [Column("topic"), *(Column(name, True) for name in ("partitions", "segment", "period", "max record"))]
+    owned = any(topic.settings.owner for topic in found)
     rows = []
     for topic in found:
         period = str(Duration(topic.settings.period)) if topic.settings.period else "-"
         sizes = (str(Size(topic.settings.segment)), period, str(Size(topic.settings.max_record)))
-        rows.append((topic.name, str(topic.partitions), *sizes, topic.settings.owner or "-"))
-    print_table([Column("topic"), *numbers, Column("owner")], rows)
+        owner = [topic.settings.owner or "-"] if owned else []
+        rows.append((topic.name, str(topic.partitions), *sizes, *owner))
+    print_table([*columns, Column("owner")] if owned else columns, rows)
 
 
 def _stats(log: Log, topic: Topic, partition: int) -> dict[str, Any]:

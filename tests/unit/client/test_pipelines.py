@@ -16,12 +16,14 @@ from headwater.client import local_backend
 from headwater.client.blocking import open_blocking
 from headwater.client.local import LocalLog, local_log
 from headwater.client.local_backend import LocalBackend
+from headwater.client.log import AsyncLog
 from headwater.client.pipelines import OnePipeline, Pipelines
-from headwater.client.remote import remote_log
+from headwater.client.remote import RemoteLog, remote_log
+from headwater.client.remote_backend import RemoteBackend
 from headwater.core.clock import SystemClock
-from headwater.core.errors import BadBounds, BadInput, Conflict, HeadwaterError, NotFound, Timeout, UnknownPipeline, UnknownSink
+from headwater.core.errors import BadBounds, BadInput, Conflict, HeadwaterError, NotFound, OwnedTopic, Timeout, UnknownPipeline, UnknownSink
 from headwater.core.settings import Settings
-from headwater.log.record import Bounds, Record
+from headwater.log.record import Bounds, Record, TopicSettings
 from headwater.pipeline import operations
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.ownership import PART
@@ -282,3 +284,28 @@ def test_plain_code_asks_the_same(stopped_shop: Path) -> None:
         assert shop.mark("report", 3, why="test").position == 3
         with pytest.raises(UnknownSink):
             shop.offset("none")
+
+
+async def test_a_pipelines_topics_are_changed_by_the_pipeline_alone(door: Pipelines, shop: OnePipeline, log: AsyncLog) -> None:
+    if isinstance(door._backend, RemoteBackend):
+        log = RemoteLog(door._backend)
+    for topic in ("pipeline-shop", "pipeline-shop-offsets"):
+        before = await log.bounds(topic, 0)
+        for change in (
+            log.append(topic, 0, [Record(b"run", b"{}")]),
+            log.compact(topic, 0),
+            log.delete_before(topic, 0, 3),
+            log.delete_topic(topic),
+            log.create_topic(topic),
+        ):
+            with pytest.raises(OwnedTopic, match="belong"):
+                await change
+        assert await log.bounds(topic, 0) == before
+        assert (await log.topic(topic)).settings.owner == "pipeline"
+        assert await log.read(topic, 0, 0, limit=1)
+    with pytest.raises(OwnedTopic):
+        await log.create_topic("pipeline-mine")
+    with pytest.raises(BadInput, match="owner"):
+        await log.create_topic("mine", settings=TopicSettings(owner="pipeline"))
+    await shop.remove()
+    assert await log.topics() == []

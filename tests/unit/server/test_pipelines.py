@@ -204,6 +204,7 @@ async def test_the_answers_have_the_shapes_that_are_described(http: httpx2.Async
         "pipeline_compact": await http.post(f"{SHOP}/compact?dry_run=true"),
         "pipeline_delete": await http.delete(f"{SHOP}/offsets/archive?why=w"),
         "pipeline_audit": await http.get(f"{SHOP}/audit"),
+        "pipeline_remove": await http.delete(f"{SHOP}?dry_run=true"),
     }
     sending = {"pipeline_step", "pipeline_replay", "pipeline_retry", "pipeline_verify", "pipeline_stop"}  # they need a pipeline that runs
     assert set(asked) | sending == {operation.id for operation in PIPELINES.operations}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.core.errors import BadInput, NotFound
+from headwater.core.errors import BadInput, Conflict, NotFound, UnknownPipeline
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Mode, Record
 from headwater.pipeline.message import Op
@@ -174,3 +174,33 @@ def test_the_audit_keeps_what_a_correction_replaced_and_what_it_wrote(log: Embed
         ("edit", '{"_id":14,"price":1.1}', long),
         ("undo", long, None),
     ]
+
+
+def test_a_pipeline_that_does_not_run_is_removed_with_its_topics(log: EmbeddedLog) -> None:
+    shop = PipelineOperations(log, "shop")
+    tried = shop.remove(dry_run=True)
+    assert (tried.topics, tried.messages, tried.dry_run) == (["pipeline-shop", "pipeline-shop-offsets"], 16, True)
+    assert shop.status().end == 16
+    assert not shop.remove().dry_run
+    assert log.topics() == []
+    with pytest.raises(UnknownPipeline):
+        PipelineOperations(log, "shop")
+
+
+def test_a_pipeline_that_runs_or_may_run_is_not_removed(log: EmbeddedLog) -> None:
+    clock = ManualClock()
+    shop = PipelineOperations(log, "shop", clock=clock)
+    for beat in (clock.now_ms(), 1):  # the second one is silent: its machine may be lost, or it comes back
+        run = RunInfo(epoch=1, id="r", began=1, beat=beat, process="elsewhere:1")
+        shop.control.change(lambda state, run=run: [("run", run)])  # type: ignore[misc]
+        for dry_run in (True, False):
+            with pytest.raises(Conflict, match="under way") as refused:
+                shop.remove(dry_run=dry_run)
+            assert "headwater pipeline stop shop" in refused.value.hint
+    assert len(log.topics()) == 2
+
+
+def test_a_removal_that_died_between_the_topics_is_done_again(log: EmbeddedLog) -> None:
+    log.delete_topic("pipeline-shop", part=PART)
+    assert PipelineOperations(log, "shop").remove().messages == 0
+    assert log.topics() == []
