@@ -19,6 +19,7 @@ from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.message import Mode, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.offsets.ownership import PART as OWNER
 from headwater.pipeline.operating.operations import PipelineOperations
 
 # -- json -----------------------------------------------------------------------------------------------------
@@ -259,7 +260,6 @@ PART = """
 import pyarrow as pa
 from headwater.core.errors import BadInput
 from headwater.spark.tables import SparkTable
-from headwater.pipeline.offsets.ownership import PART as OWNER
 
 class Journal(SparkTable):
     schema = pa.schema([("seq", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
