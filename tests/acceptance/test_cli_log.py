@@ -387,3 +387,25 @@ def test_import_a_transporter_log(headwater: Program) -> None:
     again = headwater("log", "import", "old", "moved", "--json")
     assert (again.code, again.problem["code"]) == (4, "already-exists")
     assert "Imported 3 records from 1 files into other: offsets 5 to 9." in headwater("log", "import", "old", "other").out
+
+
+def test_a_parts_topic_is_read_and_not_changed(headwater: Program) -> None:
+    with open_log(LogAddress(path=str(headwater.data))) as log:
+        log.create_topic("pipeline-shop", part="pipeline")
+        log.append("pipeline-shop", 0, [Record(b"k", b"v")], part="pipeline")
+    before = files(headwater.data)
+    refused = {
+        ("compact", "pipeline-shop"): "headwater pipeline compact shop",
+        ("delete-before", "pipeline-shop", "1", "--yes"): "headwater pipeline compact shop",
+        ("delete-before", "pipeline-shop", "1", "--dry-run"): "headwater pipeline compact shop",
+        ("delete-topic", "pipeline-shop", "--yes"): "headwater pipeline remove shop",
+        ("create", "pipeline-other"): "does not begin with pipeline-",
+    }
+    for words, instead in refused.items():
+        ran = headwater("log", *words)
+        assert ran.code == 4, words
+        assert "part pipeline" in ran.err
+        assert instead in " ".join(ran.err.split())
+    assert files(headwater.data)["log/pipeline-shop/0/00000000000000000000.log"] == before["log/pipeline-shop/0/00000000000000000000.log"]
+    assert headwater("log", "show", "pipeline-shop", "0").code == 0
+    assert headwater("log", "topics").out.splitlines()[1].split()[-1] == "pipeline"

@@ -15,6 +15,7 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
 from headwater.pipeline.adaptor import CanCopy, CanWrite
 from headwater.pipeline.adaptors import file, headwater, sqlite
+from headwater.pipeline.offsets.ownership import PART
 from headwater.testing import CopyContract, SinkContract
 
 ROWS = [{"_id": n, "name": f"thing {n}", "big": 2**53 + n, "deep": {"list": [n, None, "ä"]}} for n in range(50)]
@@ -66,8 +67,9 @@ class TestMessagesSource(CopyContract):
     @pytest.fixture
     def source(self, tmp_path: Path) -> CanCopy:
         with EmbeddedLog(tmp_path / "data") as log:
-            log.create_topic("pipeline-things")
-            log.append("pipeline-things", 0, [Record(b"abc"[n % 3 :][:1], json.dumps(row).encode()) for n, row in enumerate(ROWS)])
+            log.create_topic("pipeline-things", part=PART)
+            records = [Record(b"abc"[n % 3 :][:1], json.dumps(row).encode()) for n, row in enumerate(ROWS)]
+            log.append("pipeline-things", 0, records, part=PART)
         return headwater(str(tmp_path / "data"), topic="pipeline-things", copy=True, format="message")
 
 

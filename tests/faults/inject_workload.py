@@ -20,6 +20,7 @@ from typing import Any
 import headwater.log.embedded.columns
 import headwater.log.embedded.compaction  # noqa: F401  # imported before the first step
 from headwater.core.errors import HeadwaterError
+from headwater.log import Writer
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record, TopicSettings
 from headwater.testing.clock import ManualClock
@@ -54,6 +55,9 @@ class Life:
         if self._tried(self._reopen):
             self._tried(lambda: self._append("t", 2))
             self._tried(lambda: self._claim("t"))
+            self._tried(lambda: self._append("t", 1))
+            self._tried(lambda: self._roll("t"))
+            self._tried(lambda: self._delete_before("t", 5))
             if self._tried(lambda: self._create("u", None)) and self._tried(lambda: self._append("u", 1)):
                 deleted = self._tried(lambda: self._delete_topic("u"))
                 if deleted and self._tried(lambda: self._create("u", None)):
@@ -86,16 +90,22 @@ class Life:
         told = [[(record.key or b"").decode(), (record.value or b"").decode()] for record in records]
         self.write(begin="append", topic=topic, records=told)
         epoch = self.log.epoch(topic, 0)
-        offsets = self.log.writer(topic, 0, epoch).append(records) if epoch else self.log.append(topic, 0, records)
+        offsets = self._owner(topic).append(records) if epoch else self.log.append(topic, 0, records)
         self.write(done="append", topic=topic, offsets=list(offsets), records=told)
 
     def _delete_before(self, topic: str, offset: int) -> None:
         self.write(begin="delete_before", topic=topic, offset=offset)
-        self.write(done="delete_before", topic=topic, offset=self.log.delete_before(topic, 0, offset))
+        self.write(done="delete_before", topic=topic, offset=self._owner(topic).delete_before(offset))
 
     def _compact(self, topic: str) -> None:
         self.write(begin="compact", topic=topic)
-        self.log.compact(topic, 0)
+        self._owner(topic).compact()
+
+    def _roll(self, topic: str) -> None:
+        self._owner(topic).roll()
+
+    def _owner(self, topic: str) -> Writer:
+        return self.log.writer(topic, 0, self.log.epoch(topic, 0))
 
     def _claim(self, topic: str) -> None:
         self.write(begin="claim", topic=topic)

@@ -151,9 +151,12 @@ def compact(data: Path, notes: Notes, who: str, random: Random) -> None:
             topic = random.choice(list(KEPT))
             try:
                 bounds = log.bounds(topic, 0)
-                log.compact(topic, 0, random.choice([None, random.randint(0, bounds.end)]))
+                owner = log.writer(topic, 0, log.epoch(topic, 0))
+                owner.compact(random.choice([None, random.randint(0, bounds.end)]))
+                if random.random() < 0.3:
+                    owner.roll()
             except Conflict:
-                continue  # a killed one's lock is let go of; a living one is compacting
+                continue  # a killed one's lock is let go of; a living one is compacting; or another has claimed meanwhile
             time.sleep(random.random() * 0.02)
 
 
@@ -166,7 +169,8 @@ def delete(data: Path, notes: Notes, who: str, random: Random) -> None:
             if bounds.end - bounds.start > 400:
                 offset = random.randint(bounds.start, bounds.end - 200)
                 notes.write(f"D {topic} {offset}")
-                log.delete_before(topic, 0, offset)
+                with suppress(Fenced):  # claimed by another meanwhile: deleted another time
+                    log.writer(topic, 0, log.epoch(topic, 0)).delete_before(offset)
             time.sleep(random.random() * 0.02)
 
 

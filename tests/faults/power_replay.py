@@ -166,7 +166,7 @@ def examine(data: Path, story: Story, random: Random) -> list[str]:
             if _contents(log, story) != written:
                 problems.append("after closing and opening something else is read")
             for topic in written:
-                log.compact(topic, 0)
+                log.writer(topic, 0, log.epoch(topic, 0)).compact()
                 problems += [f"{topic}: check after compaction says {damage}" for damage in check(log.reader(topic, 0)).damage]
     except HeadwaterError as error:
         return [f"{type(error).__name__}: {error}"]

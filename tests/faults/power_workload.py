@@ -19,6 +19,7 @@ import headwater.log.embedded.columns
 import headwater.log.embedded.compaction  # noqa: F401  # imported before the first step, so that the trace holds steps alone
 from headwater.core.errors import UnknownTopic
 from headwater.core.files import Bytes, Files
+from headwater.log import Writer
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.transporter import import_transporter
 from headwater.log.record import Record, TopicSettings
@@ -105,7 +106,15 @@ class Life:
 
     def live(self, steps: int) -> None:
         self.create("t")
-        kinds = [self.append] * 12 + [self.delete_before, self.compact, self.compact, self.claim, self.reopen, *[self.beside] * 3]
+        kinds = [self.append] * 12 + [
+            self.delete_before,
+            self.roll,
+            self.compact,
+            self.compact,
+            self.claim,
+            self.reopen,
+            *[self.beside] * 3,
+        ]
         kinds += [self.recreate, self.bring_in]
         for _ in range(steps):
             self.random.choice(kinds)()
@@ -129,7 +138,7 @@ class Life:
         told = [[record.key.decode() if record.key else None, (record.value or b"").decode()] for record in records]
         self.notes.write(begin="append", topic="t", records=told)
         epoch = self.epochs["t"]
-        offsets = self.log.writer("t", 0, epoch).append(records) if epoch else self.log.append("t", 0, records)
+        offsets = self._owner().append(records) if epoch else self.log.append("t", 0, records)
         self.notes.write(done="append", topic="t", offsets=list(offsets), records=told)
         self.clock.advance(self.random.choice([0, 0.2, 1.5, 3]) - (4 if self.random.random() < 0.1 else 0))
 
@@ -137,13 +146,19 @@ class Life:
         bounds = self.log.bounds("t", 0)
         offset = self.random.randint(bounds.start, bounds.end)
         self.notes.write(begin="delete_before", topic="t", offset=offset)
-        start = self.log.delete_before("t", 0, offset)
+        start = self._owner().delete_before(offset) if self.epochs["t"] else self.log.delete_before("t", 0, offset)
         self.notes.write(done="delete_before", topic="t", offset=start)
 
     def compact(self) -> None:
         self.notes.write(begin="compact", topic="t")
-        self.log.compact("t", 0, self.random.choice([None, self.log.bounds("t", 0).end]))
+        self._owner().compact(self.random.choice([None, self.log.bounds("t", 0).end]))
         self.notes.write(done="compact", topic="t")
+
+    def roll(self) -> None:
+        self._owner().roll()
+
+    def _owner(self) -> Writer:
+        return self.log.writer("t", 0, self.epochs["t"])
 
     def claim(self) -> None:
         self.notes.write(begin="claim", topic="t")

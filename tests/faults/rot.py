@@ -230,13 +230,13 @@ class Usage:
 
     def _compact(self, log: EmbeddedLog, topic: str) -> None:
         self.compacted.add(topic)
-        log.compact(topic, 0)
+        log.writer(topic, 0, log.epoch(topic, 0)).compact()
 
     def _delete(self, log: EmbeddedLog, topic: str) -> None:
         bounds = log.bounds(topic, 0)
         offset = self.random.randint(bounds.start, bounds.end)
         self.removable[topic] = max(offset, self.removable.get(topic, 0))
-        log.delete_before(topic, 0, offset)
+        log.writer(topic, 0, log.epoch(topic, 0)).delete_before(offset)
 
     def _repair(self, log: EmbeddedLog, topic: str) -> None:
         folder = self.data / "log" / topic / "0"

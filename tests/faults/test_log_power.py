@@ -32,10 +32,13 @@ def live(log: EmbeddedLog, clock: ManualClock, random: Random, acknowledged: dic
             acknowledged.update(zip(offsets, values, strict=True))
             clock.advance(random.choice([0, 0.2, 1.5]))
         elif kind < 0.83:
-            start = log.delete_before("t", 0, random.randint(start, max(acknowledged)))
+            offset = random.randint(start, max(acknowledged))
+            start = log.delete_before("t", 0, offset) if writer is None else writer.delete_before(offset)
         elif kind < 0.93:
             compacted = max(compacted, max(acknowledged) + 1)
-            log.compact("t", 0)
+            (writer or log.writer("t", 0, 0)).compact()
+            if random.random() < 0.5:
+                (writer or log.writer("t", 0, 0)).roll()
         else:
             writer = log.claim("t", 0)
     return start, compacted

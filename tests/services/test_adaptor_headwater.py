@@ -26,6 +26,7 @@ from headwater.pipeline.adaptors import file
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.operating.verification import compare
 from headwater.pipeline.running.run import Run
@@ -248,16 +249,16 @@ def test_a_topic_of_a_kafka_log_is_written_followed_and_copied(brokers: tuple[st
 def test_the_log_of_a_pipeline_on_kafka_is_read_without_what_stale_runs_wrote(brokers: tuple[str, KafkaLog]) -> None:
     address, log = brokers
     topic = f"pipeline-{fresh('p')}"
-    log.create_topic(topic)
-    first = log.claim(topic, 0)
+    log.create_topic(topic, part=PART)
+    first = log.claim(topic, 0, part=PART)
     first.append([Record(b"a", b'{"_id":1}')])
-    second = log.claim(topic, 0)
-    log.append(topic, 0, [Record(b"a", b'{"_id":666}')])  # of somebody who has no claim
+    second = log.claim(topic, 0, part=PART)
+    log.append(topic, 0, [Record(b"a", b'{"_id":666}')], part=PART)  # of somebody who has no claim
     second.append([Record(b"a", b'{"_id":2}')])
     adaptor = headwater(address, topic=topic, format="message")
     found, cursor = changes(adaptor)
     assert [one.data for one in found] == [{"_id": 1}, {"_id": 2}]
-    log.append(topic, 0, [Record(b"a", b'{"_id":667}')])
+    log.append(topic, 0, [Record(b"a", b'{"_id":667}')], part=PART)
     second.append([Record(b"a", b'{"_id":3}')])
     assert [one.data for one in changes(adaptor, cursor)[0]] == [{"_id": 3}]  # the cursor remembers the claim
     copied = msgspec.structs.replace(adaptor, tail=False)

@@ -10,6 +10,7 @@ from headwater.core.clock import SystemClock
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
 from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import Change, Dead, Failure, ReaderState, RunInfo, SinkState
 
 
@@ -19,8 +20,8 @@ def stopped_shop(tmp_path: Path) -> Path:
     `report` stands at message 14."""
     data = tmp_path / "data"
     with EmbeddedLog(data) as log:
-        log.create_topic(log_topic("shop"))
-        writer = log.claim(log_topic("shop"), 0)
+        log.create_topic(log_topic("shop"), part=PART)
+        writer = log.claim(log_topic("shop"), 0, part=PART)
         writer.append([Record(b"orders" if n % 2 else b"returns", b'{"_id":%d,"price":%d.10}' % (n, n)) for n in range(14)])
         writer.append([Record(b"orders", b'{"_id":14,"price":"many"}'), Record(b"orders", b'{"_id":15,"price":15.10}')])
         failure = Failure(offset=14, error="ValueError", message="no number: 'many'", trace="line 1\nline 2", at=1_700_000_000_000)

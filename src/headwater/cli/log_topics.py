@@ -14,6 +14,7 @@ from headwater.core.errors import BadBounds
 from headwater.core.units import Duration, Size, rounded_size
 from headwater.log import Log
 from headwater.log.json_form import show_topic
+from headwater.log.owners import check_owner
 from headwater.log.record import Topic, TopicSettings
 
 
@@ -93,7 +94,9 @@ def delete_before(
 ) -> None:
     """Let go of every record below an offset, for good."""
     with opened(data, config, read_only=dry_run) as (log, _):
-        number = only_partition(log.topic(topic), partition, "an offset belongs to one of them")
+        described = log.topic(topic)
+        check_owner(topic, described.settings.owner, "", "delete_before")  # before anybody is asked to agree
+        number = only_partition(described, partition, "an offset belongs to one of them")
         bounds = log.bounds(topic, number)
         if offset > bounds.end:
             raise BadBounds(f"{topic} {number} ends before offset {bounds.end}; {offset} is beyond.", hint=f"Give {bounds.end} or less.")
@@ -123,6 +126,7 @@ def delete_topic(
     """Remove a topic and all of its records, for good."""
     with opened(data, config, read_only=dry_run) as (log, _):
         described = log.topic(topic)
+        check_owner(topic, described.settings.owner, "", "delete_topic")
         spans = [_span(log, topic, number) for number in range(described.partitions)]
         offsets, damaged = sum(span or 0 for span in spans), [number for number, span in enumerate(spans) if span is None]
         more = f" and what is left in the damaged partitions {', '.join(map(str, damaged))}" if damaged else ""
@@ -143,12 +147,15 @@ def delete_topic(
 
 
 def _print_topics(found: list[Topic]) -> None:
-    columns = [Column("topic"), Column("partitions", True), Column("segment", True), Column("period", True), Column("max record", True)]
+    columns = [Column("topic"), *(Column(name, True) for name in ("partitions", "segment", "period", "max record"))]
+    owned = any(topic.settings.owner for topic in found)
     rows = []
     for topic in found:
         period = str(Duration(topic.settings.period)) if topic.settings.period else "-"
-        rows.append((topic.name, str(topic.partitions), str(Size(topic.settings.segment)), period, str(Size(topic.settings.max_record))))
-    print_table(columns, rows)
+        sizes = (str(Size(topic.settings.segment)), period, str(Size(topic.settings.max_record)))
+        owner = [topic.settings.owner or "-"] if owned else []
+        rows.append((topic.name, str(topic.partitions), *sizes, *owner))
+    print_table([*columns, Column("owner")] if owned else columns, rows)
 
 
 def _stats(log: Log, topic: Topic, partition: int) -> dict[str, Any]:

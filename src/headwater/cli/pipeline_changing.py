@@ -1,4 +1,4 @@
-"""`headwater pipeline stop | offset | ack | edit | compact`: changes of the offset log, beside a live run, audited."""
+"""`headwater pipeline stop | offset | ack | edit | compact | remove`: changes of the offset log, beside a live run, audited."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwater.cli.output import Column, count, print_json, print_table, visible
+from headwater.cli.options import Yes
+from headwater.cli.output import Column, agreed, count, print_json, print_table, visible
 from headwater.cli.pipeline_looking import PLACES, place_row
 from headwater.cli.pipeline_options import At, Name, Offset, OffsetIfAny, Reason, SinkName, Why, command, no_more
 from headwater.core.errors import BadInput
@@ -179,6 +180,24 @@ def compact(name: Name, at: At) -> None:
     else:
         text = f"Below {done.before}: {count(done.records_before)} messages became {count(done.records_after)}."
     at.answered(done, text)
+
+
+@command("dry_run")
+def remove(name: Name, at: At, yes: Yes = False) -> None:
+    """Delete a pipeline that does not run, with its messages, positions and audit, for good. Sinks keep what they have."""
+    from headwater.pipeline.operating.log_dirs import remember
+
+    with at.desk(name, changes=True) as desk:
+        done = desk.remove(dry_run=True)
+        if not at.dry_run:
+            if not agreed(f"Delete pipeline {name} with {count(done.messages)} messages for good?", yes=yes):
+                return
+            done = desk.remove()
+    if not at.dry_run:
+        remember(at.settings().data, name, None)
+    at.answered(
+        done, f"Pipeline {name} {_would_be(at)} deleted: {count(done.messages)} messages, and the topics {' and '.join(done.topics)}."
+    )
 
 
 def _would_be(at: At) -> str:

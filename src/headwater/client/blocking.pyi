@@ -146,6 +146,9 @@ class BlockingOnePipeline:
     def stop(self, *, why: str = "", dry_run: bool = False) -> answers.Stopping:
         """Ask a live run to finish what it has begun, and stop."""
 
+    def remove(self, *, dry_run: bool = False) -> answers.Removed:
+        """Delete the pipeline, which must not run, with its messages, positions and audit, for good. Sinks keep what they have."""
+
     def compact(self, *, dry_run: bool = False) -> answers.Compaction:
         """Keep, below what every sink has taken, the last message of each namespace."""
 

@@ -17,6 +17,7 @@ from headwater.core.settings import Settings
 from headwater.log import Engine, Log
 from headwater.log.opening import address_of, open_log
 from headwater.log.operations import check_place, check_read
+from headwater.log.owners import check_owner
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class LocalLog(AsyncLog):
         if appender is None:
             # Looked up first: a thread for every name that somebody mistypes would stay until the end.
             await self.bounds(topic, partition)
+            check_owner(topic, (await self.topic(topic)).settings.owner, "", "append")
             await self._opened()
             appender = self._appender(log, topic, partition)
         return await appender.append(records)

@@ -163,6 +163,10 @@ class OnePipeline:
         """Ask a live run to finish what it has begun, and stop."""
         return await self._backend.ask(ask.STOP, ask.StopRun(pipeline=self.name, why=why, dry_run=dry_run))
 
+    async def remove(self, *, dry_run: bool = False) -> answers.Removed:
+        """Delete the pipeline, which must not run, with its messages, positions and audit, for good. Sinks keep what they have."""
+        return await self._backend.ask(ask.REMOVE, ask.CompactLog(pipeline=self.name, dry_run=dry_run))
+
     async def compact(self, *, dry_run: bool = False) -> answers.Compaction:
         """Keep, below what every sink has taken, the last message of each namespace."""
         return await self._backend.ask(ask.COMPACT, ask.CompactLog(pipeline=self.name, dry_run=dry_run))

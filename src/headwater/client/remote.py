@@ -15,6 +15,7 @@ from headwater.core.clock import Clock
 from headwater.log import operations as log
 from headwater.log.json_form import ShownTopic, read_shown, read_topic, send_records, show_settings
 from headwater.log.operations import PartitionRequest, ReadRecords, TopicRequest, check_read
+from headwater.log.owners import new_settings
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
 from headwater.wire.json import decoder
 
@@ -40,7 +41,7 @@ class RemoteLog(AsyncLog):
         self.backend = backend
 
     async def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
-        written = {} if settings is None else show_settings(settings)
+        written = {} if settings is None else show_settings(new_settings(name, settings, "", kept=True))
         return await self.backend.raw(log.CREATE_TOPIC, log.NewTopic(topic=name, partitions=partitions, settings=written), _read_topic)
 
     async def topics(self) -> list[Topic]:

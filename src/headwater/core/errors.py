@@ -23,6 +23,7 @@ HeadwaterError
  │  ├ AlreadyExists
  │  ├ Fenced
  │  ├ NotOwner    421
+ │  ├ OwnedTopic       the topic belongs to a part, whose own commands change it
  │  └ WrongEngine      the directory belongs to the other engine
  ├ Unavailable    503  exit 6    try again, perhaps after doing what the hint says
  │  ├ Busy             the server serves as many as it may
@@ -198,7 +199,7 @@ class AlreadyExists(Conflict):
 
 
 class Fenced(Conflict):
-    """Another writer has claimed the partition since. Nothing of this append was acknowledged."""
+    """Another writer has claimed the partition. Nothing of this call was acknowledged, and nothing was deleted."""
 
 
 class NotOwner(Conflict):
@@ -216,6 +217,10 @@ class NotOwner(Conflict):
 
 def _not_owner(message: str, address: str, hint: str) -> NotOwner:
     return NotOwner(message, address=address, hint=hint)
+
+
+class OwnedTopic(Conflict):
+    """The topic belongs to a part of headwater: that part alone changes it, and the hint names its command. Everybody may read it."""
 
 
 class WrongEngine(Conflict):

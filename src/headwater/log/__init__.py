@@ -32,6 +32,8 @@ class Log(ABC):
 
     Errors
       - `UnknownTopic`, `UnknownPartition`, `BadInput`, `TooLarge`, `DiskFull`, `ReadOnly`, `Fenced`, `Closed` leave the log as it was.
+      - `OwnedTopic`: the topic belongs to a part (`TopicSettings.owner`), and `part`, which says who calls, is another one or "", a user.
+        Every call that changes something takes `part`; reading is everybody's.
       - `OutcomeUnknown`: the records may or may not be there; read before appending again.
       - `Damaged`: names file and offset. What lies before stays readable.
     """
@@ -46,8 +48,10 @@ class Log(ABC):
     # -- topics ---------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
+    def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None, part: str = "") -> Topic:
         """Make a topic. A topic that is there with the same partitions and settings (any, where none are given) is returned as it is.
+
+        `part` becomes its owner. Kafka cannot keep it: there the name has to begin with a prefix that the part declares, or `Unsupported`.
 
         Errors: `AlreadyExists` when it is there with other partitions or settings (a partition count never changes:
         keys would move); `BadInput` for an unfit name or count.
@@ -62,13 +66,13 @@ class Log(ABC):
         """One topic, or `UnknownTopic`."""
 
     @abstractmethod
-    def delete_topic(self, name: str) -> None:
+    def delete_topic(self, name: str, *, part: str = "") -> None:
         """Remove a topic and all of its records, or `UnknownTopic`."""
 
     # -- writing --------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def append(self, topic: str, partition: int, records: Sequence[Record]) -> Sequence[int]:
+    def append(self, topic: str, partition: int, records: Sequence[Record], *, part: str = "") -> Sequence[int]:
         """Append the records in order as one batch; return their offsets once they are durable.
 
         The embedded engine writes a batch whole or not at all, at consecutive offsets. Kafka keeps the order, but may
@@ -76,26 +80,33 @@ class Log(ABC):
         """
 
     @abstractmethod
-    def append_arrow(self, topic: str, partition: int, batch: pa.RecordBatch) -> Sequence[int]:
+    def append_arrow(self, topic: str, partition: int, batch: pa.RecordBatch, *, part: str = "") -> Sequence[int]:
         """`append` for columns: `key` and `value` (binary, nullable); optionally `timestamp` (int64 ms), `mode` and `op` (uint8), and
         `headers` (binary, nullable: blocks as `layout.encode_headers` makes them and `scan` gives them)."""
 
     @abstractmethod
-    def claim(self, topic: str, partition: int) -> Writer:
+    def claim(self, topic: str, partition: int, *, part: str = "") -> Writer:
         """Become the only writer of a partition. Every earlier Writer of it gets `Fenced` from now on, in any process.
 
         An append without a Writer gets `Fenced`, too (embedded), or is taken and does not count (kafka: `headwater.log.epochs`).
+        `delete_before` and `compact` of the log get `Fenced`. A claim outlives its process: only the next claim ends it.
         """
 
     @abstractmethod
-    def writer(self, topic: str, partition: int, epoch: int) -> Writer:
-        """The Writer of a claim that another process has made, for work that it has given to this one. Kafka: `Unsupported`."""
+    def writer(self, topic: str, partition: int, epoch: int, *, part: str = "") -> Writer:
+        """The Writer of a claim that another process has made, for work that it has given to this one.
+
+        Kafka: that of the newest claim alone, or `Fenced`; it deletes, and its appends are `Unsupported`.
+        """
 
     # -- reading --------------------------------------------------------------------------------------------
 
     @abstractmethod
     def epoch(self, topic: str, partition: int) -> int:
-        """The newest claim of a partition; 0 where there is none, and where finding out would take reading (kafka)."""
+        """The newest claim of a partition; 0 where there is none.
+
+        Embedded: a look into memory. Kafka: what lies behind the newest claim is read, once for each log that is open.
+        """
 
     @abstractmethod
     def bounds(self, topic: str, partition: int) -> Bounds:
@@ -140,12 +151,18 @@ class Log(ABC):
     # -- housekeeping ---------------------------------------------------------------------------------------
 
     @abstractmethod
-    def delete_before(self, topic: str, partition: int, offset: int) -> int:
-        """Let go of every record below `offset`; return the start. What is deleted may be deleted again; beyond the end is `BadBounds`."""
+    def delete_before(self, topic: str, partition: int, offset: int, *, part: str = "") -> int:
+        """Let go of every record below `offset`; return the start. What is deleted may be deleted again; beyond the end is `BadBounds`.
+
+        `Fenced` where the partition is claimed: its Writer deletes.
+        """
 
     @abstractmethod
-    def compact(self, topic: str, partition: int, before: int | None = None) -> Compacted:
-        """Keep, among the closed segments and below `before`, the last record of each key. Kafka: `Unsupported`."""
+    def compact(self, topic: str, partition: int, before: int | None = None, *, part: str = "") -> Compacted:
+        """Keep, among the closed segments and below `before`, the last record of each key. Kafka: `Unsupported`.
+
+        `Fenced` where the partition is claimed: its Writer compacts.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -185,8 +202,8 @@ class Watching(ABC):
 class Writer(ABC):
     """The right to be a partition's only writer, until somebody else claims it.
 
-    `append` raises `Fenced` once a newer claim exists, or `OutcomeUnknown` when the claim came while the records were under way. Nothing is
-    acknowledged to this Writer after a newer claim.
+    Every call raises `Fenced` once a newer claim exists, and `append` raises `OutcomeUnknown` when the claim came while the records were
+    under way. Nothing is acknowledged to this Writer after a newer claim.
     On Kafka a stale Writer's records may still lie in the partition: folds of claimed partitions leave them out with
     `headwater.log.epochs.Epochs`, which on the embedded engine lets everything pass.
     """
@@ -202,3 +219,19 @@ class Writer(ABC):
     @abstractmethod
     def append_arrow(self, batch: pa.RecordBatch) -> Sequence[int]:
         """As `Log.append_arrow`, or `Fenced`."""
+
+    @abstractmethod
+    def roll(self) -> int:
+        """Close the active segment; return the offset at which the next one begins, which is the end. Everything before it is durable.
+
+        A segment that holds nothing stays the active one. A closed segment whose records are all deleted is given back at once. Kafka:
+        `Unsupported`, because brokers close segments by their own settings.
+        """
+
+    @abstractmethod
+    def delete_before(self, offset: int) -> int:
+        """As `Log.delete_before`, or `Fenced`. Kafka: a claim that comes between the last look and the deletion does not stop it."""
+
+    @abstractmethod
+    def compact(self, before: int | None = None) -> Compacted:
+        """As `Log.compact`, or `Fenced`; for a claim that came meanwhile, what was compacted by then stays so."""

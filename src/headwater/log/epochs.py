@@ -11,6 +11,8 @@ there, with any headers. So a mark is believed only where a writer of ours can h
   - The partition's epoch is the highest mark so far. A record counts if it has this epoch or raises it: a claim may have been
     deleted from the log's beginning, and is then known by its writer's records.
   - A record without a mark counts until the first mark. A claim never counts, and neither does what only looks like one.
+  - An owner may write its claim again, with the same epoch: that changes nothing, and tells whose the partition is when everything
+    before it is deleted.
   - Of equal claims the first one wins: whoever made the second sees the first before its own, and claims again with a higher epoch
     before it writes anything.
 

@@ -232,16 +232,18 @@ class ShownTopic(msgspec.Struct, frozen=True):
     partitions: Annotated[int, msgspec.Meta(ge=1)]
     settings: ShownSettings
     generation: str
+    owner: Annotated[str, msgspec.Meta(description="The part that alone changes the topic; empty: everybody may.")] = ""
 
 
 def show_topic(topic: Topic) -> ShownTopic:
     """The topic with its settings as people write them."""
-    return ShownTopic(topic.name, topic.partitions, show_settings(topic.settings), topic.generation)
+    return ShownTopic(topic.name, topic.partitions, show_settings(topic.settings), topic.generation, topic.settings.owner)
 
 
 def read_topic(shown: ShownTopic) -> Topic:
     """The topic that was shown. Errors: `BadInput`."""
-    return Topic(shown.name, shown.partitions, read_settings(shown.settings), shown.generation)
+    settings = msgspec.structs.replace(read_settings(shown.settings), owner=shown.owner)
+    return Topic(shown.name, shown.partitions, settings, shown.generation)
 
 
 def show_settings(settings: TopicSettings) -> dict[str, str]:
@@ -254,4 +256,5 @@ def read_settings(written: dict[str, str]) -> TopicSettings:
     for name in written:
         if name not in _KINDS:
             raise BadInput(f"{name!r} is no setting of a topic.", hint=nearest(name, _KINDS))
-    return TopicSettings(**{name: int(_KINDS[name].parse(text)) for name, text in written.items()})
+    values: dict[str, Any] = {name: int(_KINDS[name].parse(text)) for name, text in written.items()}
+    return TopicSettings(**values)

@@ -6,7 +6,18 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from headwater.core.errors import BadBounds, BadInput, Conflict, DiskFull, Fenced, OffsetGone, Unavailable, UnknownPartition, UnknownTopic
+from headwater.core.errors import (
+    BadBounds,
+    BadInput,
+    Conflict,
+    DiskFull,
+    Fenced,
+    OffsetGone,
+    OwnedTopic,
+    Unavailable,
+    UnknownPartition,
+    UnknownTopic,
+)
 from headwater.log.json_form import Decoder, ShownSettings, ShownTopic
 from headwater.log.record import Compacted, check_topic_name
 from headwater.wire.json import LARGEST
@@ -207,7 +218,7 @@ _TOPIC = "/log/{topic}"
 _PARTITION = "/log/{topic}/{partition}"
 _RECORDS = f"{_PARTITION}/records"
 _KNOWN = (UnknownTopic, UnknownPartition, BadBounds, Unavailable)
-_WRITES = (*_KNOWN, Conflict, Fenced, DiskFull)
+_WRITES = (*_KNOWN, Conflict, Fenced, OwnedTopic, DiskFull)
 _ONE: Schema = {"$struct": NewRecord, "anyOf": [{"required": ["key"]}, {"required": ["value"]}]}
 _NEW: dict[str, Schema] = {
     "application/json": {"anyOf": [_ONE, {"type": "array", "items": _ONE, "minItems": 1}]},
@@ -259,7 +270,7 @@ DELETE_TOPIC: Operation[TopicRequest, None] = Operation(
     role=Role.OPERATOR,
     changes=True,
     says="Remove a topic and all of its records, for good.",
-    errors=_KNOWN,
+    errors=(*_KNOWN, OwnedTopic),
 )
 BOUNDS = Operation(
     part="log",

@@ -50,6 +50,7 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     segment: int = 256 << 20  # bytes after which a segment is closed; below 2 GiB
     period: int = 0  # milliseconds after which a segment is closed; 0: by size alone
     max_record: int = 16 << 20  # bytes of key, value and headers together
+    owner: str = ""  # the part that alone changes the topic, as the log tells it; a part gives its name to `create_topic` instead
 
     def __post_init__(self) -> None:
         if not 1 <= self.segment < 2 << 30:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from headwater.core.errors import BadBounds, BadInput, Conflict, NotFound, Stopped, Timeout, Unavailable, UnknownPipeline, UnknownSink
+from headwater.pipeline.offsets.ownership import PART, PREFIX
 from headwater.pipeline.operating import answers
 from headwater.wire.json import LARGEST
 from headwater.wire.operation import A, DryRun, Operation, Paging, R, Reason, Request, Role, Runs, Why, described
@@ -251,6 +252,13 @@ COMPACT = _changes(
     patience=None,
     errors=_KNOWN,
 )
+REMOVE = _changes(
+    "remove",
+    "DELETE ",
+    CompactLog,
+    answers.Removed,
+    "Delete a pipeline that does not run, with its messages, positions and audit, for good.",
+)
 STOP = _changes("stop", "POST /stop", StopRun, answers.Stopping, "Ask a live run to finish what it has begun, and stop.")
 AUDIT = _reads(
     "audit",
@@ -272,16 +280,17 @@ VERIFY = _reads(
 )
 
 PIPELINES = PartDefinition(
-    name="pipeline",
+    name=PART,
     door="pipelines",
     operations=(
-        LIST, STATUS, MESSAGES, OFFSETS, OFFSET, MARK, DELETE, STEP, ACK, REPLAY, EDIT, UNDO, DEAD, DEAD_ONE, RETRY, DROP, COMPACT, STOP,
-        AUDIT, VERIFY,
+        LIST, STATUS, MESSAGES, OFFSETS, OFFSET, MARK, DELETE, STEP, ACK, REPLAY, EDIT, UNDO, DEAD, DEAD_ONE, RETRY, DROP, COMPACT, REMOVE,
+        STOP, AUDIT, VERIFY,
     ),
     performs="headwater.pipeline.operating.performer:PipelinePerformer",
     offers="headwater.client.pipelines:Pipelines",
     measures="headwater.pipeline.operating.performer:measure",
     commands="headwater.cli.pipeline:group",
-    owns=("pipeline-",),
+    owns=(PREFIX,),
+    instead="headwater.pipeline.offsets.ownership:instead",
     chapter="headwater.server.tour.pipeline_chapter:pipeline_chapter",
 )  # fmt: skip

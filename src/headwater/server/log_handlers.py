@@ -10,7 +10,7 @@ import msgspec
 from starlette.responses import Response
 
 from headwater.client.log_performer import LogPerformer
-from headwater.core.errors import BadBounds, BadInput, Forbidden, Unsupported
+from headwater.core.errors import BadBounds, BadInput, Unsupported
 from headwater.log.json_form import Decoder, read_records, show_record
 from headwater.log.operations import LOG, AppendRecords, ReadRecords
 from headwater.log.record import Record
@@ -41,12 +41,6 @@ class LogHandlers:
     async def append(self, call: Call) -> ASGIApp:
         request: AppendRecords = await call.request()
         topic, partition = request.topic, request.partition
-        if topic.startswith("pipeline-") and topic.endswith("-offsets"):
-            # It names the file that stepping and replaying run: what is appended there would choose a program to run on this machine.
-            raise Forbidden(
-                f"{topic} holds the positions of a pipeline: nothing is appended to it over HTTP.",
-                hint=f"Change them through /pipelines/{topic.removeprefix('pipeline-').removesuffix('-offsets')}.",
-            )
         if call.header(b"idempotency-key") is not None:
             # Taken and then not kept, the key would promise what does not happen: a retry would append twice.
             raise Unsupported(

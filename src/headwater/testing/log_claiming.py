@@ -132,7 +132,7 @@ class Claiming(Ground):
         first.append(numbered(3))
         second = log.claim(topic, 0)
         offsets = second.append(numbered(3, start=3))
-        log.delete_before(topic, 0, offsets[1])
+        second.delete_before(offsets[1])
         with pytest.raises(Fenced):
             first.append(numbered(1))
         third = log.claim(topic, 0)

@@ -110,9 +110,16 @@ class LogModel(RuleBasedStateMachine):
         for record in everything(self.logs[0], self.topic):
             if self._at(record) < offset:
                 epochs.admits(record)
-        assert self.logs[0].delete_before(self.topic, 0, offset) == offset
+        if self.writers:
+            if offset > self.bounds.start:
+                with pytest.raises(Fenced):
+                    self.logs[0].delete_before(self.topic, 0, offset)
+            assert self.writers[-1].delete_before(offset) == offset
+        else:
+            assert self.logs[0].delete_before(self.topic, 0, offset) == offset
         self.epoch = epochs.epoch
         self.bounds = Bounds(offset, self.bounds.end)
+        self._end_may_move()
         self.records = [record for record in self.records if self._at(record) >= offset]
 
     @rule(part=PART)
@@ -122,7 +129,12 @@ class LogModel(RuleBasedStateMachine):
             with pytest.raises(Unsupported):
                 self.logs[0].compact(self.topic, 0, before)
             return
-        self.logs[0].compact(self.topic, 0, before)
+        if self.writers:
+            with pytest.raises(Fenced):
+                self.logs[0].compact(self.topic, 0, before)
+            self.writers[-1].compact(before)
+        else:
+            self.logs[0].compact(self.topic, 0, before)
         left = everything(self.logs[0], self.topic)
         kept = {self._at(record) for record in left}
         assert left == [record for record in self.records if self._at(record) in kept]
@@ -132,6 +144,28 @@ class LogModel(RuleBasedStateMachine):
                 assert record.key is not None
                 assert later, f"offset {record.offset} is gone, and no later record below {before} has its key"
         self.records = left
+
+    @precondition(lambda self: self.writers)
+    @rule()
+    def roll(self) -> None:
+        if not self.compacts:
+            with pytest.raises(Unsupported):
+                self.writers[-1].roll()
+            return
+        assert self.writers[-1].roll() == self.bounds.end
+
+    @precondition(lambda self: len(self.writers) > 1)
+    @rule(which=PART, part=PART)
+    def keep_house_though_stale(self, which: int, part: int) -> None:
+        stale = self.writers[which * (len(self.writers) - 2) // 1000]
+        offset = self._offset(part)
+        if offset > self.bounds.start:  # below it there is nothing to refuse
+            with pytest.raises(Fenced):
+                stale.delete_before(offset)
+        for refused in (stale.roll, lambda: stale.compact(offset)):
+            with pytest.raises((Fenced, Unsupported)):
+                refused()
+        self._end_may_move()
 
     @rule(which=st.integers(0, 1))
     def reopen(self, which: int) -> None:
@@ -154,6 +188,7 @@ class LogModel(RuleBasedStateMachine):
         for log in self.logs:
             assert log.bounds(self.topic, 0) == self.bounds
             assert self._counting(everything(log, self.topic)) == self.records
+            assert log.epoch(self.topic, 0) == (self.writers[-1].epoch if self.writers else 0)
 
     @rule(part=PART, limit=st.integers(1, 12))
     def read(self, part: int, limit: int) -> None:

@@ -36,6 +36,8 @@ class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What Spark can load as `scheme:NAME`: by scheme, what makes the table from the name and the options."""
     sections: tuple[Section[Any] | NamedSection[Any], ...] = ()
     """Its sections of the settings."""
+    instead: str = ""
+    """Tells what to do instead of changing one of its topics with an operation of the log: `instead(topic, operation) -> hint`."""
     chapter: str = ""
     """The part's chapter of the tour: `chapter(log, settings, report)`."""
 

@@ -19,6 +19,7 @@ from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.message import Mode, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.offsets.ownership import PART as OWNER
 from headwater.pipeline.operating.operations import PipelineOperations
 
 # -- json -----------------------------------------------------------------------------------------------------
@@ -218,7 +219,7 @@ def test_a_pipeline_reads_the_log_of_another(log: EmbeddedLog, tmp_path: Path) -
 
 
 def test_ops_and_timestamps_of_messages_are_kept(log: EmbeddedLog, tmp_path: Path) -> None:
-    log.create_topic("pipeline-p")
+    log.create_topic("pipeline-p", part=OWNER)
     log.append(
         "pipeline-p",
         0,
@@ -228,6 +229,7 @@ def test_ops_and_timestamps_of_messages_are_kept(log: EmbeddedLog, tmp_path: Pat
             Record(b"b", b"{}", mode=Mode.COMPLETE, op=Op.NOOP),
             Record(b"b", b'{"drop":"t"}', timestamp=7, mode=Mode.SYNC, op=Op.COMMAND),
         ],
+        part=OWNER,
     )
     for options in ({}, {"tail": False}):
         adaptor = headwater(str(tmp_path / "data"), topic="pipeline-p", format="message", **options)
@@ -237,12 +239,12 @@ def test_ops_and_timestamps_of_messages_are_kept(log: EmbeddedLog, tmp_path: Pat
 
 
 def test_messages_that_compaction_took_before_they_were_read_are_missed(log: EmbeddedLog, tmp_path: Path) -> None:
-    log.create_topic("pipeline-p", settings=TopicSettings(segment=1))
+    log.create_topic("pipeline-p", settings=TopicSettings(segment=1), part=OWNER)
     for n in range(6):
-        log.append("pipeline-p", 0, [Record(b"a", b'{"_id":%d}' % n)])
+        log.append("pipeline-p", 0, [Record(b"a", b'{"_id":%d}' % n)], part=OWNER)
     adaptor = headwater(str(tmp_path / "data"), topic="pipeline-p", format="message")
     plan = adaptor.plan(ALL, 1)
-    log.compact("pipeline-p", 0)
+    log.compact("pipeline-p", 0, part=OWNER)
     with pytest.raises(OffsetGone, match="messages 0 to 3") as gone:
         changes(adaptor, plan.cursor)
     assert "compacted=True" in gone.value.hint

@@ -16,14 +16,17 @@ from headwater.client import local_backend
 from headwater.client.blocking import open_blocking
 from headwater.client.local import LocalLog, local_log
 from headwater.client.local_backend import LocalBackend
+from headwater.client.log import AsyncLog
 from headwater.client.pipelines import OnePipeline, Pipelines
-from headwater.client.remote import remote_log
+from headwater.client.remote import RemoteLog, remote_log
+from headwater.client.remote_backend import RemoteBackend
 from headwater.core.clock import SystemClock
-from headwater.core.errors import BadBounds, BadInput, Conflict, HeadwaterError, NotFound, Timeout, UnknownPipeline, UnknownSink
+from headwater.core.errors import BadBounds, BadInput, Conflict, HeadwaterError, NotFound, OwnedTopic, Timeout, UnknownPipeline, UnknownSink
 from headwater.core.settings import Settings
-from headwater.log.record import Bounds, Record
+from headwater.log.record import Bounds, Record, TopicSettings
 from headwater.pipeline import operations
 from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import Entry
 from headwater.pipeline.operating.answers import Acked, Marked, Refused, Resolved, SinkPosition
 from headwater.pipeline.operating.performer import PipelinePerformer
@@ -221,13 +224,13 @@ async def test_a_long_audit_is_whole(shop: OnePipeline, log: LocalLog) -> None:
 async def test_a_pipeline_that_was_deleted_and_made_again_is_another(shop: OnePipeline, log: LocalLog) -> None:
     await shop.status()
     for topic in ("pipeline-shop-offsets", "pipeline-shop"):
-        await log.delete_topic(topic)
+        await log.work(lambda log, topic=topic: log.delete_topic(topic, part=PART))  # type: ignore[misc]
     with pytest.raises(UnknownPipeline):
         await shop.status()
-    await log.create_topic("pipeline-shop-offsets")
+    await log.work(lambda log: log.create_topic("pipeline-shop-offsets", part=PART))
     with pytest.raises(UnknownPipeline):
         await shop.status()  # its messages are not there
-    await log.create_topic("pipeline-shop")
+    await log.work(lambda log: log.create_topic("pipeline-shop", part=PART))
     status = await shop.status()
     assert (status.state, status.sinks, status.began) == ("new", [], None)
     assert await shop.messages() == []
@@ -246,7 +249,7 @@ async def test_readings_for_the_metrics_come_from_the_offset_log(log: LocalLog) 
 
 
 async def test_an_expression_that_takes_for_ever_is_ended(shop: OnePipeline, log: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    await log.work(lambda log: log.claim("pipeline-shop", 0).append([Record(b"a" * 100, b"{}")]))
+    await log.work(lambda log: log.claim("pipeline-shop", 0, part=PART).append([Record(b"a" * 100, b"{}")]))
     monkeypatch.setattr(operations, "MESSAGES", msgspec.structs.replace(operations.MESSAGES, patience=1.0))
     with pytest.raises(Timeout, match="simpler expression"):
         await shop.messages(namespace="^(a+)+!")
@@ -281,3 +284,28 @@ def test_plain_code_asks_the_same(stopped_shop: Path) -> None:
         assert shop.mark("report", 3, why="test").position == 3
         with pytest.raises(UnknownSink):
             shop.offset("none")
+
+
+async def test_a_pipelines_topics_are_changed_by_the_pipeline_alone(door: Pipelines, shop: OnePipeline, log: AsyncLog) -> None:
+    if isinstance(door._backend, RemoteBackend):
+        log = RemoteLog(door._backend)
+    for topic in ("pipeline-shop", "pipeline-shop-offsets"):
+        before = await log.bounds(topic, 0)
+        for change in (
+            log.append(topic, 0, [Record(b"run", b"{}")]),
+            log.compact(topic, 0),
+            log.delete_before(topic, 0, 3),
+            log.delete_topic(topic),
+            log.create_topic(topic),
+        ):
+            with pytest.raises(OwnedTopic, match="belong"):
+                await change
+        assert await log.bounds(topic, 0) == before
+        assert (await log.topic(topic)).settings.owner == "pipeline"
+        assert await log.read(topic, 0, 0, limit=1)
+    with pytest.raises(OwnedTopic):
+        await log.create_topic("pipeline-mine")
+    with pytest.raises(BadInput, match="owner"):
+        await log.create_topic("mine", settings=TopicSettings(owner="pipeline"))
+    await shop.remove()
+    assert await log.topics() == []

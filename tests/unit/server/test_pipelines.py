@@ -175,10 +175,15 @@ async def test_a_form_is_refused_with_the_header_to_add(http: httpx2.AsyncClient
 
 
 async def test_nobody_appends_to_the_positions(http: httpx2.AsyncClient) -> None:
+    """They name the file that stepping and replaying run: what is appended there would choose a program to run on this machine."""
+    record = b'{"key": "run", "value": {"file": "/tmp/evil.py"}}'
     for topic in ("pipeline-shop-offsets", "pipeline-new-offsets"):
-        answer = await http.post(f"/log/{topic}/0/records", content=b'{"key": "run", "value": {"file": "/tmp/evil.py"}}')
-        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
-        assert topic.removeprefix("pipeline-").removesuffix("-offsets") in answer.json()["hint"]
+        made = await http.put(f"/log/{topic}")
+        assert (made.status_code, made.json()["code"]) == (409, "owned-topic")
+    answer = await http.post("/log/pipeline-shop-offsets/0/records", content=record)
+    assert (answer.status_code, answer.json()["code"]) == (409, "owned-topic")
+    assert "pipeline edit shop" in answer.json()["hint"]
+    assert (await http.post("/log/pipeline-new-offsets/0/records", content=record)).json()["code"] == "unknown-topic"
 
 
 async def test_the_answers_have_the_shapes_that_are_described(http: httpx2.AsyncClient) -> None:
@@ -199,6 +204,7 @@ async def test_the_answers_have_the_shapes_that_are_described(http: httpx2.Async
         "pipeline_compact": await http.post(f"{SHOP}/compact?dry_run=true"),
         "pipeline_delete": await http.delete(f"{SHOP}/offsets/archive?why=w"),
         "pipeline_audit": await http.get(f"{SHOP}/audit"),
+        "pipeline_remove": await http.delete(f"{SHOP}?dry_run=true"),
     }
     sending = {"pipeline_step", "pipeline_replay", "pipeline_retry", "pipeline_verify", "pipeline_stop"}  # they need a pipeline that runs
     assert set(asked) | sending == {operation.id for operation in PIPELINES.operations}

@@ -11,6 +11,7 @@ import msgspec
 
 from headwater.core.errors import Damaged, Unavailable
 from headwater.log.embedded import manifest as manifests
+from headwater.log.embedded import opened
 from headwater.log.embedded.manifest import Manifest, Segment
 from headwater.log.embedded.page import SegmentPosition
 from headwater.log.embedded.segment import OpenSegment, create
@@ -36,10 +37,12 @@ def roll(partition: PartitionState, file: OpenSegment) -> OpenSegment:
     now = partition.stored()
     following = Segment(offset, created=partition.clock.now_ms())
     create(files, partition.folder, following)
-    sealed = msgspec.structs.replace(now.active, length=position, end=offset)
-    partition.replace(now, segments=[*now.segments[:-1], sealed, following], durable=SegmentPosition(offset, 0, offset))
+    closed = [*now.segments[:-1], msgspec.structs.replace(now.active, length=position, end=offset)]
+    kept = [one for one in closed if one.end > now.start]  # the active one may have been deleted whole: nobody would come back for it
+    partition.replace(now, segments=[*kept, following], durable=SegmentPosition(offset, 0, offset))
     _enter(partition, partition.manifest)
     page.dirty = False
+    opened.unlink(files, partition.folder, closed[: len(closed) - len(kept)])
     return partition.open(offset)
 
 

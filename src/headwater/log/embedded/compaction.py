@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from headwater.core.errors import BadBounds, Conflict, Damaged
+from headwater.core.errors import BadBounds, Conflict, Damaged, Fenced
 from headwater.core.files import FileLock, explaining
 from headwater.log.embedded import opened
 from headwater.log.embedded.columns import decode_columns, reencode
@@ -34,10 +34,11 @@ class _Plan(NamedTuple):
     size: int  # bytes that stay
 
 
-def compact(partition: Partition, *, before: int | None) -> Compacted:
-    """Compact the closed segments of a partition below `before` (all of them without it).
+def compact(partition: Partition, *, before: int | None, epoch: int | None = None) -> Compacted:
+    """Compact the closed segments of a partition below `before` (all of them without it), under the claim `epoch` (None: without one).
 
     Errors: `BadBounds` beyond the end; `Conflict` when another compaction is under way; `Damaged`; `DiskFull`. All leave the log as it was.
+    `Fenced` does so, too, for a claim that was stale at the beginning; for one that became stale meanwhile, what is not yet compacted.
     """
     with partition.exclusive:
         end = partition.page.durable_offset
@@ -48,7 +49,7 @@ def compact(partition: Partition, *, before: int | None) -> Compacted:
         try:
             if not lock.try_exclusive():
                 raise Conflict(f"{partition.name} is being compacted already.", hint="Wait for it to end.")
-            return _compact(partition, end if before is None else before)
+            return _compact(partition, end if before is None else before, epoch)
         except FileNotFoundError as error:
             raise _deleted_meanwhile(partition) from error  # `delete_before` came first
         finally:
@@ -59,8 +60,8 @@ def _deleted_meanwhile(partition: Partition) -> Conflict:
     return Conflict(f"Segments of {partition.name} were deleted while they were compacted.", hint="Compact again.")
 
 
-def _compact(partition: Partition, before: int) -> Compacted:
-    generation = next_generation(partition)
+def _compact(partition: Partition, before: int, epoch: int | None) -> Compacted:
+    generation = next_generation(partition, epoch)
     now = partition.manifest  # what `stored` gives is compared with the page, and corrects it: only under the lock
     closed = [segment for segment in now.segments[:-1] if segment.base < before]
     plans = _plans(partition, now, closed, before)
@@ -73,8 +74,12 @@ def _compact(partition: Partition, before: int) -> Compacted:
             continue
         old = [plan.segment for plan in group]
         new = _rewrite(partition, group, generation) if survivors else []
-        # When this raises, the manifest may name the new files all the same: they stay until the next opening.
-        if not swap(partition, old, new):
+        try:  # when something else is raised, the manifest may name the new files all the same: they stay until the next opening
+            swapped = swap(partition, old, new, epoch)
+        except Fenced:
+            opened.unlink(partition.files, partition.folder, new)
+            raise
+        if not swapped:
             opened.unlink(partition.files, partition.folder, new)
             raise _deleted_meanwhile(partition)
         bytes_after += sum(segment.length for segment in new)

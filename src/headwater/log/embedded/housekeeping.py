@@ -1,20 +1,40 @@
-"""What is done to a partition besides appending: deleting a prefix, and putting finished segments in their place. All under its lock."""
+"""What is done to a partition besides appending: closing its active segment, deleting a prefix, putting finished segments in their place.
+
+All under its lock, where the claim is compared as for an append: `epoch` is the one under which the caller works, None without one.
+"""
 
 from __future__ import annotations
 
 from headwater.core.errors import AlreadyExists, BadBounds
 from headwater.core.files import explained
-from headwater.log.embedded import opened
+from headwater.log.embedded import changes, opened
 from headwater.log.embedded.manifest import Segment
 from headwater.log.embedded.page import SegmentPosition
 from headwater.log.embedded.partition import Partition
 from headwater.log.embedded.segment import create
 
 
-def delete_before(partition: Partition, offset: int) -> int:
+def roll(partition: Partition, epoch: int | None = None) -> int:
+    """Close the active segment, if it holds anything; return the offset at which the next one begins.
+
+    What was written is durable then. A closed segment whose records are all deleted goes at once.
+    """
+    try:
+        with partition.changing() as now:
+            partition.check_claim(now.epoch, epoch)
+            tail = partition.page.tail
+            if tail.position:
+                changes.roll(partition, partition.open(tail.base))
+            return tail.offset
+    except OSError as error:
+        raise explained(error, partition.folder) from error
+
+
+def delete_before(partition: Partition, offset: int, epoch: int | None = None) -> int:
     """Raise the start, then unlink what lies wholly below it."""
     try:
         with partition.changing() as now:
+            partition.check_claim(now.epoch, epoch)
             if offset > partition.page.durable_offset:
                 end = partition.page.durable_offset
                 raise BadBounds(f"{partition.name} ends at offset {end}; {offset} lies beyond.", hint=f"Give an offset up to {end}.")
@@ -28,9 +48,10 @@ def delete_before(partition: Partition, offset: int) -> int:
         raise explained(error, partition.folder) from error
 
 
-def swap(partition: Partition, old: list[Segment], new: list[Segment]) -> bool:
+def swap(partition: Partition, old: list[Segment], new: list[Segment], epoch: int | None) -> bool:
     """Put compacted segments in the place of closed ones, if those are all still there; then unlink the old files."""
     with partition.changing() as now:
+        partition.check_claim(now.epoch, epoch)
         stems = [one.stem for one in now.segments]
         at = stems.index(old[0].stem) if old[0].stem in stems else -1
         if at < 0 or now.segments[at : at + len(old)] != old:
@@ -43,6 +64,7 @@ def swap(partition: Partition, old: list[Segment], new: list[Segment]) -> bool:
 def adopt(partition: Partition, segments: list[Segment], end: int) -> None:
     """Put finished segments in front of an empty partition, which then goes on at offset `end`."""
     with partition.changing() as now:
+        partition.check_claim(now.epoch, None)
         if partition.page.tail.offset or len(now.segments) > 1:
             raise AlreadyExists(f"{partition.name} holds records already.", hint="Import into a new topic.")
         following = Segment(end, generation=now.generation + 1, created=partition.clock.now_ms())
@@ -54,8 +76,9 @@ def adopt(partition: Partition, segments: list[Segment], end: int) -> None:
         opened.unlink(partition.files, partition.folder, [now.active])
 
 
-def next_generation(partition: Partition) -> int:
+def next_generation(partition: Partition, epoch: int | None = None) -> int:
     """A number for the names of files that are to replace others; never given twice while a manifest holds it."""
     with partition.changing() as now:
+        partition.check_claim(now.epoch, epoch)
         partition.replace(now)
         return partition.manifest.generation

@@ -24,8 +24,10 @@ from headwater.log.embedded.partition import Partition
 from headwater.log.embedded.reader import PartitionReader
 from headwater.log.embedded.reserve import Reserve
 from headwater.log.embedded.topics import EmbeddedTopics
+from headwater.log.embedded.writer import EmbeddedWriter
 from headwater.log.layout import EncodedBatch, encode
 from headwater.log.marker import check_engine, mark_engine
+from headwater.log.owners import check_owner
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
 
 if TYPE_CHECKING:
@@ -86,10 +88,10 @@ class EmbeddedLog(Log):
 
     # -- topics ---------------------------------------------------------------------------------------------
 
-    def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
+    def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None, part: str = "") -> Topic:
         self._writable()
         with explaining(self.data):
-            return self._topics.create(name, partitions, settings, prepare=self._prepare)
+            return self._topics.create(name, partitions, settings, part=part, prepare=self._prepare)
 
     def _prepare(self) -> None:
         mark_engine(self.data, self._files, "embedded")
@@ -105,52 +107,62 @@ class EmbeddedLog(Log):
         with explaining(self.data, reading=True):
             return self._topics.get(name)
 
-    def delete_topic(self, name: str) -> None:
+    def delete_topic(self, name: str, *, part: str = "") -> None:
         self._writable()
 
         def delete() -> None:
             with explaining(self.data):
-                self._topics.delete(name)
+                self._topics.delete(name, part)
 
         self._reserve.spend(delete)
         self._drop(name)
 
     # -- writing --------------------------------------------------------------------------------------------
 
-    def append(self, topic: str, partition: int, records: Sequence[Record]) -> range:
+    def append(self, topic: str, partition: int, records: Sequence[Record], *, part: str = "") -> range:
         found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
         batch = encode(records, now=self._clock.now_ms(), limit=found.max_record)  # outside of the lock: others need not wait
-        return self._appended(found, topic, partition, batch, None)
+        return self._appended(found, topic, partition, batch, None, part)
 
-    def append_arrow(self, topic: str, partition: int, batch: pa.RecordBatch) -> range:
-        return self._append(topic, partition, self._columns(batch), None)
-
-    def claim(self, topic: str, partition: int) -> Writer:
-        return _EmbeddedWriter(self, topic, partition, self._again(topic, partition, Partition.claim))
-
-    def writer(self, topic: str, partition: int, epoch: int) -> Writer:
-        self.partition(topic, partition)
-        return _EmbeddedWriter(self, topic, partition, epoch)
-
-    def _columns(self, batch: pa.RecordBatch) -> Callable[[int], EncodedBatch]:
+    def append_arrow(self, topic: str, partition: int, batch: pa.RecordBatch, *, part: str = "") -> range:
         from headwater.log.embedded.columns import encode_columns
 
-        return lambda limit: encode_columns(batch, now=self._clock.now_ms(), limit=limit)
+        return self.append_encoded(topic, partition, lambda limit, now: encode_columns(batch, now=now, limit=limit), None, part)
 
-    def _append(self, topic: str, partition: int, encoded: Callable[[int], EncodedBatch], epoch: int | None) -> range:
+    def claim(self, topic: str, partition: int, *, part: str = "") -> Writer:
+        epoch = self.with_partition(topic, partition, lambda found: self._checked(found, topic, part, "claim").claim())
+        return EmbeddedWriter(self, topic, partition, epoch)
+
+    def writer(self, topic: str, partition: int, epoch: int, *, part: str = "") -> Writer:
+        self._checked(self.partition(topic, partition), topic, part, "claim")
+        return EmbeddedWriter(self, topic, partition, epoch)
+
+    def append_encoded(
+        self, topic: str, partition: int, encoded: Callable[[int, int], EncodedBatch], epoch: int | None, part: str = ""
+    ) -> range:
+        """Append what `encoded` makes of the largest record allowed and the time. Whoever has a claim (`epoch`) was asked for its part."""
         found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
-        return self._appended(found, topic, partition, encoded(found.max_record), epoch)
+        return self._appended(found, topic, partition, encoded(found.max_record, self._clock.now_ms()), epoch, part)
 
-    def _appended(self, found: Partition, topic: str, partition: int, batch: EncodedBatch, epoch: int | None) -> range:
+    def _appended(self, found: Partition, topic: str, partition: int, batch: EncodedBatch, epoch: int | None, part: str) -> range:
+        def append(to: Partition) -> int:
+            return (to if epoch is not None else self._checked(to, topic, part, "append")).append(batch, epoch)
+
         try:
-            first = found.append(batch, epoch)
+            first = append(found)
         except (UnknownTopic, Closed) as error:
-            first = self._again(topic, partition, lambda fresh: fresh.append(batch, epoch), refused=(found, error))
+            first = self.with_partition(topic, partition, append, refused=(found, error))
         if self._arrivals.anybody:
             self._arrivals.published(topic, partition)
         return range(first, first + batch.records)
 
-    def _again(
+    def _checked(self, found: Partition, topic: str, part: str, operation: str) -> Partition:
+        """The partition. Errors: `OwnedTopic`, by the topic as it is now: it may have been made anew by another part."""
+        if found.settings.owner not in ("", part):
+            check_owner(topic, self._topics.get(topic).settings.owner, part, operation)
+        return found
+
+    def with_partition(
         self,
         topic: str,
         partition: int,
@@ -215,13 +227,20 @@ class EmbeddedLog(Log):
 
     # -- housekeeping ---------------------------------------------------------------------------------------
 
-    def delete_before(self, topic: str, partition: int, offset: int) -> int:
-        return self._reserve.spend(lambda: self._again(topic, partition, lambda found: delete_before(found, offset)))
+    def delete_before(self, topic: str, partition: int, offset: int, *, part: str = "") -> int:
+        return self.freeing(topic, partition, lambda found: delete_before(self._checked(found, topic, part, "delete_before"), offset))
 
-    def compact(self, topic: str, partition: int, before: int | None = None) -> Compacted:
+    def compact(self, topic: str, partition: int, before: int | None = None, *, part: str = "") -> Compacted:
         from headwater.log.embedded.compaction import compact
 
-        return self._again(topic, partition, lambda found: compact(found, before=before))
+        def compacted(found: Partition) -> Compacted:
+            return compact(self._checked(found, topic, part, "compact"), before=before)
+
+        return self.with_partition(topic, partition, compacted)
+
+    def freeing(self, topic: str, partition: int, call: Callable[[Partition], T]) -> T:
+        """`with_partition` for what gives space back: on a full disk, too."""
+        return self._reserve.spend(lambda: self.with_partition(topic, partition, call))
 
     def reader(self, topic: str, partition: int) -> PartitionReader:
         """The partition as files: for `check`, `repair` and `stats`."""
@@ -376,18 +395,3 @@ def _close(partitions: list[Partition]) -> None:
             partition.close()
         except (HeadwaterError, OSError):
             continue
-
-
-class _EmbeddedWriter(Writer):
-    """The epoch lives in the commit page and the manifest and is compared under the lock: records carry nothing."""
-
-    def __init__(self, log: EmbeddedLog, topic: str, partition: int, epoch: int) -> None:
-        self._log, self.topic, self.partition, self.epoch = log, topic, partition, epoch
-
-    def append(self, records: Sequence[Record]) -> range:
-        return self._log._append(
-            self.topic, self.partition, lambda limit: encode(records, now=self._log._clock.now_ms(), limit=limit), self.epoch
-        )
-
-    def append_arrow(self, batch: pa.RecordBatch) -> range:
-        return self._log._append(self.topic, self.partition, self._log._columns(batch), self.epoch)

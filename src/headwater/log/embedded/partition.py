@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headwater.core.clock import Clock
-from headwater.core.errors import Fenced, HeadwaterError, OutcomeUnknown
+from headwater.core.errors import HeadwaterError, OutcomeUnknown
 from headwater.core.files import FileLock, Files, explained
 from headwater.core.metrics import PartitionMetrics
 from headwater.log.embedded import changes, opened
@@ -241,8 +241,9 @@ class Partition(PartitionState):
         page = self.page
         try:
             self.usable()
-            if page.epoch != (epoch or 0):
-                self._check_epoch(epoch or 0)
+            if page.epoch != (epoch or 0):  # the manifest decides: it is replaced before the page, and cannot rot unseen
+                page.epoch = self.stored().epoch
+                self.check_claim(page.epoch, epoch)
             tail = page.tail
             file = self.open(tail.base)
             if tail.position >= self.settings.segment or (self.settings.period and tail.position and self._period_over(file.segment)):
@@ -254,18 +255,6 @@ class Partition(PartitionState):
     def _period_over(self, segment: Segment) -> bool:
         period = self.settings.period
         return self.clock.now_ms() // period > segment.created // period
-
-    def _check_epoch(self, epoch: int) -> None:
-        """The page and the writer differ. The manifest decides: it is replaced before the page, and cannot rot unseen."""
-        claimed = self.page.epoch = self.stored().epoch
-        if claimed == epoch:
-            return
-        if claimed:
-            raise Fenced(
-                f"{self.name} belongs to another writer since claim {claimed}.",
-                hint="Only its owner appends to it; claim it anew to take it over.",
-            )
-        raise Fenced(f"{self.name} is not claimed any more.", hint="Claim it anew.")
 
     # -- the manifest ---------------------------------------------------------------------------------------
 

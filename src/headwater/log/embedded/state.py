@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from headwater.core.clock import Clock
-from headwater.core.errors import Damaged, Unavailable, UnknownTopic
+from headwater.core.errors import Damaged, Fenced, Unavailable, UnknownTopic
 from headwater.core.files import Files
 from headwater.log.embedded import changes
 from headwater.log.embedded import manifest as manifests
@@ -52,6 +52,20 @@ class PartitionState:
             )
         if page.dirty:
             changes.finish(self)
+
+    def check_claim(self, claimed: int, epoch: int | None) -> None:
+        """Errors: `Fenced` unless `claimed`, the newest claim in the manifest, is the one of `epoch` (None or 0: without one).
+
+        A claim outlives its process: what it protected is changed again by whoever claims the partition next.
+        """
+        if claimed == (epoch or 0):
+            return
+        if claimed:
+            raise Fenced(
+                f"{self.name} belongs to another writer since claim {claimed}.",
+                hint="Only its owner appends to it, deletes from it and compacts it; claim it anew to take it over.",
+            )
+        raise Fenced(f"{self.name} is not claimed any more.", hint="Claim it anew.")
 
     # -- segments -------------------------------------------------------------------------------------------
 

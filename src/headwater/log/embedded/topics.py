@@ -15,6 +15,7 @@ from headwater.core.errors import AlreadyExists, BadInput, Damaged, NewerFormat
 from headwater.core.files import FileLock, Files, make_dirs, replace
 from headwater.core.ids import Ids
 from headwater.log.embedded.page import CommitPage
+from headwater.log.owners import check_owner, new_settings, owned, owner_by_name
 from headwater.log.record import Topic, TopicSettings, check_new_topic_name, check_partitions, unknown_topic
 
 FORMAT = 1
@@ -42,27 +43,34 @@ class EmbeddedTopics:
     def __init__(self, folder: Path, *, files: Files, ids: Ids) -> None:
         self.folder, self._files, self._ids = folder, files, ids
 
-    def create(self, name: str, partitions: int, settings: TopicSettings | None, *, prepare: Callable[[], None]) -> Topic:
+    def create(self, name: str, partitions: int, settings: TopicSettings | None, *, part: str, prepare: Callable[[], None]) -> Topic:
         """As `Log.create_topic`; `prepare` is called first, under the lock."""
         check_new_topic_name(name)
         check_partitions(partitions)
+        wanted = new_settings(name, settings, part, kept=True)
         make_dirs(self._files, self.folder)
         with self._locked():
             prepare()
             self._sweep()
             if (self.folder / name / NAME).exists():
                 found = self._described(name)
+                check_owner(name, found.settings.owner, part, "create_topic")
+                if found.settings.owner != part:
+                    raise AlreadyExists(
+                        f"Topic {name} is there, and the part {part} has not made it.",
+                        hint="Choose another name, or delete the topic first.",
+                    )
                 if found.partitions != partitions:
                     raise AlreadyExists(
                         f"Topic {name} has {found.partitions} partitions, not {partitions}.",
                         hint="A partition count never changes, because keys would move: create another topic and copy the records.",
                     )
-                if settings is not None and found.settings != settings:
+                if settings is not None and found.settings != wanted:
                     raise AlreadyExists(f"Topic {name} exists with other settings.", hint=f"See them with `headwater log stats {name}`.")
                 self._sync_names(name)
                 return found
             self._check_left(name, partitions)
-            topic = Topic(name, partitions, settings or TopicSettings(), self._ids())
+            topic = Topic(name, partitions, wanted, self._ids())
             for number in range(partitions):
                 make_dirs(self._files, self.folder / name / str(number))
             described = msgspec.json.encode(topic)
@@ -89,7 +97,7 @@ class EmbeddedTopics:
             raise unknown_topic(name)
         return found
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, part: str) -> None:
         """Every process that has a partition open is made to refuse it; then the directory gets another name in one step, and goes.
 
         All under the lock that opening a partition takes, too: nobody can open what is half deleted, and nobody who opened it before
@@ -102,6 +110,7 @@ class EmbeddedTopics:
             topic = self._look(name)
             if topic is None:
                 raise unknown_topic(name)
+            check_owner(name, topic.settings.owner, part, "delete_topic")
             for number in range(topic.partitions):
                 self._mark(self.folder / name / str(number))
             gone = self.folder / f".deleted-{self._ids()}"
@@ -183,7 +192,9 @@ class EmbeddedTopics:
             raise self._rotten(name, "fails its checksum")
         if left := self._opened(name, least=topic.partitions):
             raise self._rotten(name, f"tells of {topic.partitions} partitions, but partition {left[-1]} has files")
-        return msgspec.structs.replace(topic, name=name)  # a copied folder keeps another name: the manifests in it tell whose they are
+        # A copied folder keeps another name. The manifests in it tell whose they are, and no part knows it: it has no owner.
+        settings = topic.settings if topic.name == name else msgspec.structs.replace(topic.settings, owner="")
+        return msgspec.structs.replace(topic, name=name, settings=owned(name, settings))
 
     def _folders(self, name: str) -> Sequence[Path]:
         """The folders of a topic's partitions, in their order."""
@@ -207,6 +218,8 @@ class EmbeddedTopics:
             return []
 
     def _creation(self, name: str) -> str:
+        if owner := owner_by_name(name):
+            return f"the part {owner} does so when it next runs (`headwater {owner} --help`)"
         return f"`headwater log create {name} --partitions {len(self._folders(name))}`"
 
     def _check_left(self, name: str, partitions: int) -> None:

@@ -26,6 +26,7 @@ from headwater.log.embedded.manifest import Segment
 from headwater.log.embedded.partition import Partition
 from headwater.log.embedded.rewriting import SegmentWriter
 from headwater.log.layout import BEFORE_MESSAGE, HEAD
+from headwater.log.owners import new_settings
 from headwater.log.record import TopicSettings
 
 _RECORDS = 8192
@@ -47,10 +48,11 @@ class Imported(msgspec.Struct, frozen=True):
 def import_transporter(log: EmbeddedLog, directory: Path, topic: str) -> Imported:
     """Read `directory` into partition 0 of a new topic; all or nothing.
 
-    Errors: `BadInput` where there is no such log, `AlreadyExists` for a topic with records, `Damaged` where a file's middle makes no sense.
+    Errors: `BadInput` where there is no such log, `AlreadyExists` for a topic with records, `OwnedTopic` for a name of a part's,
+    `Damaged` where a file's middle makes no sense.
     """
     sources = _sources(directory)
-    settings = TopicSettings(segment=1 << 30)
+    settings = new_settings(topic, TopicSettings(segment=1 << 30), "", kept=True)  # refused before anything is read
     if any(one.name == topic for one in log.topics()) and log.bounds(topic, 0).end:
         raise AlreadyExists(f"Topic {topic} holds records already.", hint="Import into a new topic.")
     with explaining(directory, reading=True):

@@ -12,20 +12,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import BadBounds, OffsetGone, ReadOnly, TooLarge, UnknownTopic, Unsupported
+from headwater.core.errors import BadBounds, Fenced, OffsetGone, ReadOnly, TooLarge, UnknownTopic
 from headwater.core.files import Files
 from headwater.core.metrics import LogMetrics
 from headwater.log import Log, Watching, Writer
 from headwater.log.address import Engine, LogAddress
 from headwater.log.kafka.arrivals import KafkaArrivals
 from headwater.log.kafka.brokers import Brokers, closed
+from headwater.log.kafka.claims import KafkaClaims
 from headwater.log.kafka.delivery import Deliveries
 from headwater.log.kafka.follower import Follower
+from headwater.log.kafka.partition import KafkaPartition
 from headwater.log.kafka.readers import PartitionConsumer, Readers
 from headwater.log.kafka.records import Outgoing, columns, columns_outgoing, incoming, outgoing
 from headwater.log.kafka.topics import FRAMING, KafkaTopics
-from headwater.log.kafka.writer import KafkaWriter, claim
+from headwater.log.kafka.writer import KafkaWriter, LentKafkaWriter, claim, no_compaction
 from headwater.log.marker import mark_engine
+from headwater.log.owners import check_owner
 from headwater.log.record import Bounds, Compacted, Header, Record, Topic, TopicSettings
 
 if TYPE_CHECKING:
@@ -83,6 +86,7 @@ class KafkaLog(Log):
         self._tails = Readers(self._brokers, self._look_again, wait_ms=100, ahead=_TAIL)
         self._follower = Follower(self._brokers, self._note_foreign)
         self._arrivals = KafkaArrivals(self._brokers, self._topics, lambda topic, partition: self.bounds(topic, partition).end)
+        self._claims = KafkaClaims(self.bounds, self._messages)
         self._changed = threading.Condition()
         self._appending = 0
 
@@ -92,12 +96,12 @@ class KafkaLog(Log):
 
     # -- topics ---------------------------------------------------------------------------------------------
 
-    def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
+    def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None, part: str = "") -> Topic:
         """As `Log.create_topic`. A segment has at least 1 MiB and room for the largest record, and the topic shows it."""
         self._check_writable()
         if self._data is not None:  # so that the embedded engine refuses the directory from now on
             mark_engine(self._data, Files(), "kafka")
-        return self._topics.create(name, partitions, settings)
+        return self._topics.create(name, partitions, settings, part)
 
     def topics(self) -> list[Topic]:
         self._check_open()
@@ -107,31 +111,40 @@ class KafkaLog(Log):
         self._check_open()
         return self._topics.get(name)
 
-    def delete_topic(self, name: str) -> None:
+    def delete_topic(self, name: str, *, part: str = "") -> None:
         self._check_writable()
+        check_owner(name, self._topics.get(name).settings.owner, part, "delete_topic")
         self._topics.delete(name)
         if self._metrics is not None:
             self._metrics.forget(name)
 
     # -- writing --------------------------------------------------------------------------------------------
 
-    def append(self, topic: str, partition: int, records: Sequence[Record]) -> Sequence[int]:
+    def append(self, topic: str, partition: int, records: Sequence[Record], *, part: str = "") -> Sequence[int]:
         with self.appending():
+            self._owned(topic, partition, part, "append")
             return self.send(topic, partition, records, None)
 
-    def append_arrow(self, topic: str, partition: int, batch: pa.RecordBatch) -> Sequence[int]:
-        return self.append(topic, partition, columns_outgoing(batch))
+    def append_arrow(self, topic: str, partition: int, batch: pa.RecordBatch, *, part: str = "") -> Sequence[int]:
+        return self.append(topic, partition, columns_outgoing(batch), part=part)
 
-    def claim(self, topic: str, partition: int) -> KafkaWriter:
+    def claim(self, topic: str, partition: int, *, part: str = "") -> KafkaWriter:
         self._check_writable()
-        self._topics.place(topic, partition)
+        self._owned(topic, partition, part, "claim")
         return claim(KafkaPartition(self, topic, partition), self._follower)
 
-    def writer(self, topic: str, partition: int, epoch: int) -> Writer:
-        raise Unsupported("A claim on Kafka belongs to the process that made it.", hint="Append in that process.")
+    def writer(self, topic: str, partition: int, epoch: int, *, part: str = "") -> Writer:
+        self._check_writable()
+        self._owned(topic, partition, part, "claim")
+        return LentKafkaWriter(KafkaPartition(self, topic, partition), epoch)
 
     def epoch(self, topic: str, partition: int) -> int:
-        return 0
+        self._check_open()
+        return self._claims.newest(self._topics.place(topic, partition), partition)
+
+    def _owned(self, topic: str, partition: int, part: str, operation: str) -> None:
+        """Errors: `OwnedTopic`; `UnknownTopic`, `UnknownPartition`."""
+        check_owner(topic, self._topics.place(topic, partition).settings.owner, part, operation)
 
     def send(self, topic: str, partition: int, records: Sequence[Record], mark: Header | None) -> Sequence[int]:
         """Check, send, wait. `mark`: a header of the log's own for each record."""
@@ -224,6 +237,13 @@ class KafkaLog(Log):
             if waiting:
                 yield columns(waiting)
 
+    def _messages(self, topic: str, partition: int, start: int, end: int) -> Iterator[Message]:
+        with self._readers.lent() as reader:
+            reader.begin(topic, partition, start)
+            for messages in reader.until(end, _TAIL):
+                self._check_open()
+                yield from messages
+
     def tail(self, topic: str, partition: int, start: int, *, stopped: Callable[[], bool]) -> Iterator[list[Record]]:
         self._check_open()
         place = self._topics.place(topic, partition)
@@ -266,24 +286,36 @@ class KafkaLog(Log):
 
     # -- housekeeping ---------------------------------------------------------------------------------------
 
-    def delete_before(self, topic: str, partition: int, offset: int) -> int:
+    def delete_before(self, topic: str, partition: int, offset: int, *, part: str = "") -> int:
+        """As `Log.delete_before`. Whether the partition is claimed, the last records tell: reading all of it could take hours."""
         self._check_writable()
-        self._topics.place(topic, partition)
+        self._owned(topic, partition, part, "delete_before")
+        return self.delete_records(topic, partition, offset, lambda: self.check_claim(topic, partition, 0))
+
+    def check_claim(self, topic: str, partition: int, epoch: int) -> None:
+        """Errors: `Fenced` where the last records tell of a newer claim than `epoch`."""
+        claimed = self._claims.recent(self._topics.place(topic, partition), partition)
+        if claimed > epoch:
+            raise Fenced(
+                f"{topic}/{partition} belongs to another writer since claim {claimed}.",
+                hint="Only its owner deletes from it; claim it anew to take it over.",
+            )
+
+    def delete_records(self, topic: str, partition: int, offset: int, fence: Callable[[], None]) -> int:
+        """Delete below `offset`, if there is something and `fence` raises nothing; return the start."""
         with self._readers.lent() as reader:
             bounds = reader.bounds(topic, partition)
         if offset > bounds.end:
             raise BadBounds(f"{topic}/{partition} ends at {bounds.end}, before {offset}.", hint=f"Give at most {bounds.end}.")
         if offset <= bounds.start:
             return bounds.start
+        fence()
         return self._topics.delete_before(topic, partition, offset)
 
-    def compact(self, topic: str, partition: int, before: int | None = None) -> Compacted:
+    def compact(self, topic: str, partition: int, before: int | None = None, *, part: str = "") -> Compacted:
         self._check_open()
-        self._topics.place(topic, partition)
-        raise Unsupported(
-            "Kafka compacts by its own rules, at its own time.",
-            hint=f"Delete what is no longer needed from the beginning: {topic} has delete_before.",
-        )
+        self._owned(topic, partition, part, "compact")
+        raise no_compaction(topic)
 
     def close(self) -> None:
         with self._changed:
@@ -346,18 +378,3 @@ class KafkaLog(Log):
 def _forked(log: KafkaLog | None) -> None:
     if log is not None and not log._closed:
         log._leave_to_parent()
-
-
-class KafkaPartition:
-    """One partition, as `claim` wants it."""
-
-    def __init__(self, log: KafkaLog, topic: str, partition: int) -> None:
-        self._log = log
-        self.topic, self.partition = topic, partition
-        self.appending = log.appending
-
-    def bounds(self) -> Bounds:
-        return self._log.bounds(self.topic, self.partition)
-
-    def send(self, records: Sequence[Record], own: Header) -> Sequence[int]:
-        return self._log.send(self.topic, self.partition, records, own)

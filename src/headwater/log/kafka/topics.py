@@ -10,6 +10,7 @@ import msgspec
 
 from headwater.core.errors import AlreadyExists, Timeout, UnknownPartition, UnknownTopic
 from headwater.log.kafka.brokers import GONE, Brokers, closed
+from headwater.log.owners import new_settings, owned
 from headwater.log.record import Topic, TopicSettings, check_new_topic_name, check_partitions, unknown_topic
 
 if TYPE_CHECKING:
@@ -36,11 +37,11 @@ class KafkaTopics:
         self._known: dict[str, Topic] = {}
         self._lock = threading.Lock()
 
-    def create(self, name: str, partitions: int, settings: TopicSettings | None) -> Topic:
+    def create(self, name: str, partitions: int, settings: TopicSettings | None, part: str) -> Topic:
         """Without settings, a topic that is there is taken with those it has."""
         check_new_topic_name(name)
         check_partitions(partitions)
-        wanted = held(settings or TopicSettings())
+        wanted = held(new_settings(name, settings, part, kept=False))
         there = self._find(name)
         if there is None:
             self._make(name, partitions, wanted)
@@ -178,7 +179,7 @@ class KafkaTopics:
         if topic.is_internal:  # the brokers' own book-keeping is none of ours
             return None
         settings = settings_of({name: entry.value for name, entry in values.items()})
-        return Topic(name, len(topic.partitions), settings, str(topic.topic_id))
+        return Topic(name, len(topic.partitions), owned(name, settings), str(topic.topic_id))
 
     def _make(self, name: str, partitions: int, settings: TopicSettings) -> None:
         copies = self._copies()

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from headwater.core.errors import Fenced, OutcomeUnknown, Timeout
+from headwater.core.errors import Fenced, OutcomeUnknown, Timeout, Unsupported
 from headwater.log import Writer
 from headwater.log.epochs import CLAIM, EPOCH, mark
 from headwater.log.kafka.follower import Followed, Follower
 from headwater.log.kafka.records import columns_outgoing
-from headwater.log.record import Bounds, Header, Record
+from headwater.log.record import Bounds, Compacted, Header, Record
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +34,14 @@ class ClaimablePartition(Protocol):
 
     def appending(self) -> AbstractContextManager[None]:
         """Around an append: a log that closes waits for it."""
+        ...
+
+    def check_claim(self, epoch: int) -> None:
+        """Errors: `Fenced` where the last records tell of a newer claim."""
+        ...
+
+    def delete_records(self, offset: int, fence: Callable[[], None]) -> int:
+        """Delete below `offset`, if there is something and `fence` raises nothing; return the start."""
         ...
 
 
@@ -79,6 +87,30 @@ class KafkaWriter(Writer):
     def append_arrow(self, batch: pa.RecordBatch) -> Sequence[int]:
         return self.append(columns_outgoing(batch))
 
+    def roll(self) -> int:
+        self._check()
+        raise _no_roll()
+
+    def compact(self, before: int | None = None) -> Compacted:
+        self._check()
+        raise no_compaction(self.topic)
+
+    def delete_before(self, offset: int) -> int:
+        with self._place.appending():
+            self._check()
+            return self._place.delete_records(offset, self._renew)
+
+    def _renew(self) -> None:
+        """Claim once more with the own epoch, and see everything up to there: no newer claim lies before it.
+
+        The mark stays when everything before it is deleted, so that the partition goes on telling whose it is.
+        """
+        seen = self._followed.seen
+        (own,) = self._place.send([Record(None, None)], (CLAIM, mark(self.epoch)))
+        if not self._followed.begun_anew(own, seen):
+            self._follower.reach(self._followed, own)
+        self._check()
+
     def _check(self) -> None:
         """What is known to be stale need not even be sent."""
         self._check_lost()
@@ -94,6 +126,49 @@ class KafkaWriter(Writer):
             f"Another writer has claimed {self.topic}/{self.partition} since epoch {self.epoch}.",
             hint="Claim it again, and read what the other one has written.",
         )
+
+
+class LentKafkaWriter(Writer):
+    """A claim that another process has made. It deletes; its own appends would not know whether they count."""
+
+    def __init__(self, place: ClaimablePartition, epoch: int) -> None:
+        self.topic, self.partition, self.epoch = place.topic, place.partition, epoch
+        self._place = place
+
+    def append(self, records: Sequence[Record]) -> Sequence[int]:
+        raise Unsupported("A claim on Kafka belongs to the process that made it.", hint="Append in that process.")
+
+    def append_arrow(self, batch: pa.RecordBatch) -> Sequence[int]:
+        return self.append([])
+
+    def roll(self) -> int:
+        raise _no_roll()
+
+    def compact(self, before: int | None = None) -> Compacted:
+        raise no_compaction(self.topic)
+
+    def delete_before(self, offset: int) -> int:
+        with self._place.appending():
+            return self._place.delete_records(offset, self._renew)
+
+    def _renew(self) -> None:
+        """As `KafkaWriter._renew`, by looking at the last records."""
+        self._place.check_claim(self.epoch)
+        if self.epoch:
+            self._place.send([Record(None, None)], (CLAIM, mark(self.epoch)))
+            self._place.check_claim(self.epoch)
+
+
+def no_compaction(topic: str) -> Unsupported:
+    """The error of a compaction that is asked for."""
+    return Unsupported(
+        "Kafka compacts by its own rules, at its own time.",
+        hint=f"Delete what is no longer needed from the beginning: {topic} has delete_before.",
+    )
+
+
+def _no_roll() -> Unsupported:
+    return Unsupported("Brokers close segments by their own settings.", hint="Set the topic's segment size or period when it is created.")
 
 
 def claim(place: ClaimablePartition, follower: Follower) -> KafkaWriter:

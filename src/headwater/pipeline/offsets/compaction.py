@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from headwater.core.errors import Unsupported
-from headwater.log import Log
+from headwater.log import Log, Writer
 from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import State
 
 
@@ -58,9 +59,16 @@ def compact(control: Control, *, dry_run: bool = False) -> Freed:
     if dry_run:
         return freed
     try:
-        freed = Freed(before=freed.before, **msgspec.structs.asdict(log.compact(topic, 0, freed.before)))
+        freed = Freed(before=freed.before, **msgspec.structs.asdict(_writer(control).compact(freed.before)))
     except Unsupported:
         last = [offset for names in state.taken.values() for offset in names.values()]
-        log.delete_before(topic, 0, min([freed.before, *last]))
+        _writer(control).delete_before(min([freed.before, *last]))
     control.compact()
     return freed
+
+
+def _writer(control: Control) -> Writer:
+    """Works under the claim of the newest run, which may be under way in another process. Errors: `Fenced` where a newer one begins."""
+    log, topic, run = control.log, control.messages, control.state.run
+    newest = run.epoch if run is not None and log.engine == "kafka" else log.epoch(topic, 0)  # on Kafka that would read the log
+    return log.writer(topic, 0, newest, part=PART)

@@ -17,6 +17,7 @@ from headwater.core.ids import random_id
 from headwater.log import Log, Writer
 from headwater.log.epochs import Epochs
 from headwater.log.record import Record, TopicSettings
+from headwater.pipeline.offsets.ownership import PART, PREFIX
 from headwater.pipeline.offsets.state import Change, State, from_record, to_record, with_all
 
 _CHANGE = "change"
@@ -25,12 +26,12 @@ _TRIES = 100
 
 def log_topic(pipeline: str) -> str:
     """The topic of a pipeline's messages."""
-    return f"pipeline-{pipeline}"
+    return f"{PREFIX}{pipeline}"
 
 
 def offsets_topic(pipeline: str) -> str:
     """The topic of a pipeline's offset log."""
-    return f"pipeline-{pipeline}-offsets"
+    return f"{PREFIX}{pipeline}-offsets"
 
 
 def newer_run(pipeline: str) -> Fenced:
@@ -63,7 +64,7 @@ class Control:
     @classmethod
     def create(cls, log: Log, pipeline: str, clock: Clock) -> Control:
         """The same, for a pipeline that may never have run."""
-        log.create_topic(offsets_topic(pipeline), settings=TopicSettings(segment=16 << 20))
+        log.create_topic(offsets_topic(pipeline), settings=TopicSettings(segment=16 << 20), part=PART)
         return cls(log, pipeline, clock)
 
     def identity(self) -> str:
@@ -112,8 +113,7 @@ class Control:
     def _change(self, decide: Callable[[State], Sequence[Change]], mark: bytes) -> Sequence[Change]:
         made: list[Change] = []
         for _ in range(_TRIES):
-            if self._writer is None:
-                self._writer = self.log.claim(self.topic, 0)
+            self._claimed()
             self.refresh()
             if self._found:
                 return made  # an append whose outcome was unknown is there
@@ -124,20 +124,44 @@ class Control:
             records = [to_record(key, value, now=now) for key, value in made]
             records[-1] = _marked(records[-1], mark)  # the last one: of an append that failed midway, Kafka may keep a leading part
             try:
-                self._writer.append(records)
+                self._claimed().append(records)
             except (Fenced, OutcomeUnknown):
                 self._writer = None
                 continue
             self.refresh()
             return made
-        raise Conflict(f"The offset log of {self.pipeline} is changed by others all the time.", hint="Try again.")
+        raise self._contended()
+
+    def _contended(self) -> Conflict:
+        return Conflict(f"The offset log of {self.pipeline} is changed by others all the time.", hint="Try again.")
+
+    def _claimed(self) -> Writer:
+        if self._writer is None:
+            self._writer = self.log.claim(self.topic, 0, part=PART)
+        return self._writer
 
     def compact(self) -> None:
         """Keep the last record of each key. Kafka does not compact on demand: there the state is written again and the old let go."""
         try:
-            self.log.compact(self.topic, 0)
+            self._own(lambda writer: writer.compact())
         except Unsupported:
             self._rewrite()
+
+    def _own(self, call: Callable[[Writer], object]) -> None:
+        """Call with a claim, and with a new one where others have claimed meanwhile: what is done does not depend on their changes.
+
+        Other threads may go on with the same claim: a compaction must not keep a run from saying that it lives.
+        """
+        for _ in range(_TRIES):
+            with self._lock:
+                writer = self._claimed()
+            try:
+                call(writer)
+                return
+            except Fenced:
+                with self._lock:
+                    self._writer = None if self._writer is writer else self._writer
+        raise self._contended()
 
     def _rewrite(self) -> None:
         before = 0
@@ -148,7 +172,7 @@ class Control:
             return state.changes()
 
         if self.change(all_of):
-            self.log.delete_before(self.topic, 0, before)
+            self._own(lambda writer: writer.delete_before(before))
 
 
 def _marked(record: Record, mark: bytes) -> Record:

@@ -244,6 +244,14 @@ class Stopping(PipelineChange, frozen=True, kw_only=True):
     silent_since: str | None = None
 
 
+class Removed(PipelineChange, frozen=True, kw_only=True):
+    """The topics that were deleted, with all that they held: messages, positions, corrected copies, what was put aside, the audit."""
+
+    pipeline: str
+    topics: list[str]
+    messages: int
+
+
 class Compaction(PipelineChange, frozen=True, kw_only=True):
     """Below `before` the last message of each namespace was kept."""
 

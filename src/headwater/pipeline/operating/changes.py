@@ -5,20 +5,22 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from headwater.core.clock import Clock
-from headwater.core.errors import BadBounds, BadInput, Conflict, NotFound
+from headwater.core.errors import BadBounds, BadInput, Conflict, NotFound, UnknownTopic
 from headwater.core.ids import random_id
 from headwater.log import Log
-from headwater.log.record import Mode, Record
+from headwater.log.record import Bounds, Mode, Record
 from headwater.pipeline import values
 from headwater.pipeline.message import Op
 from headwater.pipeline.offsets.compaction import compact
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.liveness import last_sign, life
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.ranges import missing, prefix
 from headwater.pipeline.offsets.state import Change, Dead, Edit, Entry, Failure, SinkState, State, edit_key
 from headwater.pipeline.operating import answers
@@ -253,6 +255,28 @@ class PipelineChanges(PipelineView):
         if not dry_run:
             self.note("compact", "", before=freed.before, records=freed.records_before - freed.records_after)
         return answers.Compaction(**msgspec.structs.asdict(freed), dry_run=dry_run)
+
+    def remove(self, *, dry_run: bool = False) -> answers.Removed:
+        """Delete the pipeline's topics, the audit included. What sinks hold stays there, and so do the positions that they hold themselves.
+
+        Errors: `Conflict` where a run lives, or may.
+        """
+        if life(self.state().run, self.clock.now_ms()) != "gone":
+            raise Conflict(
+                f"A run of {self.pipeline} is under way.",
+                hint=f"Stop it first: `headwater pipeline stop {self.pipeline}`. If its machine is lost, a new run shuts it out.",
+            )
+        try:
+            bounds = self.bounds()
+        except NotFound:  # of a removal that died between the two
+            bounds = Bounds(0, 0)
+        if not dry_run:
+            # The messages first: positions without messages are a pipeline that can be removed again.
+            with suppress(UnknownTopic):
+                self.log.delete_topic(self.topic, part=PART)
+            self.log.delete_topic(self.control.topic, part=PART)
+        topics = [self.topic, self.control.topic]
+        return answers.Removed(pipeline=self.pipeline, topics=topics, messages=bounds.end - bounds.start, dry_run=dry_run)
 
     def note(self, what: str, why: str, **details: Any) -> None:
         """Put something in the audit that changes no state: a replay, a step."""

@@ -15,6 +15,7 @@ from headwater.log import Log
 from headwater.log.opening import open_log
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.offsets.ownership import PREFIX, pipeline_of
 from headwater.pipeline.operating import answers
 from headwater.pipeline.operating.changes import PipelineChanges
 from headwater.pipeline.operating.log_dirs import address, log_dirs
@@ -124,11 +125,7 @@ class PipelineOperations(PipelineChanges):
 
 def names(log: Log) -> list[str]:
     """The names of all pipelines that have run on this log."""
-    return [
-        topic.name.removeprefix("pipeline-").removesuffix(_SUFFIX)
-        for topic in log.topics()
-        if topic.name.startswith("pipeline-") and topic.name.endswith(_SUFFIX)
-    ]
+    return [pipeline_of(topic.name) for topic in log.topics() if topic.name.startswith(PREFIX) and topic.name.endswith(_SUFFIX)]
 
 
 def everything(log: Log, asked: Callable[[str], answers.Status]) -> list[answers.Status]:

@@ -18,7 +18,7 @@ from headwater.log import Log
 from headwater.log.opening import LogAddress, open_log
 from headwater.pipeline.offsets.control import Control, offsets_topic
 from headwater.pipeline.operating import answers
-from headwater.pipeline.operating.log_dirs import address, log_dirs
+from headwater.pipeline.operating.log_dirs import address, log_dirs, remember
 from headwater.pipeline.operating.operations import PipelineOperations, everything
 from headwater.pipeline.operations import PipelineRequest, where_to_search
 from headwater.wire.operation import Operation
@@ -63,7 +63,10 @@ class PipelinePerformer:
         changes = operation.changes and not fields["dry_run"]
         with self._operations(log, pipeline, who=who, changes=changes, alone=operation.patience is None) as operations:
             answer = getattr(operations, operation.name)(**fields)
-        if isinstance(answer, answers.Status) and operations.log is not log:
+        elsewhere = operations.log is not log
+        if isinstance(answer, answers.Removed) and changes and elsewhere:
+            remember(Path(log.address.path), pipeline, None)
+        if isinstance(answer, answers.Status) and elsewhere:
             return msgspec.structs.replace(answer, log_dir=operations.log.address.path)
         return answer
 

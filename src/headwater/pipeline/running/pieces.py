@@ -20,6 +20,7 @@ from headwater.log.record import Header, Mode, Record
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import LONGEST, CanCopy, Piece, Slice
 from headwater.pipeline.message import DEFAULT_ID, Op
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.running.record_batch import counts, id_hash, marked_rows
 from headwater.pipeline.running.work import HASH, IDS, PROGRESS, UNREADABLE, CopyProgress, Ids
 from headwater.pipeline.texts import Texts
@@ -64,7 +65,7 @@ def copy_slices(log: Log, work: CopyWork, task: int, numbers: Sequence[int]) -> 
     with closing(FileLock(Files(), folder / f"task-{task}.lock")) as lock:
         lock.exclusive()
         known = work.positions | positions(log, work.topic, work.since, work.copy)
-        writer = log.writer(work.topic, 0, work.epoch)
+        writer = log.writer(work.topic, 0, work.epoch, part=PART)
         done: list[Copied] = []
         left = work.most
         for number in numbers:

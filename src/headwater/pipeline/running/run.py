@@ -22,6 +22,7 @@ from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.compaction import compact, is_compacted
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.liveness import Heartbeat
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import SOURCE, Change, Failure, RunInfo, RunState, SinkState, State
 from headwater.pipeline.running.context import Activity, Changes, LoopState, RunContext, StopEvent
 from headwater.pipeline.running.delivery_loop import SinkLoop
@@ -124,9 +125,9 @@ class Run:
     def go(self) -> Result:
         """Run to the end. Errors: `Fenced` when a newer run takes over, and what the source or a sink raised that is no message's fault."""
         pipeline, topic = self.pipeline, log_topic(self.pipeline.name)
-        self._log.create_topic(topic, settings=TopicSettings(segment=int(pipeline.options.segment)))
+        self._log.create_topic(topic, settings=TopicSettings(segment=int(pipeline.options.segment)), part=PART)
         control = Control.create(self._log, pipeline.name, self._clock)
-        writer = self._log.claim(topic, 0)
+        writer = self._log.claim(topic, 0, part=PART)
         engine = Engine(self._log, self._settings.spark, stopping=self._cut_short)
         self._context = RunContext(
             control=control,

@@ -30,6 +30,7 @@ def total(message: Message) -> Message:
 def pipeline_chapter(log: Log, settings: Settings, told: TourReport) -> None:
     """Run, look, correct, run again; every step is checked against the files themselves."""
     from headwater.pipeline.offsets.control import log_topic, offsets_topic
+    from headwater.pipeline.offsets.ownership import PART
     from headwater.pipeline.operating.operations import PipelineOperations
     from headwater.pipeline.operating.verification import compare
     from headwater.pipeline.running.run import Run
@@ -39,7 +40,7 @@ def pipeline_chapter(log: Log, settings: Settings, told: TourReport) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     for topic in (log_topic(NAME), offsets_topic(NAME)):
         with suppress(NotFound):
-            log.delete_topic(topic)
+            log.delete_topic(topic, part=PART)
     pipeline = _defined(folder)
     began = time.perf_counter()
     first = Run(pipeline, log, settings).go()

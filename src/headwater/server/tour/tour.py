@@ -71,9 +71,12 @@ async def _under_load(settings: Settings, told: TourReport, clock: Clock) -> Non
 async def clean(config: Config, clock: Clock) -> list[str]:
     """Remove every topic of the tour and its folders; return what was removed."""
     async with Headwater(config.settings.data, config=config, clock=clock) as hw:
-        names = [topic.name for topic in await hw.log.topics() if topic.name.removeprefix("pipeline-").startswith(PREFIX)]
+        names = [topic.name for topic in await hw.log.topics() if topic.name.startswith(PREFIX)]
         for name in names:
             await hw.log.delete_topic(name)
+        for status in await hw.pipelines.list():
+            if status.pipeline.startswith(PREFIX):
+                names += (await hw.pipelines[status.pipeline].remove()).topics
     for folder in (config.settings.data / FOLDER, config.settings.data / MOVED):
         if folder.is_dir():
             shutil.rmtree(folder)

@@ -14,6 +14,7 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
 from headwater.pipeline.offsets.acks import Acks
 from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import Change, Dead, Failure, RunInfo, SinkState
 from headwater.testing.clock import ManualClock
 
@@ -24,8 +25,8 @@ FAILURE = Failure(offset=4, error="E", message="m")
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[Log]:
     with EmbeddedLog(tmp_path) as log:
-        log.create_topic(log_topic("p"))
-        log.append(log_topic("p"), 0, [Record(b"t", b"{}")] * 10)
+        log.create_topic(log_topic("p"), part=PART)
+        log.append(log_topic("p"), 0, [Record(b"t", b"{}")] * 10, part=PART)
         Control.create(log, "p", CLOCK).change(lambda state: [("run", RunInfo(epoch=3, id="r", began=1)), ("sink/s", SinkState())])
         yield log
 

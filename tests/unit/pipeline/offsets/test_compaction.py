@@ -12,6 +12,7 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record, TopicSettings
 from headwater.pipeline.offsets.compaction import compact, has_holes, is_compacted, limit
 from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import Change, Dead, ReaderState, SinkState, State
 from headwater.testing.clock import ManualClock
 
@@ -21,8 +22,8 @@ COUNT = 40
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[Log]:
     with EmbeddedLog(tmp_path) as log:
-        log.create_topic(log_topic("p"), settings=TopicSettings(segment=500))
-        writer = log.claim(log_topic("p"), 0)
+        log.create_topic(log_topic("p"), settings=TopicSettings(segment=500), part=PART)
+        writer = log.claim(log_topic("p"), 0, part=PART)
         for n in range(COUNT):
             writer.append([Record(b"ab"[n % 2 :][:1], b'{"_id":%d}' % n)])
         yield log

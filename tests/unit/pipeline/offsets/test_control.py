@@ -12,8 +12,10 @@ import pytest
 from headwater.core.errors import Conflict, OutcomeUnknown, UnknownPipeline, Unsupported
 from headwater.log import Compacted, Writer
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.writer import EmbeddedWriter
 from headwater.log.record import Record, TopicSettings
 from headwater.pipeline.offsets.control import Control, log_topic, offsets_topic
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import Change, Edit, Entry, ReaderState, RunInfo, SinkState, State
 from headwater.testing.clock import ManualClock
 from headwater.testing.faults import FailingFiles
@@ -153,12 +155,21 @@ class Unsure(Writer):
     def append_arrow(self, batch: object) -> Sequence[int]:
         raise AssertionError
 
+    def roll(self) -> int:
+        raise AssertionError
+
+    def delete_before(self, offset: int) -> int:
+        raise AssertionError
+
+    def compact(self, before: int | None = None) -> Compacted:
+        raise AssertionError
+
 
 @pytest.mark.parametrize("arriving", [2, 0])
 def test_a_change_of_unknown_outcome_is_made_exactly_once(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch, arriving: int) -> None:
     control = Control.create(log, "orders", CLOCK)
     control.change(forward())  # type: ignore[arg-type]
-    monkeypatch.setattr(control, "_writer", Unsure(log.claim(control.topic, 0), arriving))
+    monkeypatch.setattr(control, "_writer", Unsure(log.claim(control.topic, 0, part=PART), arriving))
     end = log.bounds(control.topic, 0).end
     made = control.change(
         lambda state: [("sink/a", SinkState(position=state.sink("a").position + 1)), ("audit/1", Entry(at=0, who="w", what="x"))]
@@ -171,7 +182,7 @@ def test_a_change_of_unknown_outcome_is_made_exactly_once(log: EmbeddedLog, monk
 def test_a_change_of_which_only_a_part_arrived_is_made_whole(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kafka may keep the leading records of an append that failed midway."""
     control = Control.create(log, "orders", CLOCK)
-    monkeypatch.setattr(control, "_writer", Unsure(log.claim(control.topic, 0), 1))
+    monkeypatch.setattr(control, "_writer", Unsure(log.claim(control.topic, 0, part=PART), 1))
     control.change(lambda state: [("sink/a", SinkState(position=7)), ("audit/1", Entry(at=0, who="w", what="x"))])
     assert control.state.sink("a").position == 7
     assert list(control.state.audit) == ["1"]
@@ -204,7 +215,7 @@ def test_a_failing_disk_loses_no_acknowledged_change(tmp_path: Path) -> None:
 
 def test_compaction_keeps_the_state(tmp_path: Path) -> None:
     with EmbeddedLog(tmp_path) as log:
-        log.create_topic(offsets_topic("orders"), settings=TopicSettings(segment=1))  # each batch closes its segment
+        log.create_topic(offsets_topic("orders"), settings=TopicSettings(segment=1), part=PART)  # each batch closes its segment
         control = Control(log, "orders", CLOCK)
         for offset in range(10):
             control.change(lambda state, offset=offset: [("sink/a", SinkState(position=offset)), (f"taken/a/{offset % 3}", offset)])  # type: ignore[misc]
@@ -215,11 +226,16 @@ def test_compaction_keeps_the_state(tmp_path: Path) -> None:
         assert vars(Control(log, "orders", CLOCK).state) == before
 
 
+class NoCompactionWriter(EmbeddedWriter):
+    def compact(self, before: int | None = None) -> Compacted:
+        raise Unsupported("Not here.")
+
+
 class NoCompaction(EmbeddedLog):
     """An engine that does not compact on demand, as Kafka's."""
 
-    def compact(self, topic: str, partition: int, before: int | None = None) -> Compacted:
-        raise Unsupported("Not here.")
+    def claim(self, topic: str, partition: int, *, part: str = "") -> Writer:
+        return NoCompactionWriter(self, topic, partition, super().claim(topic, partition, part=part).epoch)
 
 
 FULL: list[Change] = [

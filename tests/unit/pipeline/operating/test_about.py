@@ -12,7 +12,8 @@ from headwater.pipeline.operating.about import about_of, class_of, describe
 def test_an_adaptor_tells_what_it_can_and_which_options_it_has() -> None:
     told = describe("sqlite")
     assert (told["copies"], told["delivery"]) == (True, "exactly once")
-    assert {"name": "table", "default": "None"} in told["options"]
+    meaning = "As a sink, write all messages to this table, whatever their namespace."
+    assert {"name": "table", "default": "None", "meaning": meaning} in told["options"]
     assert all(set(one) == {"name", "default"} for one in told["options"])
     assert describe("http")["copies"] is False
 

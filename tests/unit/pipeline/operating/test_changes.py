@@ -11,6 +11,7 @@ from headwater.core.errors import BadBounds, BadInput, Conflict, NotFound, Unkno
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Mode, Record
 from headwater.pipeline.message import Op
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import Failure, RunInfo, SinkState
 from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.testing.clock import ManualClock
@@ -32,7 +33,7 @@ def test_a_correction_says_who_stands_there_who_has_put_it_aside_and_who_has_tak
 
 
 def test_the_mark_behind_a_copy_cannot_be_corrected(log: EmbeddedLog) -> None:
-    log.claim("pipeline-shop", 0).append([Record(b"orders", b"{}", mode=Mode.COMPLETE, op=Op.NOOP)])
+    log.claim("pipeline-shop", 0, part=PART).append([Record(b"orders", b"{}", mode=Mode.COMPLETE, op=Op.NOOP)])
     with pytest.raises(BadInput, match="never delivered"):
         PipelineOperations(log, "shop").edit(16, {"_id": 1}, why="x")
     assert PipelineOperations(log, "shop").status().edits == 0

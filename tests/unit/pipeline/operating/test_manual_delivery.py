@@ -17,6 +17,7 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline.adaptors import file, http, sqlite
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import Change, Dead, RunInfo, SinkState, State
 from headwater.pipeline.operating.manual_delivery import ManualDelivery
 from headwater.pipeline.operating.operations import PipelineOperations
@@ -27,8 +28,8 @@ from headwater.testing.clock import ManualClock
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[Log]:
     with EmbeddedLog(tmp_path / "data") as log:
-        log.create_topic(log_topic("p"))
-        writer = log.claim(log_topic("p"), 0)
+        log.create_topic(log_topic("p"), part=PART)
+        writer = log.claim(log_topic("p"), 0, part=PART)
         writer.append([Record(b"t", b'{"_id":%d}' % number) for number in range(5)])
         run = RunInfo(epoch=writer.epoch, id="r", began=0, state="stopped")
         Control.create(log, "p", SystemClock()).change(lambda state: [("run", run), ("sink/s", SinkState())])
@@ -225,7 +226,7 @@ def test_beside_a_live_run_a_sink_that_stands_is_stepped_and_the_run_does_not_se
 def bury(log: Log, *more: Record) -> PipelineOperations:
     """Message 1 is put aside; more messages, and the sink has all but that one."""
     operator = PipelineOperations(log, "p")
-    log.writer(log_topic("p"), 0, log.epoch(log_topic("p"), 0)).append(more)
+    log.writer(log_topic("p"), 0, log.epoch(log_topic("p"), 0), part=PART).append(more)
     dead = Dead(sink="s", offset=1, error="E", message="no")
     operator.control.change(lambda state: [("dead/s/1", dead), ("sink/s", SinkState(position=4 + len(more)))])
     return operator

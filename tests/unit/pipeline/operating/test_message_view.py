@@ -10,6 +10,7 @@ import pytest
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Mode, Record
 from headwater.pipeline.message import Op
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import Failure, SinkState, State
 from headwater.pipeline.operating.message_view import MessageView, text_of
 from headwater.pipeline.operating.operations import PipelineOperations
@@ -22,7 +23,9 @@ def log(stopped_shop: Path) -> Iterator[EmbeddedLog]:
 
 
 def test_a_message_that_is_unreadable_is_shown_as_text(log: EmbeddedLog) -> None:
-    log.claim("pipeline-shop", 0).append([Record(b"orders", b'{"_id": ', headers=(("headwater.unreadable", b"line 17 is cut"),))])
+    log.claim("pipeline-shop", 0, part=PART).append(
+        [Record(b"orders", b'{"_id": ', headers=(("headwater.unreadable", b"line 17 is cut"),))]
+    )
     (seen,) = PipelineOperations(log, "shop").messages(16).items
     assert seen.data == '{"_id": '
 

@@ -10,6 +10,7 @@ import pytest
 from headwater.core.errors import NotFound, UnknownPipeline
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline.offsets.control import Control, offsets_topic
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import RunInfo, SinkState
 from headwater.pipeline.operating.log_dirs import remember
 from headwater.pipeline.operating.performer import PipelinePerformer
@@ -68,14 +69,14 @@ def test_between_two_questions_only_what_is_new_is_read(log: EmbeddedLog, monkey
 def test_a_topic_that_was_made_anew_is_not_answered_from_what_was_kept(log: EmbeddedLog) -> None:
     performer = PipelinePerformer()
     performer.perform(log, STATUS, SHOP)
-    log.delete_topic(offsets_topic("shop"))
+    log.delete_topic(offsets_topic("shop"), part=PART)
     Control.create(log, "shop", ManualClock())
     assert performer.perform(log, STATUS, SHOP).state == "new"
 
 
 def test_a_pipeline_with_a_log_of_its_own_is_asked_there(log: EmbeddedLog, stopped_shop: Path, tmp_path: Path) -> None:
     with EmbeddedLog(tmp_path / "apart") as other:
-        other.create_topic("pipeline-far")
+        other.create_topic("pipeline-far", part=PART)
         Control.create(other, "far", ManualClock()).change(lambda state: [("sink/s", SinkState(position=-1))])
     remember(stopped_shop, "far", tmp_path / "apart")
     performer = PipelinePerformer()

@@ -14,6 +14,7 @@ from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.definition import Pipeline, Sink
 from headwater.pipeline.message import Op
 from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import Dead, Entry, SinkState
 from headwater.pipeline.operating.superseded import command_among, superseded
 from headwater.pipeline.operating.view import PipelineView
@@ -26,8 +27,8 @@ TABLES = [b"t", b"t", b"u", b"t", b"t", b"t"]
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[Log]:
     with EmbeddedLog(tmp_path) as log:
-        log.create_topic(log_topic("p"))
-        log.append(log_topic("p"), 0, [Record(key, text) for key, text in zip(TABLES, TEXTS, strict=True)])
+        log.create_topic(log_topic("p"), part=PART)
+        log.append(log_topic("p"), 0, [Record(key, text) for key, text in zip(TABLES, TEXTS, strict=True)], part=PART)
         Control.create(log, "p", SystemClock()).change(lambda state: [("sink/s", SinkState(position=5))])
         yield log
 
@@ -62,7 +63,7 @@ def test_one_that_the_sink_does_not_have_is_none(log: Log, sink: Sink, how: str)
 def test_a_command_is_found_and_everything_behind_it_is_newer(log: Log, sink: Sink) -> None:
     view = PipelineView(log, "p")
     assert command_among(view, sink, 0, 5) is None
-    log.append(log_topic("p"), 0, [Record(b"t", b"{}", op=Op.COMMAND), Record(b"t", b'{"_id":9}')])
+    log.append(log_topic("p"), 0, [Record(b"t", b"{}", op=Op.COMMAND), Record(b"t", b'{"_id":9}')], part=PART)
     assert command_among(view, sink, 0, 7) == 6
     assert command_among(view, sink, 7, 7) is None
     Control(log, "p", SystemClock()).change(lambda state: [("sink/s", SinkState(position=7))])

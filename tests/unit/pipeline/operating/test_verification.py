@@ -15,6 +15,7 @@ from headwater.log.record import Record
 from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import Dead, Entry, RunInfo, SinkState
 from headwater.pipeline.operating.manual_delivery import ManualDelivery
 from headwater.pipeline.operating.operations import PipelineOperations
@@ -48,8 +49,8 @@ def test_a_sink_without_what_was_skipped_passed_over_and_dropped_is_as_it_should
     pipeline = Pipeline("p")
     pipeline.source("in", file("in.jsonl")).save("s", sqlite(str(tmp_path / "s.db"), table="t"))
     with EmbeddedLog(tmp_path / "data") as log:
-        log.create_topic(log_topic("p"))
-        writer = log.claim(log_topic("p"), 0)
+        log.create_topic(log_topic("p"), part=PART)
+        writer = log.claim(log_topic("p"), 0, part=PART)
         writer.append([Record(b"t", b'{"_id":%d}' % number) for number in range(10)])
         run = RunInfo(epoch=writer.epoch, id="r", began=0, state="stopped")
         Control.create(log, "p", SystemClock()).change(lambda state: [("run", run), ("sink/s", SinkState())])
@@ -79,8 +80,8 @@ def test_what_a_table_held_before_it_was_emptied_is_not_expected_there(tmp_path:
     rows.save("a", file(str(tmp_path / "a.jsonl")))
     documents = [(b"t", b'{"_id":1}'), (b"t", b'{"_id":2}'), (b"u", b'{"_id":1}')]
     with EmbeddedLog(tmp_path / "data") as log:
-        log.create_topic(log_topic("p"))
-        writer = log.claim(log_topic("p"), 0)
+        log.create_topic(log_topic("p"), part=PART)
+        writer = log.claim(log_topic("p"), 0, part=PART)
         emptied = Record(b"t", b'{"command":"truncate"}', mode=1, op=3)
         writer.append([*(Record(*one, mode=1) for one in documents), emptied, Record(b"t", b'{"_id":2,"n":2}', mode=1)])
         run = RunInfo(epoch=writer.epoch, id="r", began=0, state="stopped")

@@ -15,6 +15,7 @@ from headwater.pipeline import Pipeline
 from headwater.pipeline.adaptor import Adaptor
 from headwater.pipeline.adaptors import file
 from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import Change, ReaderState, SinkState
 from headwater.pipeline.running.run import Result, Run
 from headwater.pipeline.transform import Transform
@@ -24,8 +25,8 @@ PLAN: dict[str, Any] = {"identity": {}, "slices": []}
 
 def prepared(log: Log, documents: Sequence[bytes], sinks: dict[str, SinkState], *, mode: Mode = Mode.COPY, op: int = 0) -> Control:
     """A log that holds these documents and is read to its end; and sinks as they are said to be."""
-    log.create_topic(log_topic("p"), settings=TopicSettings())
-    writer = log.claim(log_topic("p"), 0)
+    log.create_topic(log_topic("p"), settings=TopicSettings(), part=PART)
+    writer = log.claim(log_topic("p"), 0, part=PART)
     writer.append([Record(b"t", one, mode=mode, op=op) for one in documents])
     control = Control.create(log, "p", SystemClock())
     changes: list[Change] = [("reader", ReaderState(run="r", plan=PLAN, begun=0, upto=len(documents), copied=True))]

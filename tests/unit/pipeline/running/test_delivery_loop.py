@@ -20,6 +20,7 @@ from headwater.pipeline.adaptor import About, Batch, CanWrite, Delivery, Part, S
 from headwater.pipeline.adaptors import file
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import Failure, SinkState
 from headwater.pipeline.policy import DeadLetter, Retry
 from headwater.pipeline.running.context import Activity, LoopState, RunContext
@@ -38,8 +39,8 @@ def test_one_file_gets_every_change_of_a_range(tmp_path: Path) -> None:
     rows.save("one", file(str(tmp_path / "out.jsonl")))
     rows.save("folder", file(f"{tmp_path}/out/"))
     with EmbeddedLog(tmp_path / "data") as log:
-        log.create_topic(log_topic("p"))
-        log.append(log_topic("p"), 0, [Record(b"in.jsonl", b'{"_id":%d}' % n, mode=Mode.SYNC) for n in range(CHANGES)])
+        log.create_topic(log_topic("p"), part=PART)
+        log.append(log_topic("p"), 0, [Record(b"in.jsonl", b'{"_id":%d}' % n, mode=Mode.SYNC) for n in range(CHANGES)], part=PART)
         settings = Settings(data=tmp_path / "data", spark=SparkSettings(start="never", master="local[2]"))
         assert Run(pipeline, log, settings).go().state == "done"
     parts = [line for part in (tmp_path / "out").glob("part-*") for line in part.read_text().splitlines()]

@@ -11,6 +11,7 @@ from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
 from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import SOURCE, RunInfo, SinkState
 from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.running.context import Activity, LoopState
@@ -29,8 +30,8 @@ def clock() -> ManualClock:
 @pytest.fixture
 def log(tmp_path: Path, clock: ManualClock) -> Iterator[Log]:
     with EmbeddedLog(tmp_path) as log:
-        log.create_topic(log_topic("p"))
-        log.claim(log_topic("p"), 0).append([Record(b"t", b"{}")] * 5)
+        log.create_topic(log_topic("p"), part=PART)
+        log.claim(log_topic("p"), 0, part=PART).append([Record(b"t", b"{}")] * 5)
         run = RunInfo(epoch=3, id="r", began=clock.now_ms(), process="elsewhere:1")
         sinks = [("sink/search", SinkState(position=1)), ("sink/archive", SinkState(position=4))]
         Control.create(log, "p", clock).change(lambda state: [("run", run), *sinks])

@@ -18,6 +18,7 @@ from headwater.pipeline.adaptor import About, CanCopy, CopyPlan, Piece, Slice
 from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.offsets.control import Control, log_topic, offsets_topic
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.running.context import Activity, LoopState, RunContext
 from headwater.pipeline.running.engine import Engine
@@ -106,8 +107,8 @@ class Silent(CanCopy, frozen=True, kw_only=True):
 def read_patiently(log: Log, folder: Path, source: Silent) -> SourceReader:
     Silent.clock = Hurried()
     pipeline = piped(folder, {"out": file(str(folder / "o.jsonl"))}, source=source)
-    log.create_topic(log_topic("p"))
-    writer = log.claim(log_topic("p"), 0)
+    log.create_topic(log_topic("p"), part=PART)
+    writer = log.claim(log_topic("p"), 0, part=PART)
     context = RunContext(
         control=Control.create(log, "p", Silent.clock),
         engine=Engine(log, SparkSettings(start="never"), stopping=threading.Event()),

@@ -10,6 +10,7 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import Edit, ReaderState, RunInfo, SinkState
 from headwater.pipeline.running.work import SinkWork
 
@@ -20,7 +21,7 @@ def test_it_is_made_of_what_is_known_of_the_pipeline(tmp_path: Path) -> None:
     rows.save("s", sqlite("s.db"), timeout="7s")
     rows.save("o", sqlite("o.db"))
     with EmbeddedLog(tmp_path) as log:
-        log.create_topic(log_topic("p"))
+        log.create_topic(log_topic("p"), part=PART)
         control = Control.create(log, "p", SystemClock())
         assert SinkWork.of(control, pipeline.sinks["s"]).epoch == 0
         control.change(

@@ -17,6 +17,7 @@ from headwater.pipeline.adaptor import Batch
 from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import Change, ReaderState, SinkState
 from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.running.run import Result, Run
@@ -32,8 +33,8 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 def prepared(log: Log, keys: str, sinks: dict[str, int], *, segment: int = 256 << 20) -> Control:
     """A log whose message N is {"_id": N} under the Nth key, read to its end; and sinks at their positions."""
-    log.create_topic(log_topic("p"), settings=TopicSettings(segment=segment))
-    writer = log.claim(log_topic("p"), 0)
+    log.create_topic(log_topic("p"), settings=TopicSettings(segment=segment), part=PART)
+    writer = log.claim(log_topic("p"), 0, part=PART)
     for number, key in enumerate(keys):
         writer.append([Record(key.encode(), b'{"_id":%d}' % number)])
     control = Control.create(log, "p", SystemClock())
@@ -148,7 +149,7 @@ def test_a_sink_that_never_took_anything_keeps_everything(log: Log, tmp_path: Pa
 
 
 def test_the_offset_log_is_compacted_to_the_last_of_each_key(log: Log, tmp_path: Path) -> None:
-    log.create_topic("pipeline-o-offsets", settings=TopicSettings(segment=1))
+    log.create_topic("pipeline-o-offsets", settings=TopicSettings(segment=1), part=PART)
     control = Control(log, "o", SystemClock())
     ten = [("A", 1), ("A", 8), ("B", 1), ("C", 3), ("A", 13), ("B", 12), ("C", 9), ("A", 26), ("B", 23), ("C", 27)]
     for name, offset in ten:

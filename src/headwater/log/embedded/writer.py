@@ -1,0 +1,44 @@
+"""A claim of the embedded engine: its epoch lives in the commit page and the manifest, and records carry nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headwater.log import Writer
+from headwater.log.embedded.housekeeping import delete_before, roll
+from headwater.log.layout import encode
+from headwater.log.record import Compacted, Record
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headwater.log.embedded.log import EmbeddedLog
+
+
+class EmbeddedWriter(Writer):
+    """See `Writer`. Every call compares the epoch under the partition's lock; whoever knows the epoch works under the claim."""
+
+    def __init__(self, log: EmbeddedLog, topic: str, partition: int, epoch: int) -> None:
+        self._log, self.topic, self.partition, self.epoch = log, topic, partition, epoch
+
+    def append(self, records: Sequence[Record]) -> range:
+        return self._log.append_encoded(self.topic, self.partition, lambda limit, now: encode(records, now=now, limit=limit), self.epoch)
+
+    def append_arrow(self, batch: pa.RecordBatch) -> range:
+        from headwater.log.embedded.columns import encode_columns
+
+        return self._log.append_encoded(
+            self.topic, self.partition, lambda limit, now: encode_columns(batch, now=now, limit=limit), self.epoch
+        )
+
+    def roll(self) -> int:
+        return self._log.freeing(self.topic, self.partition, lambda found: roll(found, self.epoch))
+
+    def delete_before(self, offset: int) -> int:
+        return self._log.freeing(self.topic, self.partition, lambda found: delete_before(found, offset, self.epoch))
+
+    def compact(self, before: int | None = None) -> Compacted:
+        from headwater.log.embedded.compaction import compact
+
+        return self._log.with_partition(self.topic, self.partition, lambda found: compact(found, before=before, epoch=self.epoch))

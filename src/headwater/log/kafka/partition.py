@@ -1,0 +1,32 @@
+"""One partition of the log on Kafka, as claims want it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from headwater.log.record import Bounds, Header, Record
+
+if TYPE_CHECKING:
+    from headwater.log.kafka.log import KafkaLog
+
+
+class KafkaPartition:
+    """See `ClaimablePartition`."""
+
+    def __init__(self, log: KafkaLog, topic: str, partition: int) -> None:
+        self._log = log
+        self.topic, self.partition = topic, partition
+        self.appending = log.appending
+
+    def bounds(self) -> Bounds:
+        return self._log.bounds(self.topic, self.partition)
+
+    def send(self, records: Sequence[Record], own: Header) -> Sequence[int]:
+        return self._log.send(self.topic, self.partition, records, own)
+
+    def check_claim(self, epoch: int) -> None:
+        self._log.check_claim(self.topic, self.partition, epoch)
+
+    def delete_records(self, offset: int, fence: Callable[[], None]) -> int:
+        return self._log.delete_records(self.topic, self.partition, offset, fence)

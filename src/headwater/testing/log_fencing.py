@@ -1,0 +1,143 @@
+"""The contract of a claimed partition's housekeeping: its Writer rolls, deletes and compacts, and nobody else does."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.core.errors import BadBounds, Fenced, UnknownPartition, UnknownTopic, Unsupported
+from headwater.log import Log, Record, TopicSettings
+from headwater.testing.log_ground import Ground, OpenLog, at, counted, fresh, numbered, unchanged
+
+
+class Fencing(Ground):
+    # -- whose a partition is -----------------------------------------------------------------------------------
+
+    def test_the_log_tells_the_newest_claim(self, log: Log, another: OpenLog, topic: str) -> None:
+        other = another()
+        assert log.epoch(topic, 0) == other.epoch(topic, 0) == 0
+        log.append(topic, 0, numbered(3))
+        assert log.epoch(topic, 0) == other.epoch(topic, 0) == 0
+        first = log.claim(topic, 0)
+        assert log.epoch(topic, 0) == other.epoch(topic, 0) == first.epoch
+        first.append(numbered(5))
+        second = other.claim(topic, 0)
+        with pytest.raises(Fenced):
+            first.append(numbered(5))
+        assert log.epoch(topic, 0) == other.epoch(topic, 0) == another().epoch(topic, 0) == second.epoch > first.epoch
+
+    def test_a_claim_outlives_its_process_and_many_records(self, log: Log, another: OpenLog, topic: str) -> None:
+        writer = log.claim(topic, 0)
+        for start in range(0, 5000, 500):
+            writer.append(numbered(500, start=start))
+        log.close()
+        assert another().epoch(topic, 0) == writer.epoch
+
+    def test_the_claim_of_a_partition_that_is_not_there_is_an_error(self, log: Log, topic: str) -> None:
+        with pytest.raises(UnknownPartition):
+            log.epoch(topic, 1)
+        with pytest.raises(UnknownTopic):
+            log.epoch(fresh("no"), 0)
+
+    # -- deleting -----------------------------------------------------------------------------------------------
+
+    def test_a_writer_deletes_from_the_beginning(self, log: Log, another: OpenLog, topic: str) -> None:
+        writer = log.claim(topic, 0)
+        offsets = writer.append(numbered(10))
+        assert writer.delete_before(offsets[4]) == offsets[4]
+        assert log.bounds(topic, 0).start == another().bounds(topic, 0).start == offsets[4]
+        assert [writer.delete_before(offset) for offset in (offsets[4], 0)] == [offsets[4]] * 2
+        with pytest.raises(BadBounds):
+            writer.delete_before(log.bounds(topic, 0).end + 1)
+        kept = at(numbered(6, start=4), offsets[4:]) + at(numbered(1, start=10), writer.append(numbered(1, start=10)))
+        assert counted(log, topic) == kept
+
+    def test_a_partition_that_is_deleted_whole_still_tells_whose_it_is(self, log: Log, another: OpenLog, topic: str) -> None:
+        first = log.claim(topic, 0)
+        first.append(numbered(10))
+        end = log.bounds(topic, 0).end
+        assert first.delete_before(end) == end
+        assert log.epoch(topic, 0) == another().epoch(topic, 0) == first.epoch
+        with pytest.raises(Fenced):
+            another().delete_before(topic, 0, log.bounds(topic, 0).end)
+        kept = at(numbered(1), first.append(numbered(1)))
+        second = log.claim(topic, 0)
+        assert second.epoch > first.epoch
+        assert counted(log, topic) == kept
+
+    def test_nobody_deletes_from_a_claimed_partition_without_the_claim(self, log: Log, another: OpenLog, topic: str) -> None:
+        offsets = log.claim(topic, 0).append(numbered(10))
+        for other in (log, another()):
+            with unchanged(log, topic), pytest.raises(Fenced) as fenced:
+                other.delete_before(topic, 0, offsets[3])
+            assert topic in fenced.value.message
+            assert fenced.value.hint
+
+    def test_a_stale_writer_deletes_nothing(self, log: Log, another: OpenLog, topic: str) -> None:
+        stale = log.claim(topic, 0)
+        offsets = stale.append(numbered(10))
+        kept = counted(log, topic)
+        newer = another().claim(topic, 0)
+        start = log.bounds(topic, 0).start
+        for _ in range(2):
+            with pytest.raises(Fenced):
+                stale.delete_before(offsets[3])
+        assert log.bounds(topic, 0).start == start
+        assert counted(log, topic) == kept
+        assert newer.delete_before(offsets[3]) == offsets[3]
+
+    def test_work_that_was_given_to_another_process_is_done_under_its_claim(self, log: Log, another: OpenLog, topic: str) -> None:
+        writer = log.claim(topic, 0)
+        offsets = writer.append(numbered(10))
+        other = another()
+        lent = other.writer(topic, 0, other.epoch(topic, 0))
+        assert lent.delete_before(offsets[2]) == offsets[2]
+        writer.append(numbered(1, start=10))  # it goes on, and nobody has fenced it
+        newer = log.claim(topic, 0)
+        with pytest.raises(Fenced):
+            lent.delete_before(offsets[5])
+        assert log.bounds(topic, 0).start == offsets[2]
+        newer.append(numbered(1))
+
+    # -- rolling ------------------------------------------------------------------------------------------------
+
+    def test_a_roll_is_offered_or_said_not_to_be(self, log: Log, another: OpenLog, topic: str) -> None:
+        writer = log.claim(topic, 0)
+        writer.append(numbered(10))
+        with unchanged(log, topic):
+            if self.compacts:
+                assert writer.roll() == log.bounds(topic, 0).end
+                assert writer.roll() == log.bounds(topic, 0).end  # what holds nothing is not closed
+            else:
+                with pytest.raises(Unsupported) as refused:
+                    writer.roll()
+                assert refused.value.hint
+        assert next(iter(writer.append(numbered(1)))) == another().bounds(topic, 0).end - 1
+
+    def test_a_stale_writer_does_not_roll(self, log: Log, another: OpenLog, topic: str) -> None:
+        stale = log.claim(topic, 0)
+        stale.append(numbered(10))
+        another().claim(topic, 0)
+        with unchanged(log, topic), pytest.raises((Fenced, Unsupported)) as refused:
+            stale.roll()
+        assert not self.compacts or refused.type is Fenced
+
+    # -- compacting ---------------------------------------------------------------------------------------------
+
+    def test_a_writer_compacts_what_it_has_rolled(self, log: Log, another: OpenLog) -> None:
+        if not self.compacts:
+            pytest.skip("this engine does not compact")
+        topic = log.create_topic(fresh("topic"), settings=TopicSettings(segment=1 << 20)).name
+        writer = log.claim(topic, 0)
+        for n in range(20):
+            writer.append([Record(b"k%d" % (n % 3), b"%d" % n, timestamp=1)])
+        assert writer.compact().records_before == 0  # all of it is in the active segment
+        writer.roll()
+        for other in (log, another()):
+            with unchanged(log, topic), pytest.raises(Fenced):
+                other.compact(topic, 0)
+        stale, writer = writer, log.claim(topic, 0)
+        with unchanged(log, topic), pytest.raises(Fenced):
+            stale.compact()
+        done = writer.compact()
+        assert (done.records_before, done.records_after) == (20, 3)
+        assert [record.offset for record in counted(log, topic)] == [17, 18, 19]

@@ -1,0 +1,94 @@
+"""The contract of parts' topics: everybody reads them, their part alone changes them, and everybody else is told what to do instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from headwater.core.errors import BadInput, OwnedTopic
+from headwater.log import Log, TopicSettings
+from headwater.testing.log_ground import Ground, OpenLog, at, everything, fresh, numbered, unchanged
+
+PART = "pipeline"
+COLUMNS = {"key": pa.array([b"k"]), "value": pa.array([b"v"])}
+
+
+class Owning(Ground):
+    @pytest.fixture
+    def owned(self, log: Log) -> str:
+        """A topic of the part, with three records."""
+        name = log.create_topic(f"pipeline-{fresh('topic')}", part=PART).name
+        log.append(name, 0, numbered(3), part=PART)
+        return name
+
+    def test_a_topic_tells_its_owner(self, log: Log, another: OpenLog, owned: str, topic: str) -> None:
+        other = another()
+        assert log.topic(owned).settings.owner == other.topic(owned).settings.owner == PART
+        assert log.topic(topic).settings.owner == other.topic(topic).settings.owner == ""
+        assert {one.name: one.settings.owner for one in other.topics() if one.name in (owned, topic)} == {owned: PART, topic: ""}
+
+    def test_nobody_else_changes_a_parts_topic(self, log: Log, another: OpenLog, owned: str) -> None:
+        attempts: dict[str, Callable[[Log, str], object]] = {
+            "append": lambda log, part: log.append(owned, 0, numbered(1), part=part),
+            "append_arrow": lambda log, part: log.append_arrow(owned, 0, pa.record_batch(COLUMNS), part=part),
+            "claim": lambda log, part: log.claim(owned, 0, part=part),
+            "writer": lambda log, part: log.writer(owned, 0, 1, part=part),
+            "delete_before": lambda log, part: log.delete_before(owned, 0, 1, part=part),
+            "compact": lambda log, part: log.compact(owned, 0, part=part),
+            "create_topic": lambda log, part: log.create_topic(owned, part=part),
+            "delete_topic": lambda log, part: log.delete_topic(owned, part=part),
+        }
+        for other in (log, another()):
+            for name, attempt in attempts.items():
+                for part in ("", "another"):
+                    with unchanged(log, owned), pytest.raises(OwnedTopic) as refused:
+                        attempt(other, part)
+                    assert PART in refused.value.message, name
+                    assert f"headwater {PART}" in refused.value.hint, name
+
+    def test_everybody_reads_a_parts_topic(self, log: Log, another: OpenLog, owned: str) -> None:
+        other = another()
+        expected = at(numbered(3), range(3))
+        assert other.read(owned, 0, 0) == everything(log, owned) == expected
+        assert sum(batch.num_rows for batch in other.scan(owned, 0, 0)) == 3
+        assert next(iter(other.tail(owned, 0, 0, stopped=lambda: False))) == expected[:3]
+        assert other.offset_at(owned, 0, 0) == other.epoch(owned, 0) == 0
+
+    def test_the_part_itself_changes_it(self, log: Log, another: OpenLog, owned: str) -> None:
+        other = another()
+        assert log.create_topic(owned, part=PART) == log.topic(owned)
+        assert list(other.append_arrow(owned, 0, pa.record_batch(COLUMNS), part=PART)) == [3]
+        assert other.delete_before(owned, 0, 1, part=PART) == 1
+        writer = other.claim(owned, 0, part=PART)
+        writer.append(numbered(1))
+        assert log.epoch(owned, 0) == writer.epoch
+        log.delete_topic(owned, part=PART)
+        assert owned not in {one.name for one in log.topics()}
+
+    def test_a_name_of_a_part_is_not_given_to_anybody_else(self, log: Log) -> None:
+        name = f"pipeline-{fresh('topic')}"
+        for part in ("", "another"):
+            with pytest.raises(OwnedTopic) as refused:
+                log.create_topic(name, part=part)
+            assert PART in refused.value.message
+            assert "pipeline-" in refused.value.hint
+        assert name not in {one.name for one in log.topics()}
+
+    def test_nobody_names_an_owner_but_the_part_itself(self, log: Log, owned: str) -> None:
+        name = fresh("topic")
+        with pytest.raises(BadInput) as refused:
+            log.create_topic(name, settings=log.topic(owned).settings)
+        assert "owner" in refused.value.hint
+        copied = msgspec.structs.replace(log.topic(owned).settings, owner="")
+        assert log.create_topic(name, settings=copied).settings == copied
+
+    def test_a_part_may_name_its_settings(self, log: Log) -> None:
+        name = f"pipeline-{fresh('topic')}"
+        given = TopicSettings(segment=1 << 30)
+        made = log.create_topic(name, settings=given, part=PART)
+        assert made.settings == msgspec.structs.replace(given, owner=PART)
+        assert log.create_topic(name, settings=given, part=PART) == made
+        assert log.create_topic(name, settings=made.settings, part=PART) == made
