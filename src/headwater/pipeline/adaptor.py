@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cache
 from pkgutil import resolve_name
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
@@ -18,7 +19,7 @@ import msgspec
 
 from headwater.core.errors import Unsupported
 from headwater.log.record import TopicSettings
-from headwater.pipeline.clients import shown
+from headwater.pipeline.clients import client_of, shown
 from headwater.pipeline.env import Env, resolve
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
@@ -44,6 +45,7 @@ class Adaptor(msgspec.Struct, frozen=True, kw_only=True):
     about: ClassVar[About]
     source_class: ClassVar[str] = "headwater.pipeline.adaptor:Source"  # "module:Class", imported where the adaptor is read from
     sink_class: ClassVar[str] = "headwater.pipeline.adaptor:Sink"  # the same for writing
+    extra: ClassVar[str] = ""  # of the package: what has to be installed for these two to be imported
 
     def checked(self) -> Self:
         """The adaptor as pipelines keep it. Connects to nothing. Errors: `BadConfig` for options that do not go together."""
@@ -63,7 +65,7 @@ class Adaptor(msgspec.Struct, frozen=True, kw_only=True):
 
         Errors: `Unreachable`, `Denied`, `BadConfig`, `NotFound`, each naming what is missing.
         """
-        found: Source[Any] | Sink[Any] = _class_at(self.source_class if role == "source" else self.sink_class)(self)
+        found: Source[Any] | Sink[Any] = _class_at(self.source_class if role == "source" else self.sink_class, self.extra)(self)
         return found.check(chosen)
 
     def circular(self, pipeline: str, log_dir: str | None, sinks: Mapping[str, tuple[Adaptor, bool]]) -> str:
@@ -79,8 +81,10 @@ class Adaptor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
-def _class_at(path: str) -> Any:
-    return resolve_name(path)
+def _class_at(path: str, extra: str) -> Any:
+    """Errors: `BadConfig` where the extra is not installed."""
+    with client_of(extra, extra) if extra else nullcontext():
+        return resolve_name(path)
 
 
 # -- reading ------------------------------------------------------------------------------------------------
@@ -160,7 +164,7 @@ class CanRead(Adaptor, frozen=True, kw_only=True):
     """A source of either kind."""
 
     def _source(self) -> Source[Any]:
-        found: Source[Any] = _class_at(self.source_class)(self)
+        found: Source[Any] = _class_at(self.source_class, self.extra)(self)
         return found
 
 
@@ -326,7 +330,7 @@ class CanWrite(Adaptor, frozen=True, kw_only=True):
         return self._sink().rows(namespace)
 
     def _sink(self) -> Sink[Any]:
-        found: Sink[Any] = _class_at(self.sink_class)(self)
+        found: Sink[Any] = _class_at(self.sink_class, self.extra)(self)
         return found
 
 

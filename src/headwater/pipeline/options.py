@@ -73,6 +73,9 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
     def _wrong(self, given: Any) -> BadConfig:
         what = repr(given) if isinstance(given, bool | int | float | None) or self.kind in (Size, Duration) else f"a {type(given).__name__}"
+        if isinstance(given, Mapping):  # its names may be shown, its values may be secrets
+            wrong = next((name for name, value in given.items() if not isinstance(name, str) or not isinstance(value, str | Env)), None)
+            return BadConfig(f"{self.name} holds {wrong!r}, which is no text, or whose value is none.", hint=f"Give {self._wanted()}.")
         return BadConfig(f"{self.name} cannot be {what}.", hint=f"Give {self._wanted()}.")
 
     def _wanted(self) -> str:
@@ -83,7 +86,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
         if self.kind is int:
             return "a whole number" if least is None else f"a whole number from {least} to {most}"
         if get_origin(self.kind) is dict:
-            return f'names with their values: {self.name}={{"name": ...}}'
+            return f'names with their values, as text: {self.name}={{"name": "value"}}'
         return "True or False" if self.kind is bool else "a name, or a list of names" if self.kind == Names else "text"
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from headwater.adaptors.headwater.address import HeadwaterAddress, place_of
 from headwater.core.errors import BadConfig, NotFound, UnknownTopic
 from headwater.log import Log, Watching
 from headwater.log.record import Bounds, Record, Topic
+from headwater.pipeline.clients import Closing
 
 if TYPE_CHECKING:
     from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
@@ -21,7 +21,7 @@ BYTES = 4 << 20  # of records that are asked for or sent at once
 SECONDS = 30.0  # for one request
 
 
-class HeadwaterConnection(ABC):
+class HeadwaterConnection(Closing):
     """One open log. Used in one thread."""
 
     where: str  # for messages: never a secret
@@ -59,9 +59,6 @@ class HeadwaterConnection(ABC):
     def probe(self, topic: Topic | None) -> None:
         """Whether records may be appended, without appending any. Errors: `Denied`, `BadConfig`, `ReadOnly`."""
 
-    @abstractmethod
-    def close(self) -> None: ...
-
     def topic(self, name: str) -> Topic:
         """The topic. Errors: `UnknownTopic` with the name that was probably meant."""
         try:
@@ -73,12 +70,6 @@ class HeadwaterConnection(ABC):
 
     def all_bounds(self, topic: Topic) -> list[Bounds]:
         return [self.bounds(topic.name, number) for number in range(topic.partitions)]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
 
 class LogLink(HeadwaterConnection):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from headwater.core.errors import BadConfig, Denied, HeadwaterError, NotFound, Unreachable
-from headwater.pipeline.clients import client_of
+from headwater.pipeline.clients import Closing, client_of
 from headwater.pipeline.env import resolve
 from headwater.pipeline.namespaces import Namespaces
 
@@ -86,7 +85,7 @@ def explained(error: Any, where: str, what: str) -> HeadwaterError:
     return Unreachable(f"Kafka at {where} did not manage {what}: {text}.", hint="See whether the brokers run, and the address is right.")
 
 
-class Cluster:
+class Cluster(Closing):
     """A consumer without a group, for questions and for reading what it is told to."""
 
     def __init__(self, adaptor: KafkaAdaptor, **own: Any) -> None:
@@ -113,10 +112,7 @@ class Cluster:
             ),
         )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def close(self) -> None:
         self.consumer.close()
 
     def partitions(self) -> dict[str, list[int]]:

@@ -34,6 +34,7 @@ class MongoDB(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         sample='mongodb("${MONGODB_URI}", tail=True, collection_filters={"orders": {"open": True}})',
     )
 
+    extra: ClassVar[str] = "mongodb"
     source_class: ClassVar[str] = "headwater.adaptors.mongodb.source:MongoSource"
     sink_class: ClassVar[str] = "headwater.adaptors.mongodb.sink:MongoSink"
 

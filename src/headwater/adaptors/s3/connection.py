@@ -5,12 +5,11 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from functools import cache
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from headwater.core.errors import BadConfig, Conflict, Denied, Differs, HeadwaterError, NotFound, Unreachable
-from headwater.pipeline.clients import client_of
+from headwater.pipeline.clients import Closing, client_of
 
 if TYPE_CHECKING:
     from headwater.adaptors.s3.adaptor import S3
@@ -28,7 +27,7 @@ class Object(NamedTuple):
     tag: str
 
 
-class Bucket:
+class Bucket(Closing):
     """A client for the objects below one prefix."""
 
     def __init__(self, adaptor: S3) -> None:
@@ -60,10 +59,7 @@ class Bucket:
         except ValueError as error:
             raise BadConfig("The endpoint_url of s3() is no address.", hint="Give http://host:port.") from error
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def close(self) -> None:
         self.client.close()
 
     def ask(self, call: Callable[..., T], **arguments: Any) -> T:
