@@ -20,6 +20,7 @@ from bench.callers import callers
 from bench.case import Benchmark, Case, Skipped
 from bench.checks import check
 from bench.compactions import compaction
+from bench.encoding import encoding
 from bench.kafka import kafka
 from bench.pipelines import pipelines
 from bench.place import Place
@@ -38,6 +39,7 @@ RESULTS = Path(__file__).with_name("results")
 BENCHMARKS: dict[str, Benchmark] = {
     "append": append,
     "append_arrow": append_arrow,
+    "encoding": encoding,
     "callers": callers,
     "processes": processes,
     "serving": serving,

@@ -24,7 +24,8 @@ from headwater.log.embedded.partition import Partition
 from headwater.log.embedded.reader import PartitionReader
 from headwater.log.embedded.reserve import Reserve
 from headwater.log.embedded.topics import EmbeddedTopics
-from headwater.log.layout import EncodedBatch, encode
+from headwater.log.encoding import encode
+from headwater.log.layout import EncodedBatch
 from headwater.log.marker import check_engine, mark_engine
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
 
