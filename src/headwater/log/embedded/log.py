@@ -16,6 +16,7 @@ from headwater.core.ids import Ids, random_id
 from headwater.core.metrics import LogMetrics
 from headwater.log import Log, Watching, Writer
 from headwater.log.address import LogAddress
+from headwater.log.embedded import guarding
 from headwater.log.embedded.arrivals import EmbeddedArrivals
 from headwater.log.embedded.handles import Handles, most_handles
 from headwater.log.embedded.housekeeping import delete_before
@@ -25,6 +26,7 @@ from headwater.log.embedded.reader import PartitionReader
 from headwater.log.embedded.reserve import Reserve
 from headwater.log.embedded.topics import EmbeddedTopics
 from headwater.log.encoding import encode
+from headwater.log.guard import Guard
 from headwater.log.layout import EncodedBatch
 from headwater.log.marker import check_engine, mark_engine
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
@@ -118,10 +120,10 @@ class EmbeddedLog(Log):
 
     # -- writing --------------------------------------------------------------------------------------------
 
-    def append(self, topic: str, partition: int, records: Sequence[Record]) -> range:
+    def append(self, topic: str, partition: int, records: Sequence[Record], *, guard: Guard | None = None) -> range:
         found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
         batch = encode(records, now=self._clock.now_ms(), limit=found.max_record)  # outside of the lock: others need not wait
-        return self._appended(found, topic, partition, batch, None)
+        return self._appended(found, topic, partition, batch, None, guard)
 
     def append_arrow(self, topic: str, partition: int, batch: pa.RecordBatch) -> range:
         return self._append(topic, partition, self._columns(batch), None)
@@ -138,17 +140,21 @@ class EmbeddedLog(Log):
 
         return lambda limit: encode_columns(batch, now=self._clock.now_ms(), limit=limit)
 
-    def _append(self, topic: str, partition: int, encoded: Callable[[int], EncodedBatch], epoch: int | None) -> range:
+    def _append(
+        self, topic: str, partition: int, encoded: Callable[[int], EncodedBatch], epoch: int | None, guard: Guard | None = None
+    ) -> range:
         found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
-        return self._appended(found, topic, partition, encoded(found.max_record), epoch)
+        return self._appended(found, topic, partition, encoded(found.max_record), epoch, guard)
 
-    def _appended(self, found: Partition, topic: str, partition: int, batch: EncodedBatch, epoch: int | None) -> range:
+    def _appended(self, found: Partition, topic: str, partition: int, batch: EncodedBatch, epoch: int | None, guard: Guard | None) -> range:
         try:
-            first = found.append(batch, epoch)
+            first = guarding.append(found, batch, epoch, guard)
         except (UnknownTopic, Closed) as error:
-            first = self._again(topic, partition, lambda fresh: fresh.append(batch, epoch), refused=(found, error))
+            first = self._again(topic, partition, lambda fresh: guarding.append(fresh, batch, epoch, guard), refused=(found, error))
         if self._arrivals.anybody:
             self._arrivals.published(topic, partition)
+        if isinstance(first, Exception):
+            raise first
         return range(first, first + batch.records)
 
     def _again(
@@ -385,10 +391,9 @@ class _EmbeddedWriter(Writer):
     def __init__(self, log: EmbeddedLog, topic: str, partition: int, epoch: int) -> None:
         self._log, self.topic, self.partition, self.epoch = log, topic, partition, epoch
 
-    def append(self, records: Sequence[Record]) -> range:
-        return self._log._append(
-            self.topic, self.partition, lambda limit: encode(records, now=self._log._clock.now_ms(), limit=limit), self.epoch
-        )
+    def append(self, records: Sequence[Record], *, guard: Guard | None = None) -> range:
+        now = self._log._clock.now_ms
+        return self._log._append(self.topic, self.partition, lambda limit: encode(records, now=now(), limit=limit), self.epoch, guard)
 
     def append_arrow(self, batch: pa.RecordBatch) -> range:
         return self._log._append(self.topic, self.partition, self._log._columns(batch), self.epoch)

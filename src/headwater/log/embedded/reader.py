@@ -257,6 +257,22 @@ class PartitionReader:
                 break
         return records
 
+    def read_to(self, manifest: Manifest, end: SegmentPosition, start: int, *, max_bytes: int) -> tuple[list[Record], int]:
+        """The records of [start, end), durable or not, and how many bytes they have: some of the records, where that is above `max_bytes`.
+
+        For who holds the partition's lock: nobody else may touch what is not durable. Errors: as `read`; `FileNotFoundError`.
+        """
+        records: list[Record] = []
+        size = 0
+        with self._mutex:
+            while start < end.offset and size <= max_bytes:
+                found, start = self._find(manifest, end.offset, end, start, None, end.offset - start)
+                if found is not None:
+                    more, taken = decode_records(found.data, found.size, found.starts, room=1 << 62, head=found.heads)
+                    records += more
+                    size += taken
+            return records, size
+
     def scan(self, start: int, end: int | None, *, batch: int) -> Iterator[pa.RecordBatch]:
         """As `Log.scan`."""
         from headwater.log.embedded.columns import decode_columns  # pyarrow takes long to load, and most callers never scan

@@ -17,6 +17,7 @@ from headwater.core.files import Files
 from headwater.core.metrics import LogMetrics
 from headwater.log import Log, Watching, Writer
 from headwater.log.address import Engine, LogAddress
+from headwater.log.guard import Guard
 from headwater.log.kafka.arrivals import KafkaArrivals
 from headwater.log.kafka.brokers import Brokers, closed
 from headwater.log.kafka.delivery import Deliveries
@@ -115,7 +116,12 @@ class KafkaLog(Log):
 
     # -- writing --------------------------------------------------------------------------------------------
 
-    def append(self, topic: str, partition: int, records: Sequence[Record]) -> Sequence[int]:
+    def append(self, topic: str, partition: int, records: Sequence[Record], *, guard: Guard | None = None) -> Sequence[int]:
+        if guard is not None:
+            raise Unsupported(
+                f"No broker holds {topic}/{partition} still while a guard looks at it.",
+                hint="Claim the partition, and append with the guard through its Writer.",
+            )
         with self.appending():
             return self.send(topic, partition, records, None)
 
@@ -358,6 +364,9 @@ class KafkaPartition:
 
     def bounds(self) -> Bounds:
         return self._log.bounds(self.topic, self.partition)
+
+    def read(self, start: int, max_bytes: int) -> list[Record]:
+        return self._log.read(self.topic, self.partition, start, limit=1 << 20, max_bytes=max_bytes)
 
     def send(self, records: Sequence[Record], own: Header) -> Sequence[int]:
         return self._log.send(self.topic, self.partition, records, own)
