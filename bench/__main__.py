@@ -29,6 +29,7 @@ from bench.reopening import reopen
 from bench.report import as_json, line, table
 from bench.rounds import Measured, measure
 from bench.scans import scan
+from bench.scattered import scattered
 from bench.serving import serving
 from bench.sizes import FULL, QUICK, Sizes
 from bench.spark import spark
@@ -44,6 +45,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "processes": processes,
     "serving": serving,
     "scan": scan,
+    "scattered": scattered,
     "check": check,
     "reopen": reopen,
     "compaction": compaction,

@@ -128,6 +128,17 @@ class Log(ABC):
         """
 
     @abstractmethod
+    def read_at(self, topic: str, partition: int, offsets: Sequence[int]) -> list[Record | None]:
+        """The durable records at these offsets, in the order asked for; None for each at which there is no record any more.
+
+        For reads here and there, in any order: what a record costs does not depend on the size of its batch, once its batch has been read.
+        None stands for what was deleted or compacted away, and for offsets that the brokers' own records take. Every batch is checked
+        before a record of it is given out; a large one once for as long as its reader remembers it. All of them are of one moment: what
+        others roll, compact or delete meanwhile is seen whole or not at all (embedded).
+        Errors: `BadBounds` for an offset at or beyond the end, or below 0; `Damaged`.
+        """
+
+    @abstractmethod
     def scan(self, topic: str, partition: int, start: int, end: int | None = None, *, batch: int = 65_536) -> Iterator[pa.RecordBatch]:
         """The durable records of [start, end) as Arrow batches of at most `batch` rows (schema: `headwater.log.arrow.SCHEMA`).
 

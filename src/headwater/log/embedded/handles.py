@@ -24,7 +24,8 @@ H = TypeVar("H", bound=Handle)
 
 
 def most_handles() -> int:
-    """How many partitions may be open at once for writing, and how many for reading: five descriptors and seven, of sixteen."""
+    """How many partitions may be open at once for writing, and twice how many for reading: five descriptors of sixteen, and seventeen of
+    thirty-two, where records are read by offset in many segments of each."""
     return max(4, min(1024, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 16))
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
+Encoded = Callable[[int], EncodedBatch]  # a batch, for a topic with this limit of a record's size
 _IDLE = 0.1  # seconds after which a tail that has nothing gives an empty list, and looks whether it is to stop
 
 
@@ -121,9 +122,7 @@ class EmbeddedLog(Log):
     # -- writing --------------------------------------------------------------------------------------------
 
     def append(self, topic: str, partition: int, records: Sequence[Record], *, guard: Guard | None = None) -> range:
-        found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
-        batch = encode(records, now=self._clock.now_ms(), limit=found.max_record)  # outside of the lock: others need not wait
-        return self._appended(found, topic, partition, batch, None, guard)
+        return self._append(topic, partition, self._records(records), None, guard)
 
     def append_arrow(self, topic: str, partition: int, batch: pa.RecordBatch) -> range:
         return self._append(topic, partition, self._columns(batch), None)
@@ -135,18 +134,17 @@ class EmbeddedLog(Log):
         self.partition(topic, partition)
         return _EmbeddedWriter(self, topic, partition, epoch)
 
-    def _columns(self, batch: pa.RecordBatch) -> Callable[[int], EncodedBatch]:
+    def _columns(self, batch: pa.RecordBatch) -> Encoded:
         from headwater.log.embedded.columns import encode_columns
 
         return lambda limit: encode_columns(batch, now=self._clock.now_ms(), limit=limit)
 
-    def _append(
-        self, topic: str, partition: int, encoded: Callable[[int], EncodedBatch], epoch: int | None, guard: Guard | None = None
-    ) -> range:
-        found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
-        return self._appended(found, topic, partition, encoded(found.max_record), epoch, guard)
+    def _records(self, records: Sequence[Record]) -> Encoded:
+        return lambda limit: encode(records, now=self._clock.now_ms(), limit=limit)
 
-    def _appended(self, found: Partition, topic: str, partition: int, batch: EncodedBatch, epoch: int | None, guard: Guard | None) -> range:
+    def _append(self, topic: str, partition: int, encoded: Encoded, epoch: int | None, guard: Guard | None = None) -> range:
+        found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
+        batch = encoded(found.max_record)  # outside of the lock: others need not wait
         try:
             first = guarding.append(found, batch, epoch, guard)
         except (UnknownTopic, Closed) as error:
@@ -188,6 +186,9 @@ class EmbeddedLog(Log):
 
     def read(self, topic: str, partition: int, start: int, *, limit: int = 1000, max_bytes: int = 64 << 20) -> list[Record]:
         return self._reading(topic, partition, lambda reader: reader.read(start, limit=limit, max_bytes=max_bytes))
+
+    def read_at(self, topic: str, partition: int, offsets: Sequence[int]) -> list[Record | None]:
+        return self._reading(topic, partition, lambda reader: reader.read_at(offsets))
 
     def scan(self, topic: str, partition: int, start: int, end: int | None = None, *, batch: int = 65_536) -> Iterator[pa.RecordBatch]:
         bounds = self.bounds(topic, partition)
@@ -392,8 +393,7 @@ class _EmbeddedWriter(Writer):
         self._log, self.topic, self.partition, self.epoch = log, topic, partition, epoch
 
     def append(self, records: Sequence[Record], *, guard: Guard | None = None) -> range:
-        now = self._log._clock.now_ms
-        return self._log._append(self.topic, self.partition, lambda limit: encode(records, now=now(), limit=limit), self.epoch, guard)
+        return self._log._append(self.topic, self.partition, self._log._records(records), self.epoch, guard)
 
     def append_arrow(self, batch: pa.RecordBatch) -> range:
         return self._log._append(self.topic, self.partition, self._log._columns(batch), self.epoch)

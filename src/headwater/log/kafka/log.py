@@ -24,6 +24,7 @@ from headwater.log.kafka.delivery import Deliveries
 from headwater.log.kafka.follower import Follower
 from headwater.log.kafka.readers import PartitionConsumer, Readers
 from headwater.log.kafka.records import Outgoing, columns, columns_outgoing, incoming, outgoing
+from headwater.log.kafka.scattered import read_at
 from headwater.log.kafka.topics import FRAMING, KafkaTopics
 from headwater.log.kafka.writer import KafkaWriter, claim
 from headwater.log.marker import mark_engine
@@ -205,6 +206,17 @@ class KafkaLog(Log):
                 if len(records) == limit:
                     break
         return records
+
+    def read_at(self, topic: str, partition: int, offsets: Sequence[int]) -> list[Record | None]:
+        """As `Log.read_at`. Offsets up to 500 apart are one request to a broker, others one each."""
+        self._check_open()
+        self._topics.place(topic, partition)
+        while True:
+            try:
+                with self._readers.lent() as reader:
+                    return read_at(reader, topic, partition, offsets)
+            except OffsetGone:  # deleted while it was read: the start is a higher one now
+                continue
 
     def scan(self, topic: str, partition: int, start: int, end: int | None = None, *, batch: int = 65_536) -> Iterator[pa.RecordBatch]:
         self._check_open()
