@@ -169,7 +169,7 @@ class SegmentView:
         return int.from_bytes(raw, "little") if len(raw) == 4 else -1
 
     def _follows(self, data: mmap.mmap, number: int, row: int) -> bool:
-        """Whether the record before the one of this number ends at `row`: a wrong sidecar may point at bytes of a value that look like it."""
+        """Whether the record before the one of this number ends at `row`: a wrong sidecar may point into a value that looks like it."""
         if number == 0:
             return row == 0
         before = self._sidecar_row(number - 1)
