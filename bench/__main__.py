@@ -20,6 +20,7 @@ from bench.callers import callers
 from bench.case import Benchmark, Case, Skipped
 from bench.checks import check
 from bench.compactions import compaction
+from bench.encoding import encoding
 from bench.kafka import kafka
 from bench.pipelines import pipelines
 from bench.place import Place
@@ -28,6 +29,7 @@ from bench.reopening import reopen
 from bench.report import as_json, line, table
 from bench.rounds import Measured, measure
 from bench.scans import scan
+from bench.scattered import scattered
 from bench.serving import serving
 from bench.sizes import FULL, QUICK, Sizes
 from bench.spark import spark
@@ -38,10 +40,12 @@ RESULTS = Path(__file__).with_name("results")
 BENCHMARKS: dict[str, Benchmark] = {
     "append": append,
     "append_arrow": append_arrow,
+    "encoding": encoding,
     "callers": callers,
     "processes": processes,
     "serving": serving,
     "scan": scan,
+    "scattered": scattered,
     "check": check,
     "reopen": reopen,
     "compaction": compaction,

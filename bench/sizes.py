@@ -15,6 +15,8 @@ class Sizes:
     rounds: int
     turns: int  # rounds of short work on the disk: many short ones see the same moods of the disk on both sides
     appends: dict[int, int]  # records per sync → syncs per round
+    encoded: int  # records that are encoded per round
+    scattered: int  # records per round that are read by offset, a hundred at a time
     callers: int  # appends per round and kind of caller
     batches: int  # batches of 100 that each process appends per round
     records: int  # in a log that is scanned, checked or compacted
@@ -47,6 +49,8 @@ FULL = Sizes(
     rounds=15,
     turns=200,
     appends={1: 25, 10: 25, 100: 20, 1000: 10},
+    encoded=100_000,
+    scattered=20_000,
     callers=20_000,
     batches=100,
     records=1_000_000,
@@ -68,6 +72,8 @@ QUICK = Sizes(
     rounds=5,
     turns=41,
     appends={1: 25, 10: 25, 100: 20, 1000: 10},
+    encoded=20_000,
+    scattered=5_000,
     callers=5_000,
     batches=40,
     records=200_000,
@@ -89,6 +95,8 @@ TINY = Sizes(
     rounds=1,
     turns=2,
     appends={1: 3, 10: 2, 100: 2, 1000: 1},
+    encoded=2_000,
+    scattered=200,
     callers=40,
     batches=2,
     records=3_000,

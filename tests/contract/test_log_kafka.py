@@ -18,6 +18,7 @@ pytestmark = pytest.mark.service("kafka")
 
 class TestKafkaLog(LogContract):
     compacts = False
+    guards = False
 
     @pytest.fixture
     def open_log(self, kafka: str) -> OpenLog:

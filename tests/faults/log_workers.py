@@ -218,7 +218,7 @@ def read(data: Path, notes: Notes, who: str, random: Random) -> None:
             for _ in range(random.randint(1, 200)):
                 topic = random.choice(list(KEPT))
                 try:
-                    wrong = random.choice([_scan, _read, follows[topic].step])(log, topic, random)
+                    wrong = random.choice([_scan, _read, _read_at, follows[topic].step])(log, topic, random)
                 except OffsetGone:
                     continue  # deleted meanwhile
                 if wrong:
@@ -254,6 +254,27 @@ def _read(log: EmbeddedLog, topic: str, random: Random) -> str:
     if len(records) == limit:
         return ""
     return _left_out(log, topic, f"read of {limit} at {start}", chain.last + 1, bounds.end)
+
+
+def _read_at(log: EmbeddedLog, topic: str, random: Random) -> str:
+    """Each record asked for is the one at its offset, and one that is not given is not there afterwards either."""
+    end = log.bounds(topic, 0).end
+    offsets = [random.randrange(end) for _ in range(random.choice([1, 20])) if end]
+    found = log.read_at(topic, 0, offsets)
+    again = log.read_at(topic, 0, offsets)
+    for offset, record, later in zip(offsets, found, again, strict=True):
+        if (record and record.offset != offset) or (later and later != record):
+            return f"read at offset {offset} gave {record}, then {later}"
+        if record and (record.value or b"").count(b":") < 4:
+            return f"read at offset {offset} gave {record.value!r}"
+    return _missed(log, topic, [offset for offset, record in zip(offsets, again, strict=True) if record is None])
+
+
+def _missed(log: EmbeddedLog, topic: str, offsets: list[int]) -> str:
+    """Those of the offsets that are there all the same."""
+    start = log.bounds(topic, 0).start
+    there = [offset for offset in offsets if offset >= start and [r for r in log.read(topic, 0, offset, limit=1) if r.offset == offset]]
+    return f"read_at left out {there}" if there else ""
 
 
 def _left_out(log: EmbeddedLog, topic: str, what: str, low: int, end: int) -> str:

@@ -11,7 +11,7 @@ import pytest
 from headwater.core.errors import Damaged
 from headwater.log.embedded.check import check
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.layout import encode
+from headwater.log.encoding import encode
 from headwater.log.record import Record, TopicSettings
 from headwater.testing.clock import ManualClock
 from headwater.testing.faults import UnpoweredFiles, crash

@@ -54,7 +54,7 @@ class Looking:
     def look(self) -> None:
         bounds = self.log.bounds("t", 0)
         start = self.random.randint(bounds.start, bounds.end) if self.random.random() < 0.5 else max(bounds.start, bounds.end - 2)
-        for kind in (self.read, self.scan, self.by_time):
+        for kind in (self.read, self.read_at, self.scan, self.by_time):
             try:
                 kind(start, bounds.end)
             except OffsetGone:
@@ -64,6 +64,13 @@ class Looking:
         records = self.log.read("t", 0, start, limit=self.random.choice([1, 3, 1000]))
         assert records or start == end, f"nothing at {start}, below {end}"
         assert offsets_are_right(records, start)
+
+    def read_at(self, start: int, end: int) -> None:
+        offsets = [self.random.randrange(end) for _ in range(self.random.choice([1, 5, 60])) if end]
+        found = self.log.read_at("t", 0, offsets)
+        begin = self.log.bounds("t", 0).start
+        for offset, record in zip(offsets, found, strict=True):
+            assert (record.offset, record.value) == (offset, b"%d" % offset) if record else offset < begin, f"{offset}: {record}"
 
     def scan(self, start: int, end: int) -> None:
         at = start

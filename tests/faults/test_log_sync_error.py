@@ -13,7 +13,7 @@ from headwater.core.errors import DiskFull, OutcomeUnknown, ReadOnly, Unavailabl
 from headwater.core.files import Files
 from headwater.log.embedded.check import check
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.layout import encode
+from headwater.log.encoding import encode
 from headwater.log.record import Record, TopicSettings
 from headwater.testing.clock import ManualClock
 from headwater.testing.faults import FailingFiles

@@ -12,12 +12,27 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from headwater.log.address import Engine, LogAddress
+from headwater.log.guard import Guard
 from headwater.log.record import Bounds, Compacted, Header, Mode, Record, Topic, TopicSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Bounds", "Compacted", "Engine", "Header", "Log", "LogAddress", "Mode", "Record", "Topic", "TopicSettings", "Watching", "Writer"]
+__all__ = [
+    "Bounds",
+    "Compacted",
+    "Engine",
+    "Guard",
+    "Header",
+    "Log",
+    "LogAddress",
+    "Mode",
+    "Record",
+    "Topic",
+    "TopicSettings",
+    "Watching",
+    "Writer",
+]
 
 
 class Log(ABC):
@@ -72,11 +87,15 @@ class Log(ABC):
     # -- writing --------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def append(self, topic: str, partition: int, records: Sequence[Record], *, part: str = "") -> Sequence[int]:
+    def append(self, topic: str, partition: int, records: Sequence[Record], *, guard: Guard | None = None, part: str = "") -> Sequence[int]:
         """Append the records in order as one batch; return their offsets once they are durable.
 
         The embedded engine writes a batch whole or not at all, at consecutive offsets. Kafka keeps the order, but may
         let another producer's records in between, and after `OutcomeUnknown` a leading part may be there.
+
+        `guard` is asked first, with everything behind the offset that the caller knows: see `Guard`. Its errors are those of its `check`;
+        `OffsetGone` and `BadBounds` where its offset lies below the start, beyond the end, or too far behind it; `Unavailable`. Kafka:
+        `Unsupported`, because no broker holds a partition still. There, a Writer's `append` takes a guard.
         """
 
     @abstractmethod
@@ -117,6 +136,17 @@ class Log(ABC):
         """Up to `limit` durable records from `start` on, at least one when there is one; an empty list at the end.
 
         Errors: `OffsetGone` below the start, `BadBounds` beyond the end.
+        """
+
+    @abstractmethod
+    def read_at(self, topic: str, partition: int, offsets: Sequence[int]) -> list[Record | None]:
+        """The durable records at these offsets, in the order asked for; None for each at which there is no record any more.
+
+        For reads here and there, in any order: what a record costs does not depend on the size of its batch, once its batch has been read.
+        None stands for what was deleted or compacted away, and for offsets that the brokers' own records take. Every batch is checked
+        before a record of it is given out; a large one once for as long as its reader remembers it. All of them are of one moment: what
+        others roll, compact or delete meanwhile is seen whole or not at all (embedded).
+        Errors: `BadBounds` for an offset at or beyond the end, or below 0; `Damaged`.
         """
 
     @abstractmethod
@@ -213,8 +243,8 @@ class Writer(ABC):
     epoch: int
 
     @abstractmethod
-    def append(self, records: Sequence[Record]) -> Sequence[int]:
-        """As `Log.append`, or `Fenced`."""
+    def append(self, records: Sequence[Record], *, guard: Guard | None = None) -> Sequence[int]:
+        """As `Log.append`, or `Fenced`. A guard is asked on both engines; what it is shown may hold records that do not count."""
 
     @abstractmethod
     def append_arrow(self, batch: pa.RecordBatch) -> Sequence[int]:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from queue import SimpleQueue
 
-from headwater.core.errors import BadInput, Closed
+from headwater.core.errors import BadInput, Closed, HeadwaterError, OutcomeUnknown, Unavailable
 from headwater.log.layout import MAX_BATCH
 from headwater.log.record import Record
 
 _Waiting = tuple[Sequence[Record], "asyncio.Future[Sequence[int]]"]
+_Outcome = Sequence[int] | BaseException
 _MOST_BYTES = MAX_BATCH // 2
 
 
@@ -67,16 +68,17 @@ class Appender:
                     self._wake.get()
                 continue
             waiting, batch = self._take()
-            outcome: Sequence[int] | BaseException
-            try:
-                outcome = self._append(batch)
-            except Exception as error:
-                if len(waiting) > 1 and getattr(error, "exit_code", 0) == 5:
-                    outcomes = [self._alone(records) for records, _ in waiting]  # one caller's bad input is not the others' fault
-                    self._answer(waiting, outcomes)
-                    continue
-                outcome = error
-            self._answer(waiting, _shares(waiting, outcome))
+            self._answer(waiting, self._outcomes(waiting, batch))
+
+    def _outcomes(self, waiting: list[_Waiting], batch: Sequence[Record]) -> list[_Outcome]:
+        """Append the batch; what each of those that wait for it is told."""
+        try:
+            offsets = self._append(batch)
+        except Exception as error:
+            if len(waiting) > 1 and getattr(error, "exit_code", 0) == 5:
+                return [self._alone(records) for records, _ in waiting]  # one caller's bad input is not the others' fault
+            return [error] * len(waiting)
+        return _shares(waiting, offsets)
 
     def _take(self) -> tuple[list[_Waiting], Sequence[Record]]:
         """Everything that waits, up to half of the largest batch, and its records.
@@ -98,24 +100,80 @@ class Appender:
         del self._queue[: len(waiting)]
         return waiting, batch
 
-    def _alone(self, records: Sequence[Record]) -> Sequence[int] | BaseException:
+    def _alone(self, records: Sequence[Record]) -> _Outcome:
         try:
             return self._append(records)
         except Exception as error:
             return error
 
-    def _answer(self, waiting: list[_Waiting], outcomes: list[Sequence[int] | BaseException]) -> None:
+    def _answer(self, waiting: list[_Waiting], outcomes: list[_Outcome]) -> None:
         try:
             self._loop.call_soon_threadsafe(_resolve, waiting, outcomes)  # one wake-up for the whole batch
         except RuntimeError:
             return  # the loop is closed: nobody waits any more
 
 
+class OrderedAppender(Appender):
+    """Group commit for calls that build on each other, such as those of an owner that numbers what it appends.
+
+    A call that cannot be appended fails alone and at once: `append` raises before anything is queued, so that its caller has nothing to
+    take back. Whatever is queued goes out in the order of the calls, or not at all: when a batch fails, everything queued behind it fails
+    without having been tried, and so does every later call. Then the owner claims the partition anew, reads its end, and makes another
+    appender: what was numbered on a lost record never comes into the log.
+
+    `check` is called with the records of each call, and raises for those that `append` would refuse, as `encode` and Kafka's engine do: a
+    call that it lets pass, and that is refused all the same, takes those behind it along.
+    """
+
+    def __init__(
+        self, append: Callable[[Sequence[Record]], Sequence[int]], *, check: Callable[[Sequence[Record]], object], name: str = "log"
+    ) -> None:
+        self._check = check
+        self.failure: Exception | None = None  # why nothing more is appended
+        super().__init__(append, name=name)
+
+    def append(self, records: Sequence[Record]) -> asyncio.Future[Sequence[int]]:
+        """Raises `BadInput`, `TooLarge` and whatever else `check` raises, `Closed`, and the failure before: nothing was queued.
+
+        Errors of the future: those of `Log.append` for the batch that these records travelled in, after which they may be there if it is
+        `OutcomeUnknown`; the failure of a batch before them, after which they are not.
+        """
+        if self.failure is not None:
+            raise _not_tried(self.failure)
+        if self._stopping:
+            raise Closed("The appender has been closed.", hint="Open the log again.")
+        self._check(records)
+        return super().append(records)
+
+    def _outcomes(self, waiting: list[_Waiting], batch: Sequence[Record]) -> list[_Outcome]:
+        if self.failure is not None:  # queued behind it, or in the instant in which it failed
+            return [_not_tried(self.failure)] * len(waiting)
+        try:
+            offsets = self._append(batch)
+        except Exception as error:
+            self.failure = error
+            return [error] * len(waiting)
+        return _shares(waiting, offsets)
+
+
+def _not_tried(failure: Exception) -> Exception:
+    """The error of records that stood behind a batch which failed. Of them, the outcome is known."""
+    if isinstance(failure, HeadwaterError) and not isinstance(failure, OutcomeUnknown):
+        return failure
+    error = Unavailable(
+        f"These records were not appended, because an append before them failed: {failure}",
+        hint="Read the end of the partition, then append them again through a new appender.",
+    )
+    error.__cause__ = failure
+    return error
+
+
 def _size(records: Sequence[Record]) -> int:
     """About how many bytes the records take."""
     keys = [record.key for record in records if record.key is not None]
     values = [record.value for record in records if record.value is not None]
-    return 64 * len(records) + sum(map(len, keys)) + sum(map(len, values))
+    headers = [8 + 4 * len(name) + len(value or b"") for record in records if record.headers for name, value in record.headers]
+    return 64 * len(records) + sum(map(len, keys)) + sum(map(len, values)) + sum(headers)
 
 
 def _fitting(waiting: list[_Waiting]) -> list[_Waiting]:
@@ -129,16 +187,14 @@ def _fitting(waiting: list[_Waiting]) -> list[_Waiting]:
     return waiting[: count or 1]
 
 
-def _shares(waiting: list[_Waiting], outcome: Sequence[int] | BaseException) -> list[Sequence[int] | BaseException]:
-    if isinstance(outcome, BaseException):
-        return [outcome] * len(waiting)
+def _shares(waiting: list[_Waiting], offsets: Sequence[int]) -> list[_Outcome]:
     counts = [len(records) for records, _ in waiting]
-    if isinstance(outcome, range) and counts.count(1) == len(counts):  # one record each, which is the rule
-        return [range(offset, offset + 1) for offset in outcome]
-    return [outcome[end - count : end] for count, end in zip(counts, accumulate(counts), strict=True)]
+    if isinstance(offsets, range) and counts.count(1) == len(counts):  # one record each, which is the rule
+        return [range(offset, offset + 1) for offset in offsets]
+    return [offsets[end - count : end] for count, end in zip(counts, accumulate(counts), strict=True)]
 
 
-def _resolve(waiting: list[_Waiting], outcomes: list[Sequence[int] | BaseException]) -> None:
+def _resolve(waiting: list[_Waiting], outcomes: list[_Outcome]) -> None:
     for (_, future), outcome in zip(waiting, outcomes, strict=True):
         try:
             if isinstance(outcome, BaseException):

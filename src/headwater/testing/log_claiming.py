@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from contextlib import suppress
@@ -12,7 +13,9 @@ import pytest
 
 from headwater.core.errors import BadInput, Fenced, OutcomeUnknown, TooLarge
 from headwater.log import Log, Record, TopicSettings, Writer
+from headwater.log.encoding import encode
 from headwater.log.epochs import Epochs, marks
+from headwater.log.group_commit import OrderedAppender
 from headwater.testing.log_ground import PATIENCE, Ground, OpenLog, at, counted, everything, fresh, numbered, together
 
 
@@ -234,3 +237,25 @@ class Claiming(Ground):
         carried = [epoch for record in counting if (epoch := marks(record.headers)[1]) is not None]
         assert carried == sorted(carried)
         assert len(set(order)) > 3
+
+    def test_calls_in_order_fail_together_once_the_writer_is_replaced(self, log: Log, another: OpenLog, topic: str) -> None:
+        """Through group commit: what counts is a beginning of the calls in their order, whoever comes between."""
+        writer, other = log.claim(topic, 0), another()
+
+        async def calls() -> tuple[list[object], list[object]]:
+            appender = OrderedAppender(writer.append, check=lambda records: encode(records, now=0))
+            before = await asyncio.gather(*(appender.append(numbered(1, start=n)) for n in range(50)))
+            with pytest.raises(BadInput):
+                appender.append([Record(b"k", "text")])  # type: ignore[arg-type]
+            other.claim(topic, 0)
+            waiting = [appender.append(numbered(1, start=n)) for n in range(50, 100)]
+            after = await asyncio.gather(*waiting, return_exceptions=True)
+            with pytest.raises(Fenced):
+                appender.append(numbered(1))
+            await appender.aclose()
+            return list(before), list(after)
+
+        before, after = asyncio.run(calls())
+        assert all(isinstance(outcome, Fenced) for outcome in after)
+        offsets = [offset for share in before for offset in share]  # type: ignore[attr-defined]
+        assert counted(log, topic) == at(numbered(50), offsets)

@@ -22,6 +22,7 @@ class Ground:
     """The fixtures. An engine's test class gives `open_log`."""
 
     compacts: bool = True
+    guards: bool = True  # an append without a Writer takes a guard
 
     @pytest.fixture
     def open_log(self) -> OpenLog:

@@ -196,6 +196,13 @@ class LogModel(RuleBasedStateMachine):
         expected = [record for record in raw if self._at(record) >= start][:limit]
         assert self.logs[1].read(self.topic, 0, start, limit=limit) == expected
 
+    @rule(parts=st.lists(PART, max_size=12), which=st.integers(0, 1))
+    def read_at(self, parts: list[int], which: int) -> None:
+        """Also what was deleted or compacted away, in any order and more than once."""
+        there = {self._at(record): record for record in everything(self.logs[0], self.topic)}
+        offsets = [self.bounds.end * part // 1001 for part in parts if self.bounds.end]
+        assert self.logs[which].read_at(self.topic, 0, offsets) == [there.get(offset) for offset in offsets]
+
     @rule(parts=st.tuples(PART, PART), size=st.integers(1, 12))
     def scan(self, parts: tuple[int, int], size: int) -> None:
         start, end = sorted(self._offset(part) for part in parts)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.core.errors import BadInput, Closed, DiskFull, TooLarge
+from headwater.core.errors import BadInput, Closed, DiskFull, Fenced, OutcomeUnknown, TooLarge, Unavailable
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.group_commit import Appender
+from headwater.log.encoding import encode
+from headwater.log.group_commit import Appender, OrderedAppender
 from headwater.log.record import Record, TopicSettings
 
 pytestmark = pytest.mark.anyio
@@ -173,4 +174,93 @@ async def test_what_has_no_length_is_refused_and_others_are_served() -> None:
     with pytest.raises(BadInput, match="a sequence of records"):
         await iterator
     assert [list(await first), list(await good)] == [[0], [1]]
+    await appender.aclose()
+
+
+# -- in order -----------------------------------------------------------------------------------------------
+
+
+def checked(records: Sequence[Record]) -> object:
+    return encode(records, now=0, limit=10)
+
+
+async def test_in_order_a_bad_call_fails_alone_and_at_once() -> None:
+    slow = Slow()
+    appender = OrderedAppender(slow, check=checked)
+    first = appender.append([record("a")])
+    await asyncio.to_thread(slow.entered.acquire)
+    good = [appender.append([record(text)]) for text in "bc"]
+    for wrong in ([record("far too long for it")], [Record(b"k", 5)], [], None, [record("d"), "no record"]):  # type: ignore[arg-type, list-item]
+        with pytest.raises(BadInput):
+            appender.append(wrong)  # type: ignore[arg-type]
+    good.append(appender.append([record("e")]))
+    slow.go.release(2)
+    assert [list(await one) for one in (first, *good)] == [[0], [1], [2], [3]]
+    assert slow.batches == [[b"a"], [b"b", b"c", b"e"]]
+    await appender.aclose()
+
+
+@pytest.mark.parametrize(
+    ("error", "behind"),
+    [(OutcomeUnknown("lost"), Unavailable), (DiskFull("full"), DiskFull), (Fenced("fenced"), Fenced), (ValueError("bug"), Unavailable)],
+    ids=["unknown", "full", "fenced", "bug"],
+)
+async def test_in_order_a_failed_batch_fails_everything_behind_it(error: Exception, behind: type[Exception]) -> None:
+    slow = Slow()
+    appender = OrderedAppender(slow, check=checked)
+    slow.error = error
+    under_way = appender.append([record("a")])
+    await asyncio.to_thread(slow.entered.acquire)
+    queued = [appender.append([record(text)]) for text in "bcd"]
+    slow.go.release(5)  # nothing is to be tried again, though it could
+    with pytest.raises(type(error)):
+        await under_way
+    slow.error = None
+    outcomes = await asyncio.wait_for(asyncio.gather(*queued, return_exceptions=True), 30)
+    assert [type(outcome) for outcome in outcomes] == [behind] * 3
+    assert appender.failure is error
+    with pytest.raises(behind):
+        appender.append([record("later")])
+    assert slow.batches == []
+    await appender.aclose()
+
+
+async def test_in_order_bad_input_that_slipped_through_is_not_tried_one_by_one() -> None:
+    slow = Slow()
+    appender = OrderedAppender(slow, check=checked)
+    first = appender.append([record("a")])
+    await asyncio.to_thread(slow.entered.acquire)
+    waiting = [appender.append([record(text)]) for text in "bc"]
+    slow.go.release(1)
+    await first
+    await asyncio.to_thread(slow.entered.acquire)
+    slow.error = TooLarge("after all")
+    slow.go.release(5)
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [TooLarge] * 2
+    assert slow.batches == [[b"a"]]
+    await appender.aclose()
+
+
+async def test_in_order_closing_waits_and_takes_no_more() -> None:
+    slow = Slow()
+    appender = OrderedAppender(slow, check=checked)
+    waiting = [appender.append([record(text)]) for text in "abc"]
+    slow.go.release(3)
+    await appender.aclose()
+    await asyncio.gather(*waiting)
+    with pytest.raises(Closed):
+        appender.append([record("late")])
+
+
+async def test_large_headers_count_for_the_size_of_a_batch() -> None:
+    slow = Slow()
+    appender = Appender(slow)
+    large = Record(b"k", b"", (("large", bytes(12 << 20)),))
+    first = appender.append([record("first")])
+    await asyncio.to_thread(slow.entered.acquire)
+    waiting = [appender.append([large]) for _ in range(5)]
+    slow.go.release(6)
+    await asyncio.gather(first, *waiting)
+    assert [len(batch) for batch in slow.batches] == [1, 2, 2, 1]
     await appender.aclose()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
 
 from headwater.core.clock import Clock
+from headwater.core.errors import HeadwaterError
 
 Key = tuple[str, int]  # topic and partition
 IDLE = 30.0  # seconds after which descriptors that nobody uses are let go
@@ -19,12 +21,15 @@ class Handle(Protocol):
         """Somebody is in the middle of using it, and would rather not lose it."""
         ...
 
+    def close(self) -> None: ...
+
 
 H = TypeVar("H", bound=Handle)
 
 
 def most_handles() -> int:
-    """How many partitions may be open at once for writing, and how many for reading: five descriptors and seven, of sixteen."""
+    """How many partitions may be open at once for writing, and twice how many for reading: five descriptors of sixteen, and seventeen of
+    thirty-two, where records are read by offset in many segments of each."""
     return max(4, min(1024, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 16))
 
 
@@ -68,3 +73,12 @@ class Handles(dict[Key, H], Generic[H]):
         """Take one out."""
         del self._used[key]
         return self.pop(key)
+
+
+def close_all(handles: Iterable[Handle]) -> None:
+    """Close them all; what one of them meets is met again by whoever opens it, and does not keep the others open."""
+    for handle in handles:
+        try:
+            handle.close()
+        except (HeadwaterError, OSError):
+            continue

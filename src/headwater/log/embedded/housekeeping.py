@@ -48,7 +48,7 @@ def delete_before(partition: Partition, offset: int, epoch: int | None = None) -
         raise explained(error, partition.folder) from error
 
 
-def swap(partition: Partition, old: list[Segment], new: list[Segment], epoch: int | None) -> bool:
+def swap(partition: Partition, old: list[Segment], new: list[Segment], epoch: int | None = None) -> bool:
     """Put compacted segments in the place of closed ones, if those are all still there; then unlink the old files."""
     with partition.changing() as now:
         partition.check_claim(now.epoch, epoch)

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import BadBounds, Closed, HeadwaterError, ReadOnly, UnknownPartition, UnknownTopic
+from headwater.core.errors import BadBounds, Closed, ReadOnly, UnknownPartition, UnknownTopic
 from headwater.core.files import Files, boot_id, explaining
 from headwater.core.ids import Ids, random_id
 from headwater.core.metrics import LogMetrics
 from headwater.log import Log, Watching, Writer
 from headwater.log.address import LogAddress
+from headwater.log.embedded import guarding
 from headwater.log.embedded.arrivals import EmbeddedArrivals
-from headwater.log.embedded.handles import Handles, most_handles
+from headwater.log.embedded.handles import Handles, close_all, most_handles
 from headwater.log.embedded.housekeeping import delete_before
 from headwater.log.embedded.keeper import Keeper, settle
 from headwater.log.embedded.partition import Partition
@@ -25,7 +26,9 @@ from headwater.log.embedded.reader import PartitionReader
 from headwater.log.embedded.reserve import Reserve
 from headwater.log.embedded.topics import EmbeddedTopics
 from headwater.log.embedded.writer import EmbeddedWriter
-from headwater.log.layout import EncodedBatch, encode
+from headwater.log.encoding import encode
+from headwater.log.guard import Guard
+from headwater.log.layout import EncodedBatch
 from headwater.log.marker import check_engine, mark_engine
 from headwater.log.owners import check_owner
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
+Encoder = Callable[[int, int], EncodedBatch]  # makes a batch of the size that a record may have, and the time
 _IDLE = 0.1  # seconds after which a tail that has nothing gives an empty list, and looks whether it is to stop
 
 
@@ -119,10 +123,10 @@ class EmbeddedLog(Log):
 
     # -- writing --------------------------------------------------------------------------------------------
 
-    def append(self, topic: str, partition: int, records: Sequence[Record], *, part: str = "") -> range:
+    def append(self, topic: str, partition: int, records: Sequence[Record], *, guard: Guard | None = None, part: str = "") -> range:
         found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
         batch = encode(records, now=self._clock.now_ms(), limit=found.max_record)  # outside of the lock: others need not wait
-        return self._appended(found, topic, partition, batch, None, part)
+        return self._appended(found, topic, partition, batch, None, part, guard)
 
     def append_arrow(self, topic: str, partition: int, batch: pa.RecordBatch, *, part: str = "") -> range:
         from headwater.log.embedded.columns import encode_columns
@@ -138,15 +142,17 @@ class EmbeddedLog(Log):
         return EmbeddedWriter(self, topic, partition, epoch)
 
     def append_encoded(
-        self, topic: str, partition: int, encoded: Callable[[int, int], EncodedBatch], epoch: int | None, part: str = ""
+        self, topic: str, partition: int, encoded: Encoder, epoch: int | None, part: str = "", guard: Guard | None = None
     ) -> range:
         """Append what `encoded` makes of the largest record allowed and the time. Whoever has a claim (`epoch`) was asked for its part."""
         found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
-        return self._appended(found, topic, partition, encoded(found.max_record, self._clock.now_ms()), epoch, part)
+        return self._appended(found, topic, partition, encoded(found.max_record, self._clock.now_ms()), epoch, part, guard)
 
-    def _appended(self, found: Partition, topic: str, partition: int, batch: EncodedBatch, epoch: int | None, part: str) -> range:
-        def append(to: Partition) -> int:
-            return (to if epoch is not None else self._checked(to, topic, part, "append")).append(batch, epoch)
+    def _appended(
+        self, found: Partition, topic: str, partition: int, batch: EncodedBatch, epoch: int | None, part: str, guard: Guard | None
+    ) -> range:
+        def append(to: Partition) -> int | Exception:
+            return guarding.append(to if epoch is not None else self._checked(to, topic, part, "append"), batch, epoch, guard)
 
         try:
             first = append(found)
@@ -154,6 +160,8 @@ class EmbeddedLog(Log):
             first = self.with_partition(topic, partition, append, refused=(found, error))
         if self._arrivals.anybody:
             self._arrivals.published(topic, partition)
+        if isinstance(first, Exception):
+            raise first
         return range(first, first + batch.records)
 
     def _checked(self, found: Partition, topic: str, part: str, operation: str) -> Partition:
@@ -193,6 +201,9 @@ class EmbeddedLog(Log):
 
     def read(self, topic: str, partition: int, start: int, *, limit: int = 1000, max_bytes: int = 64 << 20) -> list[Record]:
         return self._reading(topic, partition, lambda reader: reader.read(start, limit=limit, max_bytes=max_bytes))
+
+    def read_at(self, topic: str, partition: int, offsets: Sequence[int]) -> list[Record | None]:
+        return self._reading(topic, partition, lambda reader: reader.read_at(offsets))
 
     def scan(self, topic: str, partition: int, start: int, end: int | None = None, *, batch: int = 65_536) -> Iterator[pa.RecordBatch]:
         bounds = self.bounds(topic, partition)
@@ -252,7 +263,7 @@ class EmbeddedLog(Log):
         self._arrivals.close()  # all of this can be done again, after an exception as Ctrl-C
         self._keeper.stop()
         settle(list(self._partitions.values()))
-        _close(list(self._partitions.values()))
+        close_all(list(self._partitions.values()))
         for reader in list(self._readers.values()):
             reader.close()
 
@@ -295,7 +306,7 @@ class EmbeddedLog(Log):
                     self._partitions.put((topic, partition), found)
                     self._keeper.start()
                     return found
-            _close(excess)  # outside of the mutex, because it syncs: reads of other partitions do not wait for that
+            close_all(excess)  # outside of the mutex, because it syncs: reads of other partitions do not wait for that
 
     def _opened(self, topic: str, partition: int) -> Partition:
         with self._topics.unchanged():
@@ -353,7 +364,7 @@ class EmbeddedLog(Log):
             idle = self._partitions.idle()
             readers = self._readers.idle()
             self._appends = {partition: self._appends[partition] for partition in self._partitions.values()}
-        _close(idle)
+        close_all(idle)
         for reader in readers:
             reader.close()
 
@@ -386,12 +397,3 @@ class EmbeddedLog(Log):
 def _forget(log: EmbeddedLog | None) -> None:
     if log is not None:
         log._forget()
-
-
-def _close(partitions: list[Partition]) -> None:
-    """Close them all; what one of them meets is met again by whoever opens it, and does not keep the others open."""
-    for partition in partitions:
-        try:
-            partition.close()
-        except (HeadwaterError, OSError):
-            continue

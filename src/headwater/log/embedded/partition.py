@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -24,21 +23,13 @@ from headwater.log.embedded.manifest import Segment
 from headwater.log.embedded.page import CommitPage, SegmentPosition
 from headwater.log.embedded.segment import OpenSegment
 from headwater.log.embedded.state import PartitionState
+from headwater.log.embedded.ticket import Question, Ticket
 from headwater.log.layout import EncodedBatch, seal
 from headwater.log.record import TopicSettings
 
 _MANIFEST_BYTES = 64 << 20
 _MANIFEST_SECONDS = 1.0
-
-
-class Ticket(NamedTuple):
-    """A batch that is written and not yet synced."""
-
-    file: OpenSegment
-    first: int
-    tail: SegmentPosition  # the end of the own batch
-    failures: int
-    epoch: int | None
+_READ_AGAIN = "Read the end of the partition before appending them again."
 
 
 def _rows(batch: EncodedBatch, position: int) -> bytes:
@@ -100,23 +91,26 @@ class Partition(PartitionState):
 
     # -- appending ------------------------------------------------------------------------------------------
 
-    def append(self, batch: EncodedBatch, epoch: int | None = None) -> int:
-        """Write, sync, publish; return the first offset. `epoch` is the claim under which this is written, None without one."""
+    def append(self, batch: EncodedBatch, epoch: int | None = None, question: Question | None = None) -> int:
+        """Write, sync, publish; return the first offset. `epoch` is the claim under which this is written, None without one.
+
+        Where `question` is answered with a reason, nothing is written: whatever lies before is synced and published all the same.
+        """
         metrics = self._metrics
         begun = self.clock.monotonic() if metrics is not None else 0.0
         try:
-            ticket = self.write(batch, epoch)
+            ticket = self.write(batch, epoch, question)
             self.finish(ticket)
         except HeadwaterError:
             raise
         except BaseException:
             self._abandon()
             raise
-        if metrics is not None:
+        if metrics is not None and ticket.tail.offset > ticket.first:
             metrics.appended(batch.records, self.clock.monotonic() - begun, ticket.tail.offset)
         return ticket.first
 
-    def write(self, batch: EncodedBatch, epoch: int | None = None) -> Ticket:
+    def write(self, batch: EncodedBatch, epoch: int | None = None, question: Question | None = None) -> Ticket:
         """Steps 1 and 2: the bytes are in the file, and the tail is behind them. The same thread finishes the ticket."""
         exclusive = self.exclusive
         with exclusive.mutex:
@@ -130,9 +124,13 @@ class Partition(PartitionState):
                     or position >= self._most
                     or file.retired
                     or self._closing
+                    or question is not None
                     or not page.quiet(self.manifest.generation, epoch or 0)
                 ):
                     file, (base, position, offset) = self._ready(epoch)
+                    if question is not None and question(page.tail) is not None:
+                        self._begin(file)
+                        return Ticket(file, offset, page.tail, page.failures, None)
                 seal(batch, offset, page.durable_offset)
                 rows = position.to_bytes(4, "little") if batch.records == 1 else _rows(batch, position)
                 page.dirty = True  # 2. from here to the move of the tail, a death leaves bytes that the next one cuts off
@@ -210,10 +208,8 @@ class Partition(PartitionState):
             with self.exclusive:
                 if page.failures == ticket.failures:
                     changes.heal(self)  # 5.
-            raise OutcomeUnknown(
-                f"Syncing {ticket.file.path} failed ({error.strerror}); the records may or may not be there.",
-                hint="Read the end of the partition before appending them again.",
-            ) from error
+            problem = f"Syncing {ticket.file.path} failed ({error.strerror}); the records may or may not be there."
+            raise OutcomeUnknown(problem, hint=_READ_AGAIN) from error
 
     def publish(self, ticket: Ticket) -> None:
         """Step 4, under the lock: readers may see it, the caller may be told.
@@ -222,10 +218,8 @@ class Partition(PartitionState):
         """
         page, tail = self.page, ticket.tail
         if page.failures != ticket.failures:
-            raise OutcomeUnknown(
-                f"Another process's sync of {self.name} failed meanwhile; the records may or may not be there.",
-                hint="Read the end of the partition before appending them again.",
-            )
+            problem = f"Another process's sync of {self.name} failed meanwhile; the records may or may not be there."
+            raise OutcomeUnknown(problem, hint=_READ_AGAIN)
         if tail.offset > page.durable_offset or tail.offset > page.durable.offset:
             page.durable = tail
         if ticket.epoch is not None and page.epoch != ticket.epoch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,6 +17,7 @@ from headwater.log.embedded.manifest import Manifest, Segment
 from headwater.log.embedded.page import CommitPage, SegmentPosition
 from headwater.log.embedded.records import decode_records
 from headwater.log.embedded.recovery import survey
+from headwater.log.embedded.scattered import ScatteredReads
 from headwater.log.embedded.topics import topic_stamp
 from headwater.log.embedded.view import RecordSlice, SegmentView
 from headwater.log.layout import U64, decode
@@ -48,6 +49,7 @@ class PartitionReader:
         self._surveyed: tuple[int, SegmentPosition, int] | None = None
         self._rotten_generation = -1
         self._views: dict[str, SegmentView] = {}
+        self._scattered = ScatteredReads(folder, name=name, hint=self.hint, extent=self._extent)
         self._stamp: tuple[int, int] | None = None  # of the topic whose page was opened first
         self.gone = False  # its topic has been deleted: whatever has its path now is another one
 
@@ -62,6 +64,7 @@ class PartitionReader:
     def forget(self) -> None:
         """In a forked child: let go of everything without taking the lock, which a thread of the parent may have held."""
         self._mutex, self._views, self._manifest, self._page = threading.Lock(), {}, None, None
+        self._scattered = ScatteredReads(self.folder, name=self.name, hint=self.hint, extent=self._extent)
 
     # -- bounds ---------------------------------------------------------------------------------------------
 
@@ -257,6 +260,28 @@ class PartitionReader:
                 break
         return records
 
+    def read_at(self, offsets: Sequence[int]) -> list[Record | None]:
+        """As `Log.read_at`."""
+        with self._mutex:
+            return self._looked(lambda manifest, durable, place: self._scattered.read(manifest, durable, place, offsets))
+
+    def read_to(self, manifest: Manifest, end: SegmentPosition, start: int, *, max_bytes: int) -> tuple[list[Record], int]:
+        """The records of [start, end), durable or not, and how many bytes they have: some of the records, where that is above `max_bytes`.
+
+        For who holds the partition's lock: nobody else may touch what is not durable. Errors: as `read`; `FileNotFoundError`.
+        """
+        self._within(start, Bounds(manifest.start, end.offset))
+        records: list[Record] = []
+        size = 0
+        with self._mutex:
+            while start < end.offset and size <= max_bytes:
+                found, start = self._find(manifest, end.offset, end, start, None, end.offset - start)
+                if found is not None:
+                    more, taken = decode_records(found.data, found.size, found.starts, room=1 << 62, head=found.heads)
+                    records += more
+                    size += taken
+            return records, size
+
     def scan(self, start: int, end: int | None, *, batch: int) -> Iterator[pa.RecordBatch]:
         """As `Log.scan`."""
         from headwater.log.embedded.columns import decode_columns  # pyarrow takes long to load, and most callers never scan
@@ -369,5 +394,6 @@ class PartitionReader:
         return view
 
     def _drop_views(self, keep: set[str]) -> None:
+        self._scattered.keep(keep)
         for stem in [stem for stem in self._views if stem not in keep]:
             self._views.pop(stem).close()

@@ -57,9 +57,7 @@ class SegmentView:
 
     def close(self) -> None:
         self._close_file()
-        fd, self._pos_fd = self._pos_fd, -1
-        if fd >= 0:
-            os.close(fd)
+        self._close_sidecar()
         self._data = None  # not closed: Arrow columns may still point into it
 
     def slice(self, start: int, end: int, limit: int, count: int) -> RecordSlice:
@@ -106,7 +104,7 @@ class SegmentView:
     def _few(self, data: mmap.mmap, limit: int, first: int, count: int) -> Column | None:
         """`slice` for a few records, a fifth of its cost: one by one, without arrays. None wherever anything is not plain and right."""
         row = self._sidecar_row(first)
-        if row < 0 or row + SMALLEST > limit:
+        if row < 0 or row + SMALLEST > limit or not self._follows(data, first, row):
             return None
         starts, at, offset, batch_begin = [], row, self.segment.base + first, -1
         for number in range(count + _AHEAD):
@@ -152,6 +150,11 @@ class SegmentView:
         if fd >= 0:
             os.close(fd)
 
+    def _close_sidecar(self) -> None:
+        fd, self._pos_fd = self._pos_fd, -1
+        if fd >= 0:
+            os.close(fd)
+
     def _sidecar_bytes(self, first: int, count: int) -> bytes:
         try:
             if self._pos_fd < 0:
@@ -165,6 +168,16 @@ class SegmentView:
         raw = self._sidecar_bytes(number, 1)
         return int.from_bytes(raw, "little") if len(raw) == 4 else -1
 
+    def _follows(self, data: mmap.mmap, number: int, row: int) -> bool:
+        """Whether the record before the one of this number ends at `row`: a wrong sidecar may point into a value that looks like it."""
+        if number == 0:
+            return row == 0
+        before = self._sidecar_row(number - 1)
+        if not 0 <= before <= row - SMALLEST:
+            return False
+        offset, message, _, _, _ = HEAD.unpack_from(data, before)
+        return bool(offset == self.segment.base + number - 1 and before + BEFORE_MESSAGE + message == row)
+
     def _sidecar_rows(self, first: int, count: int) -> Column:
         raw = self._sidecar_bytes(first, count)
         return np.frombuffer(raw[: len(raw) // 4 * 4], "<u4").astype(np.int64)
@@ -172,7 +185,7 @@ class SegmentView:
     def _rows(self, data: mmap.mmap, limit: int, first: int, count: int) -> tuple[Column, int, Column | None]:
         """Where up to `count` of the dense segment's records begin, from its `first` on, where the last of them ends, and their fields."""
         rows = self._sidecar_rows(first, count)
-        if len(rows) and limit - int(rows[0]) >= SMALLEST:
+        if len(rows) and limit - int(rows[0]) >= SMALLEST and self._follows(data, first, int(rows[0])):
             found, stop, head = batches.prove_heads(data, rows, int(rows[0]), limit, self.segment.base + first)
             if len(found):
                 return found, stop, head

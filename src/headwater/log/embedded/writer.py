@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from headwater.log import Writer
 from headwater.log.embedded.housekeeping import delete_before, roll
-from headwater.log.layout import encode
+from headwater.log.encoding import encode
+from headwater.log.guard import Guard
 from headwater.log.record import Compacted, Record
 
 if TYPE_CHECKING:
@@ -22,8 +23,10 @@ class EmbeddedWriter(Writer):
     def __init__(self, log: EmbeddedLog, topic: str, partition: int, epoch: int) -> None:
         self._log, self.topic, self.partition, self.epoch = log, topic, partition, epoch
 
-    def append(self, records: Sequence[Record]) -> range:
-        return self._log.append_encoded(self.topic, self.partition, lambda limit, now: encode(records, now=now, limit=limit), self.epoch)
+    def append(self, records: Sequence[Record], *, guard: Guard | None = None) -> range:
+        return self._log.append_encoded(
+            self.topic, self.partition, lambda limit, now: encode(records, now=now, limit=limit), self.epoch, guard=guard
+        )
 
     def append_arrow(self, batch: pa.RecordBatch) -> range:
         from headwater.log.embedded.columns import encode_columns

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import BadBounds, Fenced, OffsetGone, ReadOnly, TooLarge, UnknownTopic
+from headwater.core.errors import BadBounds, Fenced, OffsetGone, ReadOnly, TooLarge, UnknownTopic, Unsupported
 from headwater.core.files import Files
 from headwater.core.metrics import LogMetrics
 from headwater.log import Log, Watching, Writer
 from headwater.log.address import Engine, LogAddress
+from headwater.log.guard import Guard
 from headwater.log.kafka.arrivals import KafkaArrivals
 from headwater.log.kafka.brokers import Brokers, closed
 from headwater.log.kafka.claims import KafkaClaims
@@ -25,6 +26,7 @@ from headwater.log.kafka.follower import Follower
 from headwater.log.kafka.partition import KafkaPartition
 from headwater.log.kafka.readers import PartitionConsumer, Readers
 from headwater.log.kafka.records import Outgoing, columns, columns_outgoing, incoming, outgoing
+from headwater.log.kafka.scattered import read_at
 from headwater.log.kafka.topics import FRAMING, KafkaTopics
 from headwater.log.kafka.writer import KafkaWriter, LentKafkaWriter, claim, no_compaction
 from headwater.log.marker import mark_engine
@@ -120,7 +122,12 @@ class KafkaLog(Log):
 
     # -- writing --------------------------------------------------------------------------------------------
 
-    def append(self, topic: str, partition: int, records: Sequence[Record], *, part: str = "") -> Sequence[int]:
+    def append(self, topic: str, partition: int, records: Sequence[Record], *, guard: Guard | None = None, part: str = "") -> Sequence[int]:
+        if guard is not None:
+            raise Unsupported(
+                f"No broker holds {topic}/{partition} still while a guard looks at it.",
+                hint="Claim the partition, and append with the guard through its Writer.",
+            )
         with self.appending():
             self._owned(topic, partition, part, "append")
             return self.send(topic, partition, records, None)
@@ -212,6 +219,17 @@ class KafkaLog(Log):
                 if len(records) == limit:
                     break
         return records
+
+    def read_at(self, topic: str, partition: int, offsets: Sequence[int]) -> list[Record | None]:
+        """As `Log.read_at`. Offsets up to 500 apart are one request to a broker, others one each."""
+        self._check_open()
+        self._topics.place(topic, partition)
+        while True:
+            try:
+                with self._readers.lent() as reader:
+                    return read_at(reader, topic, partition, offsets)
+            except OffsetGone:  # deleted while it was read: the start is a higher one now
+                continue
 
     def scan(self, topic: str, partition: int, start: int, end: int | None = None, *, batch: int = 65_536) -> Iterator[pa.RecordBatch]:
         self._check_open()

@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from headwater.core.errors import Fenced, OutcomeUnknown, Timeout, Unsupported
+from headwater.core.errors import Fenced, HeadwaterError, OutcomeUnknown, Timeout, Unavailable, Unsupported
 from headwater.log import Writer
 from headwater.log.epochs import CLAIM, EPOCH, mark
+from headwater.log.guard import MOST_BYTES, MOST_RECORDS, Guard, too_far
 from headwater.log.kafka.follower import Followed, Follower
 from headwater.log.kafka.records import columns_outgoing
+from headwater.log.kafka.turns import Turns
 from headwater.log.record import Bounds, Compacted, Header, Record
 
 if TYPE_CHECKING:
@@ -21,12 +23,16 @@ _TRIES = 100
 
 
 class ClaimablePartition(Protocol):
-    """What a claim needs of the log: one partition, its bounds, and a way to append."""
+    """What a claim needs of the log: one partition, its bounds, and ways to read and to append."""
 
     topic: str
     partition: int
 
     def bounds(self) -> Bounds: ...
+
+    def read(self, start: int, max_bytes: int) -> list[Record]:
+        """Records from `start` on, as `Log.read` gives them."""
+        ...
 
     def send(self, records: Sequence[Record], own: Header) -> Sequence[int]:
         """Append the records, each with one header of the log's own; return their offsets."""
@@ -52,37 +58,71 @@ class KafkaWriter(Writer):
         self.topic, self.partition, self.epoch = place.topic, place.partition, epoch
         self._place, self._follower, self._followed = place, follower, followed
         self._mark = (EPOCH, mark(epoch))
+        self._turns = Turns()
+        self._unknown = False  # an append of this Writer has an unknown outcome: its records may come at any time
         weakref.finalize(self, follower.leave, followed).atexit = False  # nobody closes a Writer
 
-    def append(self, records: Sequence[Record]) -> Sequence[int]:
-        with self._place.appending():
+    def append(self, records: Sequence[Record], *, guard: Guard | None = None) -> Sequence[int]:
+        with self._place.appending(), self._turns.together() if guard is None else self._turns.alone():
             self._check()
-            seen = self._followed.seen
-            offsets = self._place.send(records, self._mark)  # 1. replicated, but perhaps behind a claim that we have not seen
-            if self._followed.begun_anew(offsets[0], seen):
-                raise Fenced(
-                    f"{self.topic} was deleted and created again since epoch {self.epoch} of {self.topic}/{self.partition}.",
-                    hint="Claim it again, and read the new topic.",
-                )
+            if guard is not None:
+                guard.check(self._behind(guard.since))  # 0. all of ours is acknowledged: what comes now does not count, or fences us
             try:
-                self._follower.reach(self._followed, offsets[-1])  # 2. see everything before it
-            except Timeout as late:
-                raise OutcomeUnknown(
-                    f"{len(records)} records are in {self.topic}/{self.partition}, but whether they count is not known. {late.message}",
-                    hint="Claim the partition again and read its end.",
-                ) from late
-            fence = self._followed.fence(self.epoch)
-            if fence is None or offsets[-1] < fence:  # 3. acknowledge
-                self._check_lost()
-                return offsets
-            if offsets[0] < fence:
-                counted = sum(offset < fence for offset in offsets)
-                raise OutcomeUnknown(
-                    f"Another writer has claimed {self.topic}/{self.partition} in the midst of this batch: "
-                    f"its first {counted} of {len(records)} records count.",
-                    hint="Claim the partition again and read its end.",
-                )
-            raise self._fenced()
+                return self._append(records)
+            except HeadwaterError as error:
+                self._unknown = self._unknown or isinstance(error, OutcomeUnknown)
+                raise
+            except BaseException:  # such as Ctrl-C, while the records were under way
+                self._unknown = True
+                raise
+
+    def _behind(self, since: int) -> list[Record]:
+        """The records from `since` to the high watermark: they are replicated. Called while no other append is under way."""
+        if self._unknown:
+            raise Unavailable(
+                f"Whether an earlier append to {self.topic}/{self.partition} took place is not known, and it may come yet.",
+                hint="Claim the partition again and read its end.",
+            )
+        end = self._place.bounds().end
+        if end - since > MOST_RECORDS:
+            raise too_far(f"{self.topic}/{self.partition}", since, end)
+        shown: list[Record] = []
+        size = 0
+        while since != end and (page := self._place.read(since, MOST_BYTES)):
+            shown += page
+            size += sum(len(record.key or b"") + len(record.value or b"") for record in page)
+            if size > MOST_BYTES:
+                raise too_far(f"{self.topic}/{self.partition}", since, end)
+            since = min(end, (page[-1].offset or 0) + 1)
+        return shown
+
+    def _append(self, records: Sequence[Record]) -> Sequence[int]:
+        seen = self._followed.seen
+        offsets = self._place.send(records, self._mark)  # 1. replicated, but perhaps behind a claim that we have not seen
+        if self._followed.begun_anew(offsets[0], seen):
+            raise Fenced(
+                f"{self.topic} was deleted and created again since epoch {self.epoch} of {self.topic}/{self.partition}.",
+                hint="Claim it again, and read the new topic.",
+            )
+        try:
+            self._follower.reach(self._followed, offsets[-1])  # 2. see everything before it
+        except Timeout as late:
+            raise OutcomeUnknown(
+                f"{len(records)} records are in {self.topic}/{self.partition}, but whether they count is not known. {late.message}",
+                hint="Claim the partition again and read its end.",
+            ) from late
+        fence = self._followed.fence(self.epoch)
+        if fence is None or offsets[-1] < fence:  # 3. acknowledge
+            self._check_lost()
+            return offsets
+        if offsets[0] < fence:
+            counted = sum(offset < fence for offset in offsets)
+            raise OutcomeUnknown(
+                f"Another writer has claimed {self.topic}/{self.partition} in the midst of this batch: "
+                f"its first {counted} of {len(records)} records count.",
+                hint="Claim the partition again and read its end.",
+            )
+        raise self._fenced()
 
     def append_arrow(self, batch: pa.RecordBatch) -> Sequence[int]:
         return self.append(columns_outgoing(batch))
@@ -96,7 +136,7 @@ class KafkaWriter(Writer):
         raise no_compaction(self.topic)
 
     def delete_before(self, offset: int) -> int:
-        with self._place.appending():
+        with self._place.appending(), self._turns.together():
             self._check()
             return self._place.delete_records(offset, self._renew)
 
@@ -135,7 +175,7 @@ class LentKafkaWriter(Writer):
         self.topic, self.partition, self.epoch = place.topic, place.partition, epoch
         self._place = place
 
-    def append(self, records: Sequence[Record]) -> Sequence[int]:
+    def append(self, records: Sequence[Record], *, guard: Guard | None = None) -> Sequence[int]:
         raise Unsupported("A claim on Kafka belongs to the process that made it.", hint="Append in that process.")
 
     def append_arrow(self, batch: pa.RecordBatch) -> Sequence[int]:

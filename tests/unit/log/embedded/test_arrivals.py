@@ -201,7 +201,7 @@ def test_a_forked_child_waits_by_itself(log: EmbeddedLog) -> None:
 
 
 def test_a_batch_that_a_dead_writer_left_is_told_when_another_syncs_it(log: EmbeddedLog, tmp_path: Path) -> None:
-    from headwater.log.layout import encode
+    from headwater.log.encoding import encode
 
     log.append("t", 0, numbered(1))
     dying = EmbeddedLog(tmp_path)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from headwater.log.embedded.batches import check, later_end, next_batch, prove, walk
-from headwater.log.layout import encode, seal
+from headwater.log.encoding import encode
+from headwater.log.layout import seal
 from headwater.log.record import Record
 
 

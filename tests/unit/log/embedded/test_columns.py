@@ -11,7 +11,8 @@ import pytest
 from headwater.core.errors import BadInput, TooLarge
 from headwater.log.embedded import batches
 from headwater.log.embedded.columns import decode_columns, encode_columns, reencode
-from headwater.log.layout import close, encode, encode_headers, seal
+from headwater.log.encoding import encode
+from headwater.log.layout import close, encode_headers, seal
 from headwater.log.record import Mode, Record
 
 LIMIT = 1 << 20

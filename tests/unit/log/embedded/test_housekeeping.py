@@ -11,7 +11,8 @@ from headwater.core.errors import AlreadyExists, BadBounds, HeadwaterError
 from headwater.log.embedded.housekeeping import adopt, delete_before, next_generation, swap
 from headwater.log.embedded.manifest import Segment
 from headwater.log.embedded.rewriting import SegmentWriter
-from headwater.log.layout import encode, seal
+from headwater.log.encoding import encode
+from headwater.log.layout import seal
 from headwater.log.record import Record
 from headwater.testing.faults import FailingFiles, crash
 

@@ -166,7 +166,7 @@ def test_a_claim_outlives_every_process(log: EmbeddedLog) -> None:
 
 
 def test_a_write_that_was_under_way_during_a_claim_is_not_acknowledged(log: EmbeddedLog) -> None:
-    from headwater.log.layout import encode
+    from headwater.log.encoding import encode
 
     log.create_topic("t")
     writer = log.claim("t", 0)

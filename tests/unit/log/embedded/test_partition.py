@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.core.errors import Closed, DiskFull, Fenced, OutcomeUnknown
-from headwater.log.layout import encode
+from headwater.log.encoding import encode
 from headwater.log.record import Record
 from headwater.testing.faults import FailingFiles, crash
 

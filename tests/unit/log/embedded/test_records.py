@@ -14,7 +14,8 @@ from headwater.log.embedded import batches
 from headwater.log.embedded.columns import decode_columns
 from headwater.log.embedded.fields import Column, heads
 from headwater.log.embedded.records import decode_records
-from headwater.log.layout import decode, decode_headers, encode, seal
+from headwater.log.encoding import encode
+from headwater.log.layout import decode, decode_headers, seal
 from headwater.log.record import Record
 
 ALL = 1 << 62

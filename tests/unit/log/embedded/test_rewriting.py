@@ -13,7 +13,8 @@ from headwater.core.files import Files
 from headwater.log.embedded import batches
 from headwater.log.embedded.manifest import Segment
 from headwater.log.embedded.rewriting import SegmentWriter
-from headwater.log.layout import encode, seal
+from headwater.log.encoding import encode
+from headwater.log.layout import seal
 from headwater.log.record import Record
 from headwater.testing.faults import FailingFiles
 
