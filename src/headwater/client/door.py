@@ -108,6 +108,7 @@ class Headwater:
             await log.aclose()
 
     async def _open(self) -> AsyncLog:
+        unix = None
         if isinstance(self._where, str) and "://" in self._where:
             if not self._where.startswith(("http://", "https://")):
                 raise BadInput(
@@ -128,13 +129,14 @@ class Headwater:
                 log = local_log(config.settings, data, self._clock)
                 await log.open()
                 return log
-            self.address = server.url
+            self.address, unix = server.url, server.unix(data)
         from headwater.client.remote import remote_log
 
         ca = Path(self._ca) if self._ca is not None else None
         if ca is None and self.address.startswith("https:"):
             ca = self._loaded().settings.client.ca_file
-        return remote_log(self.address, token=self._token or os.environ.get("HEADWATER_TOKEN"), ca=ca, clock=self._clock)
+        token = self._token or os.environ.get("HEADWATER_TOKEN")
+        return remote_log(self.address, token=token, ca=ca, clock=self._clock, unix=unix)
 
     def _backend_of(self, log: AsyncLog) -> Backend:
         from headwater.client.local import LocalLog

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-import httpx2
 import msgspec
 
 from headwater.client.http import HttpConnection
@@ -19,14 +18,13 @@ from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
 from headwater.wire.json import decoder
 
 _LIMIT = 10_000  # records that the server gives at once
+_HOT = 64 << 10  # bytes of an append that others may wait behind
 _LINES = {"Content-Type": "application/x-ndjson"}
 
 
-def remote_log(
-    url: str, *, token: str | None, clock: Clock, ca: Path | None = None, transport: httpx2.AsyncBaseTransport | None = None
-) -> RemoteLog:
-    """The log of the server at an address. Errors: `BadConfig`."""
-    return RemoteLog(RemoteBackend(HttpConnection(url, token=token, ca=ca, transport=transport), clock=clock))
+def remote_log(url: str, *, token: str | None, clock: Clock, ca: Path | None = None, unix: Path | None = None) -> RemoteLog:
+    """The log of the server at an address. `unix`: its socket in the file system. Errors: `BadConfig`."""
+    return RemoteLog(RemoteBackend(HttpConnection(url, token=token, ca=ca, unix=unix), clock=clock))
 
 
 class _Page(msgspec.Struct):
@@ -55,8 +53,9 @@ class RemoteLog(AsyncLog):
 
     async def append(self, topic: str, partition: int, records: Sequence[Record]) -> Sequence[int]:
         request = log.AppendRecords(topic=topic, partition=partition)
-        body = {"content": send_records(records), "headers": _LINES}
-        return (await self.backend.raw(log.APPEND, request, decoder(log.Offsets), **body)).offsets
+        body = send_records(records)
+        sent = self.backend.raw(log.APPEND, request, decoder(log.Offsets), content=body, headers=_LINES, hot=len(body) <= _HOT)
+        return (await sent).offsets
 
     async def bounds(self, topic: str, partition: int) -> Bounds:
         answer = await self.backend.ask(log.BOUNDS, PartitionRequest(topic=topic, partition=partition))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import socket
 from collections.abc import Iterator
 from typing import cast
@@ -28,7 +27,6 @@ class HttpServer(uvicorn.Server):
         config = uvicorn.Config(
             app,
             loop="none",
-            http=cast(type[asyncio.Protocol], functools.partial(Connection, connections=connections, ids=ids)),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -40,8 +38,9 @@ class HttpServer(uvicorn.Server):
             timeout_graceful_shutdown=int(grace),
         )
         super().__init__(config)
-        self._connections, self._certificate, self._ids = connections, certificate, ids
+        self._connections, self._certificate, self._ids, self._hot = connections, certificate, ids, app.hot
         self.listening = asyncio.Event()
+        self.servers: list[asyncio.Server] = []
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         looking = asyncio.create_task(self._look())
@@ -52,19 +51,20 @@ class HttpServer(uvicorn.Server):
             await asyncio.gather(looking, return_exceptions=True)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._certificate is None:
-            await super().startup(sockets=sockets)
-        else:
-            self.servers = [self._tls(sock, self._certificate) for sock in sockets or ()]
-            self.started = True
+        loop = asyncio.get_running_loop()
+        for sock in sockets or ():
+            if sock.family == socket.AF_UNIX:
+                self.servers.append(await loop.create_unix_server(self._protocol, sock=sock, backlog=self.config.backlog))
+            elif self._certificate is not None:
+                listener = TlsListener(sock, self._protocol, certificate=self._certificate, connections=self._connections)
+                self.servers.append(cast(asyncio.Server, listener))  # uvicorn closes it and waits for that, and asks nothing else of it
+            else:
+                self.servers.append(await loop.create_server(self._protocol, sock=sock, backlog=self.config.backlog))
+        self.started = True
         self.listening.set()
 
-    def _tls(self, sock: socket.socket, certificate: Certificate) -> asyncio.Server:
-        def protocol() -> asyncio.Protocol:
-            return Connection(self.config, self.server_state, self.lifespan.state, connections=self._connections, ids=self._ids)
-
-        listener = TlsListener(sock, protocol, certificate=certificate, connections=self._connections)
-        return cast(asyncio.Server, listener)  # uvicorn closes it and waits for that, and asks nothing else of it
+    def _protocol(self) -> asyncio.Protocol:
+        return Connection(self.config, self.server_state, self.lifespan.state, connections=self._connections, ids=self._ids, hot=self._hot)
 
     def stop(self) -> None:
         """Take no more connections, let requests end. Stopping twice is no error."""

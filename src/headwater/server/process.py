@@ -17,7 +17,7 @@ import uvloop
 from headwater import parts
 from headwater.client.local import LocalLog, local_log
 from headwater.client.local_backend import LocalBackend
-from headwater.client.presence import Presence
+from headwater.client.presence import SOCKET, Presence
 from headwater.core.clock import Clock
 from headwater.core.files import Files
 from headwater.core.ids import Ids
@@ -34,6 +34,7 @@ from headwater.server.openapi import document
 from headwater.server.own import OWN, OwnHandlers
 from headwater.server.streams import Streams
 from headwater.server.tls import Certificate
+from headwater.server.unix_socket import listen_unix, remove_unix
 from headwater.wire.part import load
 from headwater.wire.times import show_time
 
@@ -61,6 +62,7 @@ class Server:
         self._settings, self._clock, self._ids, self._files = settings, clock, ids, files
         self._ready, self._companion = ready, companion
         self._presence = Presence(settings.data, files=files, clock=clock)
+        self._unix: socket.socket | None = None
         self._signals = 0
 
     def run(self) -> None:
@@ -73,9 +75,11 @@ class Server:
         self._presence.take()
         try:
             sock = listen(server.host, server.port, tokens=tokens is not None)
+            self._unix = None if certificate else listen_unix(self._settings.data)  # over TLS clients prove whom they speak to
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(self._serve(sock, tokens, certificate))
         finally:
+            remove_unix(self._settings.data)
             self._presence.leave()
 
     async def _serve(self, sock: socket.socket, tokens: Tokens | None, certificate: Certificate | None) -> None:
@@ -90,7 +94,7 @@ class Server:
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._signalled, stop, http)
-        serving = asyncio.create_task(http.serve([sock]))
+        serving = asyncio.create_task(http.serve([sock, self._unix] if self._unix else [sock]))
         try:
             # Answering comes first: opening a log means recovering it, and is waited for by the requests that need it.
             await http.listening.wait()
@@ -128,7 +132,8 @@ class Server:
         )
 
     async def _started(self, url: str) -> None:
-        self._presence.announce(url, pid=os.getpid(), started=str(show_time(self._clock.now_ms())))
+        started = str(show_time(self._clock.now_ms()))
+        self._presence.announce(url, pid=os.getpid(), started=started, socket=SOCKET if self._unix else "")
         await asyncio.to_thread(self._ready, url)
         if self._companion is not None and not self._signals:
             self._companion.start(url)
@@ -138,6 +143,7 @@ class Server:
         if self._signals > 1:
             if self._companion is not None:
                 self._companion.kill()
+            remove_unix(self._settings.data)
             self._presence.leave()
             os._exit(130)  # at once: nothing acknowledged depends on a clean end
         self._stop(stop, http)

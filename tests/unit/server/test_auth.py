@@ -19,8 +19,8 @@ def write(path: Path, text: str, mode: int = 0o600) -> Path:
 
 def test_a_token_has_the_role_of_its_line(tmp_path: Path) -> None:
     tokens = Tokens.load(write(tmp_path / "tokens", f"# who\n\nreader {READER}\n  operator   {OPERATOR}  \n"))
-    assert tokens.role(f"Bearer {READER}") is Role.READER
-    assert tokens.role(f"bearer {OPERATOR}") is Role.OPERATOR
+    assert tokens.caller(f"Bearer {READER}").role is Role.READER
+    assert tokens.caller(f"bearer {OPERATOR}").role is Role.OPERATOR
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_token_has_the_role_of_its_line(tmp_path: Path) -> None:
 def test_anything_else_is_denied(tmp_path: Path, header: str | None) -> None:
     tokens = Tokens.load(write(tmp_path / "tokens", f"reader {READER}\n"))
     with pytest.raises(Denied) as caught:
-        tokens.role(header)
+        tokens.caller(header)
     assert not isinstance(caught.value, Forbidden)
     assert READER not in str(caught.value)
 
@@ -71,8 +71,8 @@ def test_tokens_cannot_be_printed(tmp_path: Path) -> None:
 
 def test_one_more_operator_joins(tmp_path: Path) -> None:
     tokens = Tokens.load(write(tmp_path / "tokens", f"reader {READER}\n")).with_operator(OPERATOR)
-    assert tokens.role(f"Bearer {OPERATOR}") is Role.OPERATOR
-    assert tokens.role(f"Bearer {READER}") is Role.READER
+    assert tokens.caller(f"Bearer {OPERATOR}").role is Role.OPERATOR
+    assert tokens.caller(f"Bearer {READER}").role is Role.READER
 
 
 HERE = Guard(hosts=allowed_hosts("127.0.0.1"))
