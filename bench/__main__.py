@@ -24,6 +24,7 @@ from bench.kafka import kafka
 from bench.pipelines import pipelines
 from bench.place import Place
 from bench.processes import processes
+from bench.remote import remote
 from bench.reopening import reopen
 from bench.report import as_json, line, table
 from bench.rounds import Measured, measure
@@ -40,6 +41,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "append_arrow": append_arrow,
     "callers": callers,
     "processes": processes,
+    "remote": remote,
     "serving": serving,
     "scan": scan,
     "check": check,

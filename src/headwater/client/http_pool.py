@@ -26,8 +26,11 @@ class HttpPool:
     alone, and the port is used.
     """
 
-    def __init__(self, host: str, port: int, *, trust: ssl.SSLContext | None = None, unix: Path | None = None) -> None:
-        self._host, self._port, self._trust, self._unix = host, port, trust, unix
+    def __init__(
+        self, host: str, port: int, *, trust: ssl.SSLContext | None = None, unix: Path | None = None, only_unix: bool = False
+    ) -> None:
+        """`only_unix`: there is no port."""
+        self._host, self._port, self._trust, self._unix, self._only_unix = host, port, trust, unix, only_unix
         self._idle: list[HttpProtocol] = []
         self._open: set[HttpProtocol] = set()
         self._shared: HttpProtocol | None = None
@@ -91,6 +94,8 @@ class HttpPool:
             try:
                 sock = await connect_unix(self._unix)
             except OSError:
+                if self._only_unix:
+                    raise
                 self._unix = None  # another user's, or gone: the port is served by the same server
             else:
                 return (await loop.create_unix_connection(lambda: HttpProtocol(loop, self._idled), sock=sock))[1]

@@ -82,10 +82,12 @@ class HotPath:
         guard: Guard,
         metrics: HttpMetrics,
         problem: Callable[[Exception], tuple[int, bytes]],
+        max_body: int,
     ) -> None:
         """`problem`: the status and the rest of the answer that stands for an error."""
-        hot = [route for route in routes if route.hot is not None]
-        self._router = Router(hot)
+        self.routes = [route for route in routes if route.hot is not None]
+        self._router = Router(self.routes)
+        self.largest = min(LARGEST, max_body)
         self._tokens, self._guard, self._metrics, self._problem = tokens, guard, metrics, problem
 
     def find(self, method: str, raw_path: bytes) -> HotMatch | None:
@@ -101,9 +103,11 @@ class HotPath:
         """Begin to answer; None: the application is to do it. With it comes what is known of the connection from now on."""
         began, (route, variables, raw_path) = time.perf_counter(), match
         host = authorization = content_type = accept = b""
+        seen = set()
         for name, value in headers:
-            if name not in _READ:
+            if name not in _READ or name in seen:  # of two the application believes one
                 return None
+            seen.add(name)
             if name == b"host":
                 host = value
             elif name == b"authorization":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from headwater.server.hot import LARGEST, HotMatch, HotPath, KnownClient, Pending
+from headwater.server.hot import HotMatch, HotPath, KnownClient, Pending
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -37,7 +37,7 @@ class HotQueue:
         if connection.busy or self.closing or not connection.parser.should_keep_alive() or connection.parser.get_http_version() != "1.1":
             return False
         for name, value in connection.headers:
-            if name in _EXPECTING or (name == b"content-length" and (len(value) > 6 or int(value) > LARGEST)):
+            if name in _EXPECTING or (name == b"content-length" and (len(value) > 6 or int(value) > self._hot.largest)):
                 return False
         raw_path, _, self._query = connection.url.partition(b"?")
         if not raw_path.startswith(b"/") or b"#" in connection.url:

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from typing import cast
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from headwater.core.ids import Ids
-from headwater.server.app import App
+from headwater.server.auth import Tokens
 from headwater.server.connection import Connection
 from headwater.server.connections import Connections
+from headwater.server.hot import HotPath
 from headwater.server.tls import Certificate
 from headwater.server.tls_listener import TlsListener
 
@@ -23,7 +25,18 @@ _LOOK = 0.25  # seconds between two looks at all connections
 class HttpServer(uvicorn.Server):
     """Serves an application. Its own handling of signals would raise them again after the stop, and end with their status."""
 
-    def __init__(self, app: App, *, connections: Connections, ids: Ids, grace: float, certificate: Certificate | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        connections: Connections,
+        ids: Ids,
+        grace: float,
+        certificate: Certificate | None = None,
+        tokens: Tokens | None = None,
+        hot: HotPath | None = None,
+    ) -> None:
+        """`certificate` and `tokens` are looked at again and again, whether their files have changed."""
         config = uvicorn.Config(
             app,
             loop="none",
@@ -38,7 +51,8 @@ class HttpServer(uvicorn.Server):
             timeout_graceful_shutdown=int(grace),
         )
         super().__init__(config)
-        self._connections, self._certificate, self._ids, self._hot = connections, certificate, ids, app.hot
+        self._connections, self._certificate, self._tokens = connections, certificate, tokens
+        self._ids, self._hot = ids, hot
         self.listening = asyncio.Event()
         self.servers: list[asyncio.Server] = []
 
@@ -78,6 +92,8 @@ class HttpServer(uvicorn.Server):
             self._connections.look(loop.time())
             if self._certificate is not None:
                 self._certificate.renew()
+            if self._tokens is not None:
+                self._tokens.renew()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -99,7 +99,7 @@ async def _answered(answer: ScriptedAnswer | bytes | None, writer: asyncio.Strea
 async def served(app: App, *, limits: Limits | None = None) -> AsyncIterator[str]:
     """The address of a server of ours over an application."""
     connections = Connections(limits or Limits.of(ServerSettings(), descriptors=1000), HttpMetrics())
-    http = HttpServer(app, connections=connections, ids=lambda: "id", grace=1)
+    http = HttpServer(app, connections=connections, ids=lambda: "id", grace=1, hot=app.hot)
     sock = socket.create_server(("127.0.0.1", 0))
     serving = asyncio.create_task(http.serve([sock]))
     await http.listening.wait()
