@@ -14,7 +14,7 @@ from headwater.client.http_protocol import ConnectionEnded, HttpProtocol
 _CONNECT = 5.0  # seconds
 _KEPT = 256  # idle connections
 _IDLE = 60.0  # seconds: shorter than a server of ours keeps one, so that none is closed under a request
-_FRESH = 0.05  # seconds in which nobody looks whether the server has closed it
+_FRESH = 0.001  # seconds in which nobody looks whether the server has closed it
 _SHARED = 32  # requests on one connection; a server cuts off who sends a hundred
 
 

@@ -72,6 +72,7 @@ class HttpProtocol(asyncio.Protocol):
         self.over = False
         self.idle_since = 0.0
         self._head = 0
+        self._unparsed = 0  # bytes since the parser last brought something to an end
         self.paused = False
         self._room: asyncio.Future[None] | None = None  # for whoever writes a large body
         self._timer: asyncio.TimerHandle | None = None
@@ -98,7 +99,7 @@ class HttpProtocol(asyncio.Protocol):
             while self.paused and not self.over:
                 self._room = self._room or self._loop.create_future()
                 await self._room
-            if self.over:  # also where the answer came before the whole request had gone
+            if self.over or self.transport.is_closing():  # also where the answer came before the whole request had gone
                 return
             self.transport.write(body[at : at + _PIECE])
             self._heard(exchange)
@@ -149,12 +150,15 @@ class HttpProtocol(asyncio.Protocol):
         if not self.waiting:
             self.end(AnswerMalformed("something was sent that nobody asked for"))
             return
+        self._unparsed += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self.end(AnswerMalformed("another protocol was offered"))
         except httptools.HttpParserError as error:
             self.end(AnswerMalformed(f"no HTTP: {error}"))
+        if self._unparsed > _HEAD:  # of one header that does not end the parser says nothing
+            self.end(AnswerMalformed("the head of the answer is too large"))
 
     def eof_received(self) -> bool:
         return False
@@ -182,7 +186,7 @@ class HttpProtocol(asyncio.Protocol):
             self.waiting[0].headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        self._head = 0
+        self._head = self._unparsed = 0
         if not self.waiting:
             return
         exchange = self.waiting[0]
@@ -196,6 +200,7 @@ class HttpProtocol(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         if not self.waiting:
             return
+        self._unparsed = 0
         exchange = self.waiting[0]
         exchange.unread += len(body)
         self._heard(exchange)
@@ -215,6 +220,7 @@ class HttpProtocol(asyncio.Protocol):
             exchange.body.append(body)
 
     def on_message_complete(self) -> None:
+        self._unparsed = 0
         if not self.waiting or self.waiting[0].status < 200:
             return
         exchange = self.waiting.popleft()

@@ -12,16 +12,20 @@ from headwater.server.http_server import HttpServer
 
 @asynccontextmanager
 async def listening(server: HttpServer) -> AsyncIterator[tuple[str, int]]:
-    """Serve on a free port; gives the address."""
+    """Serve on a free port; gives the address. It begins and ends at once: uvicorn's own way takes a moment for each."""
     sock = socket.create_server(("127.0.0.1", 0))
     address: tuple[str, int] = sock.getsockname()
-    serving = asyncio.create_task(server.serve([sock]))
-    await server.listening.wait()
+    server.config.load()
+    server.lifespan = server.config.lifespan_class(server.config)
+    await server.startup([sock])
     try:
         yield address
     finally:
-        server.stop()
-        await serving
+        for listener in server.servers:
+            listener.close()
+        for connection in list(server.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)
 
 
 async def answers(address: tuple[str, int], sent: bytes | Sequence[bytes], count: int) -> list[bytes]:
