@@ -45,7 +45,15 @@ class _Child:
     slot: int
     since: float
     said: int  # the pipe on which it says that it is ready, or why it is not
-    ready: bool = False
+    words: bytes = b""
+
+    @property
+    def ready(self) -> bool:
+        return self.words == _READY
+
+    def hear(self) -> None:
+        with suppress(BlockingIOError):
+            self.words += os.read(self.said, 1 << 16)
 
 
 class Supervisor:
@@ -142,8 +150,7 @@ class Supervisor:
     def _hear(self) -> None:
         for child in self._children.values():
             if not child.ready:
-                with suppress(BlockingIOError):
-                    child.ready = os.read(child.said, len(_READY)) == _READY
+                child.hear()
         if not self._running and self._kill_at is None and len(self._children) == len(self._young):
             self._running = all(child.ready for child in self._children.values())
             if self._running:
@@ -159,7 +166,8 @@ class Supervisor:
             if not ended:
                 continue
             child = self._children.pop(pid)
-            problem = b"" if child.ready else _rest(child.said)
+            child.hear()
+            problem = b"" if child.ready else child.words
             os.close(child.said)
             if self._kill_at is not None:
                 continue
@@ -236,12 +244,6 @@ class Supervisor:
 
 def _nothing(number: int, frame: object) -> None:
     """The wake-up socket tells of the signal."""
-
-
-def _rest(fd: int) -> bytes:
-    with suppress(BlockingIOError):
-        return os.read(fd, 1 << 16)
-    return b""
 
 
 def _problem(problem: bytes, code: int) -> HeadwaterError:

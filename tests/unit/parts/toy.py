@@ -36,7 +36,8 @@ JOB = msgspec.structs.replace(ASK, name="slowly", method="POST", path="/toy/{sta
 
 class ToyPerformer:
     def __init__(self, **ground: Any) -> None:
-        """Needs nothing."""
+        """Needs nothing; `lives` shows whether a server runs it."""
+        self.lives = False
 
     def perform(self, log: object, operation: Operation[Any, Any], request: Countdown, who: str) -> Numbers:
         report(request.start, request.start)
@@ -67,6 +68,14 @@ class Toy:
         return await self._backend.start(JOB, Countdown(start=start))
 
 
+async def opens(performer: ToyPerformer, log: object) -> None:
+    performer.lives = True
+
+
+async def closes(performer: ToyPerformer, log: object) -> None:
+    performer.lives = False
+
+
 def group() -> typer.Typer:
     tree = typer.Typer()
     tree.command("numbers")(lambda start=3: typer.echo(str(start)))
@@ -80,5 +89,7 @@ TOY = PartDefinition(
     operations=(ASK, STREAM, JOB),
     performs=f"{__name__}:ToyPerformer",
     offers=f"{__name__}:Toy",
+    opens=f"{__name__}:opens",
+    closes=f"{__name__}:closes",
     commands=f"{__name__}:group",
 )
