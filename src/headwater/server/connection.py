@@ -316,6 +316,13 @@ class Connection(HttpToolsProtocol):
             cycle, app = self.pipeline.pop()
             self._start_asgi_task(cycle, app)
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Whether the connection stays open for answers under way: who has no more to ask may still read. Otherwise its end ends it."""
+        if self._hot is None or self.scheme != "http" or not self._hot_pending or self.busy:
+            return False
+        self._hot.closing = True
+        return True
+
     def shutdown(self) -> None:
         if self._hot_pending and self._hot is not None:
             self._hot.closing = True

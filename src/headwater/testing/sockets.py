@@ -28,7 +28,7 @@ async def listening(server: HttpServer) -> AsyncIterator[tuple[str, int]]:
         await asyncio.sleep(0)
 
 
-async def answers(address: tuple[str, int], sent: bytes | Sequence[bytes], count: int) -> list[bytes]:
+async def answers(address: tuple[str, int], sent: bytes | Sequence[bytes], count: int, *, half_close: bool = False) -> list[bytes]:
     """What comes back for bytes, answer by answer; fewer where the server ends the connection."""
     reader, writer = await asyncio.open_connection(*address)
     found: list[bytes] = []
@@ -36,6 +36,8 @@ async def answers(address: tuple[str, int], sent: bytes | Sequence[bytes], count
         for piece in [sent] if isinstance(sent, bytes) else sent:
             writer.write(piece)
             await writer.drain()
+        if half_close:
+            writer.write_eof()
         while len(found) < count and (answer := await _answer(reader)):
             found.append(answer)
     finally:

@@ -209,3 +209,14 @@ async def test_a_handler_that_declines_has_done_nothing(log: LocalLog) -> None:
     hot = next(route for route in app_over(log).hot.routes if route.hot is not None).hot
     assert hot is not None
     assert hot(HotCall({"topic": "t", "partition": "0"}, b"", b"application/json", b"{")) is None
+
+
+async def test_who_has_no_more_to_ask_still_gets_its_answers(log: LocalLog) -> None:
+    app = app_over(log)
+    server = HttpServer(
+        app, connections=Connections(Limits.of(ServerSettings(), descriptors=100), HttpMetrics()), ids=lambda: "id", grace=1, hot=app.hot
+    )
+    async with listening(server) as address:
+        got = await answers(address, request() * 10, 11, half_close=True)
+    assert [answer[:12] for answer in got] == [b"HTTP/1.1 201"] * 10
+    assert b"connection: close" in got[-1]
