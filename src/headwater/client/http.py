@@ -68,9 +68,16 @@ class HttpConnection:
 
         Errors: the server's, `Unreachable`, `Timeout`, and `OutcomeUnknown` for a lost answer to a change.
         """
+        head = self.head(method, path, params, headers)
         safe = method == "GET" or "Idempotency-Key" in headers
-        head = self._head(method, path, params, headers, len(content) if content or method != "GET" else None)
+        return await self.exchange(method, path, head, content, patience=patience, hot=hot, safe=safe)
+
+    async def exchange(
+        self, method: str, path: str, head: bytes, content: bytes, *, patience: float | None = 60.0, hot: bool = False, safe: bool = False
+    ) -> bytes:
+        """`ask` with a `head` that was made before. `safe`: it may be sent again."""
         loop = asyncio.get_running_loop()
+        head += b"Content-Length: %d\r\n\r\n" % len(content) if content or method != "GET" else b"\r\n"
         while True:
             kept = self._ready(hot=hot)
             protocol = kept or await self._connected(hot=hot)
@@ -105,15 +112,15 @@ class HttpConnection:
             if name == b"content-encoding" and value.lower() != b"identity":
                 raise self.foreign(method, path, "its content is packed, which was not asked for")
 
-    def _head(self, method: str, path: str, params: Mapping[str, object], headers: Mapping[str, str], length: int | None) -> bytes:
-        """Errors: `BadInput` for a header that cannot be sent."""
+    def head(self, method: str, path: str, params: Mapping[str, object] = _NONE, headers: Mapping[str, str] = _NONE) -> bytes:
+        """The head of a request, up to the length of its body. Errors: `BadInput` for a header that cannot be sent."""
         query = f"?{urlencode(params)}" if params else ""
-        lines = "" if length is None else f"Content-Length: {length}\r\n"
+        lines = ""
         for name, value in headers.items():
             if _UNFIT.search(value):
                 raise BadInput(f"The value of {name} cannot be sent as a header.", hint="Use letters, digits and signs of ASCII.")
             lines += f"{name}: {value}\r\n"
-        return f"{method} {self._prefix}{path}{query}".encode("ascii") + self._common + lines.encode("latin-1") + b"\r\n"
+        return f"{method} {self._prefix}{path}{query}".encode("ascii") + self._common + lines.encode("latin-1")
 
     def understood(self, method: str, path: str, read: Callable[[B], T], answer: B) -> T:
         """What an answer says. Errors: for one that no headwater server gives, `Unreachable`, or `OutcomeUnknown` to a change."""
@@ -127,7 +134,7 @@ class HttpConnection:
         self, path: str, *, params: Mapping[str, object] = _NONE, headers: Mapping[str, str] = _NONE
     ) -> AsyncIterator[AsyncIterator[ServerEvent]]:
         """The events of a stream, once the server has answered. Errors: as `ask`, and those that the server sends as events."""
-        head = self._head("GET", path, params, {"Accept": "text/event-stream", **headers}, None)
+        head = self.head("GET", path, params, {"Accept": "text/event-stream", **headers}) + b"\r\n"
         protocol = self._ready(hot=False) or await self._connected(hot=False)
         exchange = Exchange(asyncio.get_running_loop(), patience=_STREAM, streamed=True)
         try:
