@@ -25,6 +25,7 @@ from bench.kafka import kafka
 from bench.pipelines import pipelines
 from bench.place import Place
 from bench.processes import processes
+from bench.remote import remote
 from bench.reopening import reopen
 from bench.report import as_json, line, table
 from bench.rounds import Measured, measure
@@ -43,6 +44,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "encoding": encoding,
     "callers": callers,
     "processes": processes,
+    "remote": remote,
     "serving": serving,
     "scan": scan,
     "scattered": scattered,

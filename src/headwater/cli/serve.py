@@ -15,12 +15,17 @@ Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="The
 Port = Annotated[int | None, typer.Option("--port", metavar="N", help="The port to listen on; 0 takes a free one (setting `server.port`).")]
 TokenFile = Annotated[
     Path | None,
-    typer.Option("--token-file", metavar="FILE", help="Lines of `reader|writer|operator TOKEN` (setting `server.token_file`)."),
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help="Lines of `reader|writer|operator TOKEN [name=NAME] [prefix=/PATH]` (setting `server.token_file`).",
+    ),
 ]
 TlsCert = Annotated[
     Path | None, typer.Option("--tls-cert", metavar="FILE", help="The certificate to serve TLS with (setting `server.tls_cert`).")
 ]
 TlsKey = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="The certificate's key (setting `server.tls_key`).")]
+Workers = Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes that share the port (setting `server.workers`).")]
 Demo = Annotated[bool, typer.Option("--demo", help="Run the tour once the server answers.")]
 
 
@@ -31,6 +36,7 @@ def serve(
     token_file: TokenFile = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
+    workers: Workers = None,
     demo: Demo = False,
     config: ConfigFile = None,
 ) -> None:
@@ -45,6 +51,7 @@ def serve(
         "server.token_file": Flag("--token-file", token_file),
         "server.tls_cert": Flag("--tls-cert", tls_cert),
         "server.tls_key": Flag("--tls-key", tls_key),
+        "server.workers": Flag("--workers", workers),
     }
     loaded = load(file=config, flags=flags)
 

@@ -135,15 +135,17 @@ class Headwater:
                 await log.open()
                 return log
             self.address = server.url
+            return self._remote(self.address, unix=server.unix(data))
         return self._remote(self.address)
 
-    def _remote(self, address: str) -> RemoteLog:
+    def _remote(self, address: str, unix: Path | None = None) -> RemoteLog:
         from headwater.client.remote import remote_log
 
         ca = Path(self._ca) if self._ca is not None else None
         if ca is None and address.startswith("https:"):
             ca = self._loaded().settings.client.ca_file
-        return remote_log(address, token=self._token or os.environ.get("HEADWATER_TOKEN"), ca=ca, clock=self._clock)
+        token = self._token or os.environ.get("HEADWATER_TOKEN")
+        return remote_log(address, token=token, ca=ca, clock=self._clock, unix=unix)
 
     def _backend_of(self, log: AsyncLog) -> Backend:
         from headwater.client.forwarding import ForwardingBackend

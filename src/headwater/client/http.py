@@ -2,72 +2,125 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
+from urllib.parse import quote, urlencode, urlsplit
 
-import httpx2
 import msgspec
 
+from headwater.client.events import EventReader, ServerEvent
+from headwater.client.http_pool import HttpPool
+from headwater.client.http_protocol import AnswerLate, AnswerMalformed, ConnectionEnded, Exchange, HttpProtocol
 from headwater.core.errors import BadConfig, BadInput, Closed, HeadwaterError, OutcomeUnknown, Timeout, Unreachable, Untrusted
 from headwater.wire.problems import error_of, problem_in
 
 B = TypeVar("B")
 T = TypeVar("T")
-_EVENT = 128 << 20  # bytes: a record of 48 MiB as base64 fits
-_CONNECT = 5.0  # seconds
-_STREAM = httpx2.Timeout(60.0, connect=_CONNECT, read=45.0)  # three pings
+_STREAM = 45.0  # seconds: three pings
+_NONE: Mapping[str, str] = {}
+_UNFIT = re.compile(r"[^\t\x20-\x7e\x80-\xff]")  # what would end a header, or cannot be sent in one
 
 
 class HttpConnection:
-    """Speaks to one server. Connections are kept and shared between tasks."""
+    """Speaks to one server. Connections are kept and shared between tasks.
 
-    def __init__(self, url: str, *, token: str | None, ca: Path | None = None, transport: httpx2.AsyncBaseTransport | None = None) -> None:
-        """`ca`: the authorities that the certificate of an https address is checked by; None: the system's. Errors: `BadConfig`."""
-        _check(url, token)
+    A request is sent again by itself only where that is safe: a GET, or one that carries an `Idempotency-Key`, whose kept connection
+    ended before anything of the answer came. For every other change a lost answer is `OutcomeUnknown`.
+    """
+
+    def __init__(self, url: str, *, token: str | None, ca: Path | None = None, unix: Path | None = None, only_unix: bool = False) -> None:
+        """`ca`: the authorities that the certificate of an https address is checked by; None: the system's. Errors: `BadConfig`.
+
+        `unix`: a socket of the same server in the file system, which is used where it can be reached; `only_unix`: and nothing else.
+        """
+        host, port = _address(url, token)
         self._url = url.rstrip("/")
-        self._http = httpx2.AsyncClient(
-            base_url=self._url,
-            headers={"Authorization": f"Bearer {token}"} if token else {},
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=256),
-            verify=_trust(ca) if self._url.startswith("https:") else True,
-            transport=transport,
-            trust_env=False,
-        )
+        trust = _trust(ca) if self._url.startswith("https:") else None
+        self._prefix = quote(urlsplit(self._url).path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
+        self._pool = HttpPool(host, port, trust=trust, unix=unix, only_unix=only_unix)
+        authorization = f"Authorization: Bearer {token}\r\n" if token else ""
+        self._common = f" HTTP/1.1\r\nHost: {urlsplit(self._url).netloc.rpartition('@')[2]}\r\n{authorization}".encode()
 
     @property
     def closed(self) -> bool:
-        return self._http.is_closed
+        return self._pool.closed
 
     async def aclose(self) -> None:
-        await self._http.aclose()
+        self._pool.close()
 
-    async def ask(self, method: str, path: str, *, patience: float | None = 60.0, **parts: Any) -> bytes:
-        """The body of an answer. Errors: the server's, `Unreachable`, `Timeout`, and `OutcomeUnknown` for a lost answer to a change."""
-        try:
-            timeout = httpx2.Timeout(patience, connect=_CONNECT)
-            response = await self._client().request(method, path, timeout=timeout, **parts)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            raise self._unreachable(error) from error
-        except httpx2.TransportError as error:
-            if method == "GET":
-                raise self._timeout(error) if isinstance(error, httpx2.TimeoutException) else self._unreachable(error) from error
-            raise OutcomeUnknown(
-                f"{self._url} did not answer to {method} {path}; it may have been done or not.",
-                hint="Read what is there before sending it again.",
-            ) from error
-        except httpx2.DecodingError as error:
-            raise self.foreign(method, path, error) from error
-        if not response.is_success:  # also where it leads elsewhere: no headwater server does that
-            if (
-                method != "GET" and response.status_code >= 500 and problem_in(response.content) is None
-            ):  # a proxy's, which asked the server
-                raise self.foreign(method, path, f"status {response.status_code}")
-            raise error_of(response.status_code, response.content)
-        return response.content
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, object] = _NONE,
+        headers: Mapping[str, str] = _NONE,
+        content: bytes = b"",
+        patience: float | None = 60.0,
+        hot: bool = False,
+    ) -> bytes:
+        """The body of an answer. `hot`: answered within moments, so that it may share a connection with others of its kind.
+
+        Errors: the server's, `Unreachable`, `Timeout`, and `OutcomeUnknown` for a lost answer to a change.
+        """
+        head = self.head(method, path, params, headers)
+        safe = method == "GET" or "Idempotency-Key" in headers
+        return await self.exchange(method, path, head, content, patience=patience, hot=hot, safe=safe)
+
+    async def exchange(
+        self, method: str, path: str, head: bytes, content: bytes, *, patience: float | None = 60.0, hot: bool = False, safe: bool = False
+    ) -> bytes:
+        """`ask` with a `head` that was made before. `safe`: it may be sent again."""
+        loop = asyncio.get_running_loop()
+        head += b"Content-Length: %d\r\n\r\n" % len(content) if content or method != "GET" else b"\r\n"
+        while True:
+            kept = self._ready(hot=hot)
+            protocol = kept or await self._connected(hot=hot)
+            exchange = Exchange(loop, patience=patience)
+            try:
+                rest = protocol.send(head, content, exchange)
+                if rest is not None:
+                    await rest
+                await exchange.done
+            except ConnectionEnded as error:
+                if self.closed:
+                    raise self._closed() from None
+                if safe and kept is not None and not exchange.status and not isinstance(error, AnswerLate | AnswerMalformed):
+                    continue  # it had been idle: the server may have closed it before the request came
+                raise self._lost(method, path, error, safe=method == "GET") from error
+            except asyncio.CancelledError:
+                protocol.leave(exchange)
+                raise
+            return self._answer(method, path, exchange)
+
+    def _answer(self, method: str, path: str, exchange: Exchange) -> bytes:
+        body, status = exchange.whole(), exchange.status
+        self._check_encoding(method, path, exchange)
+        if not 200 <= status < 300:  # also where it leads elsewhere: no headwater server does that
+            if method != "GET" and status >= 500 and problem_in(body) is None:  # a proxy's, which asked the server
+                raise self.foreign(method, path, f"status {status}")
+            raise error_of(status, body)
+        return body
+
+    def _check_encoding(self, method: str, path: str, exchange: Exchange) -> None:
+        for name, value in exchange.headers:
+            if name == b"content-encoding" and value.lower() != b"identity":
+                raise self.foreign(method, path, "its content is packed, which was not asked for")
+
+    def head(self, method: str, path: str, params: Mapping[str, object] = _NONE, headers: Mapping[str, str] = _NONE) -> bytes:
+        """The head of a request, up to the length of its body. Errors: `BadInput` for a header that cannot be sent."""
+        query = f"?{urlencode(params)}" if params else ""
+        lines = ""
+        for name, value in headers.items():
+            if _UNFIT.search(value):
+                raise BadInput(f"The value of {name} cannot be sent as a header.", hint="Use letters, digits and signs of ASCII.")
+            lines += f"{name}: {value}\r\n"
+        return f"{method} {self._prefix}{path}{query}".encode("ascii") + self._common + lines.encode("latin-1")
 
     def understood(self, method: str, path: str, read: Callable[[B], T], answer: B) -> T:
         """What an answer says. Errors: for one that no headwater server gives, `Unreachable`, or `OutcomeUnknown` to a change."""
@@ -77,18 +130,29 @@ class HttpConnection:
             raise self.foreign(method, path, error) from error
 
     @asynccontextmanager
-    async def events(self, path: str, **parts: Any) -> AsyncIterator[AsyncIterator[httpx2.ServerSentEvent]]:
+    async def events(
+        self, path: str, *, params: Mapping[str, object] = _NONE, headers: Mapping[str, str] = _NONE
+    ) -> AsyncIterator[AsyncIterator[ServerEvent]]:
         """The events of a stream, once the server has answered. Errors: as `ask`, and those that the server sends as events."""
-        headers = {"Accept": "text/event-stream", **parts.pop("headers", {})}
+        head = self.head("GET", path, params, {"Accept": "text/event-stream", **headers}) + b"\r\n"
+        protocol = self._ready(hot=False) or await self._connected(hot=False)
+        exchange = Exchange(asyncio.get_running_loop(), patience=_STREAM, streamed=True)
         try:
-            async with self._client().stream("GET", path, headers=headers, timeout=_STREAM, **parts) as response:
-                if response.status_code != 200:
-                    raise error_of(response.status_code, await response.aread())
-                yield _told(httpx2.EventSource(response, max_event_size=_EVENT))
-        except httpx2.TransportError as error:
-            raise self._unreachable(error) from error
-        except (httpx2.DecodingError, UnicodeError) as error:
+            protocol.send(head, b"", exchange)
+            assert exchange.headed is not None
+            await exchange.headed
+            self._check_encoding("GET", path, exchange)
+            if exchange.status != 200:
+                body = b"".join([chunk async for chunk in _chunks(protocol, exchange)])
+                raise error_of(exchange.status, body)
+            async with aclosing(_events(protocol, exchange)) as events:
+                yield events
+        except ConnectionEnded as error:
+            raise self._closed() if self.closed else self._unreachable(error) from error
+        except UnicodeError as error:
             raise self.foreign("GET", path, error) from error
+        finally:
+            protocol.leave(exchange)
 
     def foreign(self, method: str, path: str, error: Exception | str) -> HeadwaterError:
         """The error for an answer that cannot be read: something else listens there, or stands between."""
@@ -102,10 +166,29 @@ class HttpConnection:
             hint="Look at the address, and read what is there before sending it again.",
         )
 
-    def _client(self) -> httpx2.AsyncClient:
-        if self._http.is_closed:
-            raise Closed(f"The connection to {self._url} is closed.", hint="Open it again.")
-        return self._http
+    def _ready(self, *, hot: bool) -> HttpProtocol | None:
+        if self.closed:
+            raise self._closed()
+        return self._pool.ready(hot=hot)
+
+    async def _connected(self, *, hot: bool) -> HttpProtocol:
+        try:
+            return await self._pool.connect(hot=hot)
+        except (OSError, TimeoutError) as error:
+            raise self._unreachable(error) from error
+
+    def _closed(self) -> Closed:
+        return Closed(f"The connection to {self._url} is closed.", hint="Open it again.")
+
+    def _lost(self, method: str, path: str, error: ConnectionEnded, *, safe: bool) -> HeadwaterError:
+        if isinstance(error, AnswerMalformed):
+            return self.foreign(method, path, error)
+        if safe:
+            return self._timeout(error) if isinstance(error, AnswerLate) else self._unreachable(error)
+        return OutcomeUnknown(
+            f"{self._url} did not answer to {method} {path}; it may have been done or not.",
+            hint="Read what is there before sending it again.",
+        )
 
     def _unreachable(self, error: Exception) -> HeadwaterError:
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
@@ -119,23 +202,31 @@ class HttpConnection:
         )
 
     def _timeout(self, error: Exception) -> HeadwaterError:
-        return Timeout(f"{self._url} did not answer in time ({type(error).__name__}).", hint="Ask again, or look at its /readyz.")
+        return Timeout(f"{self._url} did not answer in time ({error}).", hint="Ask again, or look at its /readyz.")
 
 
-async def _told(events: httpx2.EventSource) -> AsyncIterator[httpx2.ServerSentEvent]:
-    async for event in events:
-        if event.event == "error":
-            raise error_of(500, event.data.encode())
-        if event.event == "message" and event.data:
-            yield event
+async def _chunks(protocol: HttpProtocol, exchange: Exchange) -> AsyncIterator[bytes]:
+    while (chunk := await protocol.chunk(exchange)) is not None:
+        yield chunk
 
 
-def _check(url: str, token: str | None) -> None:
-    """Errors: `BadConfig` for what is no address of a server, or no token; it is never shown."""
+async def _events(protocol: HttpProtocol, exchange: Exchange) -> AsyncGenerator[ServerEvent]:
+    reader = EventReader()
+    async for chunk in _chunks(protocol, exchange):
+        for event in reader.feed(chunk):
+            if event.event == "error":
+                raise error_of(500, event.data.encode())
+            if event.event == "message":
+                yield event
+
+
+def _address(url: str, token: str | None) -> tuple[str, int]:
+    """The host and port. Errors: `BadConfig` for what is no address of a server, or no token; it is never shown."""
     try:
-        address = httpx2.URL(url)
-        good = bool(address.host) and (address.port or 0) < 1 << 16
-    except httpx2.InvalidURL:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        good = bool(re.fullmatch(r"[!-~]+", parts.netloc)) and bool(host) and bool(host.encode("idna"))
+    except (ValueError, UnicodeError):
         good = False
     if not good:
         raise BadConfig(f"{url!r} is no address of a server.", hint="Write it such as http://127.0.0.1:8420.")
@@ -144,6 +235,7 @@ def _check(url: str, token: str | None) -> None:
             "The token holds a space, a line end or a letter that cannot be sent.",
             hint="Give it as it stands in the server's token file, behind its role.",
         )
+    return host, port
 
 
 def _trust(ca: Path | None) -> ssl.SSLContext:

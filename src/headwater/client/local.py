@@ -98,6 +98,10 @@ class LocalLog(AsyncLog):
             appender = self._appender(log, topic, partition)
         return await appender.append(records)
 
+    def appender(self, topic: str, partition: int) -> Appender | None:
+        """What appends to a partition that has been appended to; None for another, and once the log is closed."""
+        return None if self._closed else self._appenders.get((topic, partition))
+
     def _appender(self, log: Log, topic: str, partition: int) -> Appender:
         place = (topic, partition)
         if place not in self._appenders:

@@ -18,6 +18,7 @@ from headwater.core.clock import Clock
 from headwater.core.errors import Conflict
 from headwater.core.files import FileLock, Files, explained, make_dirs, replace
 
+SOCKET = "server.sock"
 _FILE, _LOCK = "server.json", "server.lock"
 _PROBES = 1.0  # seconds: a client that looks holds the lock for microseconds, a server holds it for good
 
@@ -28,6 +29,12 @@ class Serving(msgspec.Struct, frozen=True):
     url: str
     pid: int
     started: str  # ISO 8601
+    socket: str = ""
+    """The name of its socket in the directory; empty where it has none."""
+
+    def unix(self, data: Path) -> Path | None:
+        """The path of that socket."""
+        return data / self.socket if self.socket and "/" not in self.socket else None
 
 
 def serving(data: Path) -> Serving | None:
@@ -72,9 +79,9 @@ class Presence:
         with contextlib.suppress(FileNotFoundError):
             self._files.unlink(self._data / _FILE)
 
-    def announce(self, url: str, *, pid: int, started: str) -> None:
+    def announce(self, url: str, *, pid: int, started: str, socket: str = "") -> None:
         """Write `server.json`, whole or not at all. Errors: `DiskFull`, `ReadOnly`."""
-        text = msgspec.json.format(msgspec.json.encode(Serving(url, pid, started)), indent=2) + b"\n"
+        text = msgspec.json.format(msgspec.json.encode(Serving(url, pid, started, socket)), indent=2) + b"\n"
         try:
             replace(self._files, self._data / _FILE, text)
         except OSError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-import httpx2
 import msgspec
 
 from headwater.client.http import HttpConnection
@@ -18,16 +17,17 @@ from headwater.log.operations import PartitionRequest, ReadRecords, TopicRequest
 from headwater.log.owners import new_settings
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
 from headwater.wire.json import decoder
+from headwater.wire.request import shape_of
 
 _LIMIT = 10_000  # records that the server gives at once
+_KEPT = 10_000  # partitions whose addresses are kept
+_HOT = 64 << 10  # bytes of an append that others may wait behind
 _LINES = {"Content-Type": "application/x-ndjson"}
 
 
-def remote_log(
-    url: str, *, token: str | None, clock: Clock, ca: Path | None = None, transport: httpx2.AsyncBaseTransport | None = None
-) -> RemoteLog:
-    """The log of the server at an address. Errors: `BadConfig`."""
-    return RemoteLog(RemoteBackend(HttpConnection(url, token=token, ca=ca, transport=transport), clock=clock))
+def remote_log(url: str, *, token: str | None, clock: Clock, ca: Path | None = None, unix: Path | None = None) -> RemoteLog:
+    """The log of the server at an address. `unix`: its socket in the file system. Errors: `BadConfig`."""
+    return RemoteLog(RemoteBackend(HttpConnection(url, token=token, ca=ca, unix=unix), clock=clock))
 
 
 class _Page(msgspec.Struct):
@@ -39,6 +39,7 @@ class RemoteLog(AsyncLog):
 
     def __init__(self, backend: RemoteBackend) -> None:
         self.backend = backend
+        self._appends: dict[tuple[str, int], tuple[str, bytes]] = {}
 
     async def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
         written = {} if settings is None else show_settings(new_settings(name, settings, "", kept=True))
@@ -55,9 +56,22 @@ class RemoteLog(AsyncLog):
         await self.backend.ask(log.DELETE_TOPIC, TopicRequest(topic=name))
 
     async def append(self, topic: str, partition: int, records: Sequence[Record]) -> Sequence[int]:
+        body, http = send_records(records), self.backend.http
+        fit = type(topic) is str and type(partition) is int  # True would pass for 1
+        known = self._appends.get((topic, partition)) if fit else None
+        path, head = known or self._append_head(topic, partition)
+        answer = await http.exchange(log.APPEND.method, path, head, body, hot=len(body) <= _HOT)
+        return http.understood(log.APPEND.method, path, _read_offsets, answer).offsets
+
+    def _append_head(self, topic: str, partition: int) -> tuple[str, bytes]:
+        """Where appends to a partition go, kept: making it anew would cost as much as the rest of a small append. Errors: `BadInput`."""
         request = log.AppendRecords(topic=topic, partition=partition)
-        body = {"content": send_records(records), "headers": _LINES}
-        return (await self.backend.raw(log.APPEND, request, decoder(log.Offsets), **body)).offsets
+        request.check()
+        path = shape_of(log.APPEND).write(request).path
+        if len(self._appends) >= _KEPT:
+            self._appends.clear()
+        self._appends[topic, partition] = made = (path, self.backend.http.head(log.APPEND.method, path, headers=_LINES))
+        return made
 
     async def bounds(self, topic: str, partition: int) -> Bounds:
         answer = await self.backend.ask(log.BOUNDS, PartitionRequest(topic=topic, partition=partition))
@@ -91,6 +105,9 @@ class RemoteLog(AsyncLog):
 
     async def aclose(self) -> None:
         await self.backend.http.aclose()
+
+
+_read_offsets = decoder(log.Offsets)
 
 
 def _read_topic(body: bytes) -> Topic:

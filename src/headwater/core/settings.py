@@ -72,6 +72,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         Size,
         Note("What all clients together may leave unread in memory. Beyond it those that take nothing are cut off.", '"256MiB"', 1 << 20),
     ] = Size(256 << 20)
+    workers: Annotated[
+        int, Note("Processes that share the port. Parts that one process must run live in the first. Limits hold for each.", "2", 1, 64)
+    ] = 1
     stop_grace: Annotated[Duration, Note("How long a stopping server lets requests end.", '"30s"', 0)] = Duration(30_000)
 
 

@@ -380,6 +380,7 @@ LOG = PartDefinition(
     offers="headwater.client.log:AsyncLog",
     handlers="headwater.server.log_handlers:LogHandlers",
     commands="headwater.cli.log:group",
+    owned=False,
 )
 
 

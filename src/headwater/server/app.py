@@ -13,6 +13,8 @@ from headwater.core.ids import Ids
 from headwater.core.metrics import HttpMetrics
 from headwater.server.auth import Guard, Tokens
 from headwater.server.call import WHO, Call, ClientGone
+from headwater.server.caller import ANYBODY, OWNER, Caller
+from headwater.server.hot import HotPath
 from headwater.server.problem import problem_answer
 from headwater.server.route import Address, Route, Router
 from headwater.wire.operation import Role
@@ -20,7 +22,7 @@ from headwater.wire.operation import Role
 Report = Callable[[str, BaseException], None]
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
 _ROUTE = "headwater.route"
-_ROLE = "headwater.role"
+_CALLER = "headwater.caller"
 _ALLOW = "headwater.allow"
 
 
@@ -44,6 +46,7 @@ class App:
         self._tokens, self._guard, self._metrics, self._ids, self._report = tokens, guard, metrics, ids, report
         known = list(routes)
         self._router, self._max_body = Router(known), max_body
+        self.hot = HotPath(known, tokens=tokens, guard=guard, metrics=metrics, problem=self.hot_problem, max_body=max_body)
         self._open = {route.operation.path for route in known if route.operation.role is Role.NOBODY}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,8 +62,8 @@ class App:
         method: str = scope["method"]
         try:
             self._guard.check(method, scope["headers"])
-            scope[_ROLE] = self._role(scope)
-            scope[WHO] = "http" if self._tokens is None else f"http {scope[_ROLE].name.lower()}"
+            caller = scope[_CALLER] = self._caller(scope)
+            scope[WHO] = "http" if self._tokens is None else caller.who
             await self._handle(scope, receive, counted)
         except ClientGone:
             status = 499  # nobody is there to be answered
@@ -86,7 +89,7 @@ class App:
             return
         call = Call(scope, receive, variables, self._max_body)
         route = call.route = call.choose(routes)
-        if scope[_ROLE] < route.operation.role:
+        if scope[_CALLER].role < route.operation.role:
             needed = route.operation.role.name.lower()
             raise Forbidden(f"The token's role may not {route.operation.method} here.", hint=f"Use a token of the role {needed}.")
         call.query = route.shape.read_query(scope["query_string"])
@@ -100,13 +103,23 @@ class App:
             raise BadMethod(f"{scope['path']} has no {scope['method']}.", hint=f"It takes {address.allow}.")
         await Response(status_code=204, headers={"Allow": address.allow})(scope, receive, send)
 
-    def _role(self, scope: Scope) -> Role:
+    def _caller(self, scope: Scope) -> Caller:
+        """Who asks. Errors: `Denied` without a known token, `Forbidden` beyond the token's prefixes."""
         if self._tokens is None:
-            return Role.OPERATOR
+            return OWNER
         if scope["path"] in self._open:
-            return Role.NOBODY
+            return ANYBODY
         authorization = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"), None)
-        return self._tokens.role(authorization)
+        caller = self._tokens.caller(authorization)
+        if not caller.reaches(scope["raw_path"].partition(b"?")[0]):
+            raise Forbidden("The token may not call this address.", hint="Ask whoever runs the server for a token with this prefix.")
+        return caller
+
+    def hot_problem(self, error: Exception) -> tuple[int, bytes]:
+        """The answer to a hot request that failed: its status, and everything behind the headers that all answers have."""
+        response = self._answer(error, {})
+        head = b"".join(b"%b: %b\r\n" % pair for pair in response.raw_headers)
+        return response.status_code, b"%b\r\n%b" % (head, bytes(response.body))
 
     def _answer(self, error: Exception, scope: Scope) -> Response:
         error_id = self._ids()
@@ -115,5 +128,5 @@ class App:
             error = HeadwaterError("Something in headwater went wrong that should not.", hint=f"Its log says more under {error_id}.")
         elif error.status >= 500:
             self._report(error_id, error)
-        headers = {"Allow": scope[_ALLOW]} if isinstance(error, BadMethod) else None
+        headers = {"Allow": scope[_ALLOW]} if isinstance(error, BadMethod) and _ALLOW in scope else None
         return problem_answer(error, error_id, headers)

@@ -1,74 +1,80 @@
-"""Tokens and their roles, from a file; and which browsers may speak to a server that asks for no token."""
+"""Tokens and whom they stand for, from a file; and which browsers may speak to a server that asks for no token."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from headwater.core.errors import BadConfig, Denied, Forbidden
+from headwater.server.caller import Caller, Prefix, segments_of
 from headwater.wire.operation import Role
 
 _ROLES = {role.name.lower(): role for role in Role if role}
 _HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
+_NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 _SHORTEST = 16  # characters: fewer could be guessed over the network
 
 
 class Tokens:
     """Who a token stands for. Holds digests only: no token can be printed by accident."""
 
-    def __init__(self, digests: Iterable[tuple[bytes, Role]]) -> None:
-        self._digests = tuple(digests)
+    def __init__(self, callers: Mapping[bytes, Caller], *, path: Path | None = None, more: Mapping[bytes, Caller] | None = None) -> None:
+        self._callers, self._path, self._more = dict(callers), path, dict(more or {})
+        self._stamp = _stamp(path)
+        self.generation = 0
+        """Grows when the file was read anew: what was known of a token before need not hold any more."""
 
     @classmethod
     def load(cls, path: Path) -> Tokens:
-        """Lines of `role token`; empty lines and lines that begin with # are left out.
+        """Lines of `role token [name=NAME] [prefix=/PATH …]`; empty lines and lines that begin with # are left out.
 
         Errors: `BadConfig` for a file that cannot be read or that others on the machine can read, and for a bad line (never showing it).
         """
-        try:
-            mode = path.stat().st_mode
-            lines = path.read_text("utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "no UTF-8 text"
-            raise BadConfig(
-                f"The token file {path} cannot be read: {reason}.", hint="Name a text file with lines such as: reader TOKEN"
-            ) from None
-        if mode & (stat.S_IROTH | stat.S_IWOTH):
-            raise BadConfig(f"Everybody on this machine can read or write the token file {path}.", hint=f"Run: chmod 600 {path}")
-        found: dict[bytes, Role] = {}
-        for number, line in enumerate(lines, 1):
-            if line.strip() and not line.lstrip().startswith("#"):
-                digest, role = _entry(path, number, line.split())
-                if digest in found:
-                    raise BadConfig(f"{path}:{number}: this token is there already.", hint="Give each role a token of its own.")
-                found[digest] = role
-        if not found:
-            raise BadConfig(f"The token file {path} holds no token.", hint="Write lines such as: reader TOKEN")
-        return cls(found.items())
+        tokens = cls({}, path=path)
+        tokens._callers = _read(path)
+        return tokens
 
     def with_operator(self, token: str) -> Tokens:
         """These, and one more that may do everything."""
-        return Tokens((*self._digests, (_digest(token), Role.OPERATOR)))
+        more = {**self._more, _digest(token): Caller(Role.OPERATOR)}
+        return Tokens(self._callers, path=self._path, more=more)
 
-    def role(self, authorization: str | None) -> Role:
-        """The role behind an Authorization header. Errors: `Denied`."""
+    def renew(self) -> None:
+        """Read a file that has changed. A bad one is logged once and left alone until it changes again: the old tokens go on."""
+        stamp = _stamp(self._path)
+        if self._path is None or stamp == self._stamp:
+            return
+        self._stamp = stamp
+        logger = logging.getLogger("headwater.server")
+        try:
+            self._callers = _read(self._path)
+        except BadConfig as error:
+            logger.error("the tokens of before stay in use: %s", error)
+        else:
+            self.generation += 1
+            logger.info("the tokens in %s are in use", self._path)
+
+    def caller(self, authorization: str | None) -> Caller:
+        """Who is behind an Authorization header. Errors: `Denied`."""
         if authorization is None:
             raise Denied("This server asks for a token.", hint="Send the header Authorization: Bearer TOKEN (or set HEADWATER_TOKEN).")
         scheme, _, token = authorization.partition(" ")
         digest = _digest(token.strip())
-        role = Role.NOBODY
+        found = None
         # Every digest is compared, each in constant time: how long the answer takes tells nothing about the tokens.
-        for known, its in self._digests:
-            if hmac.compare_digest(known, digest):
-                role = its
-        if scheme.lower() != "bearer" or role is Role.NOBODY:
+        for callers in (self._callers, self._more):
+            for known, caller in callers.items():
+                if hmac.compare_digest(known, digest):
+                    found = caller
+        if scheme.lower() != "bearer" or found is None:
             raise Denied("This token is not known here.", hint="Ask whoever runs the server for one: Authorization: Bearer TOKEN.")
-        return role
+        return found
 
 
 class Guard:
@@ -123,10 +129,34 @@ def _name(host: str) -> str:
     return found[1].lower() if found else ""
 
 
-def _entry(path: Path, number: int, words: list[str]) -> tuple[bytes, Role]:
-    if len(words) != 2 or words[0] not in _ROLES:
+def _read(path: Path) -> dict[bytes, Caller]:
+    try:
+        mode = path.stat().st_mode
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no UTF-8 text"
         raise BadConfig(
-            f"{path}:{number}: not a role and a token.", hint=f"Write such as: reader TOKEN. The roles are {', '.join(_ROLES)}."
+            f"The token file {path} cannot be read: {reason}.", hint="Name a text file with lines such as: reader TOKEN"
+        ) from None
+    if mode & (stat.S_IROTH | stat.S_IWOTH):
+        raise BadConfig(f"Everybody on this machine can read or write the token file {path}.", hint=f"Run: chmod 600 {path}")
+    found: dict[bytes, Caller] = {}
+    for number, line in enumerate(lines, 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            digest, caller = _entry(path, number, line.split())
+            if digest in found:
+                raise BadConfig(f"{path}:{number}: this token is there already.", hint="Give each role a token of its own.")
+            found[digest] = caller
+    if not found:
+        raise BadConfig(f"The token file {path} holds no token.", hint="Write lines such as: reader TOKEN")
+    return found
+
+
+def _entry(path: Path, number: int, words: list[str]) -> tuple[bytes, Caller]:
+    if len(words) < 2 or words[0] not in _ROLES or not all(word.startswith(("name=", "prefix=")) for word in words[2:]):
+        raise BadConfig(
+            f"{path}:{number}: not a role and a token.",
+            hint=f"Write such as: reader TOKEN, or: reader TOKEN name=shop prefix=/log/orders. The roles are {', '.join(_ROLES)}.",
         )
     if len(words[1]) < _SHORTEST:
         raise BadConfig(
@@ -138,7 +168,31 @@ def _entry(path: Path, number: int, words: list[str]) -> tuple[bytes, Role]:
             f"{path}:{number}: the token holds letters that cannot be sent as a header.",
             hint="Use the letters a to z, digits, '-' and '_'.",
         )
-    return _digest(words[1]), _ROLES[words[0]]
+    names = [word.removeprefix("name=") for word in words[2:] if word.startswith("name=")]
+    if len(names) > 1 or not all(_NAME.fullmatch(name) for name in names):
+        raise BadConfig(
+            f"{path}:{number}: a token has one name, of up to 64 letters, digits, '.', '_', '@' and '-'.", hint="Write such as: name=shop"
+        )
+    prefixes = tuple(_prefix(path, number, word.removeprefix("prefix=")) for word in words[2:] if word.startswith("prefix="))
+    return _digest(words[1]), Caller(_ROLES[words[0]], "".join(names), prefixes)
+
+
+def _prefix(path: Path, number: int, written: str) -> Prefix:
+    segments = segments_of(written.rstrip("/").encode())
+    if not written.startswith("/") or not all(segments) or b"." in segments or b".." in segments:
+        raise BadConfig(
+            f"{path}:{number}: a prefix is the beginning of an address.", hint="Write such as: prefix=/log/orders, percent-encoded."
+        )
+    return segments
+
+
+def _stamp(path: Path | None) -> tuple[int, ...]:
+    """What changes when a file is replaced or written, or who may read it; a missing file changes it, too."""
+    try:
+        at = None if path is None else path.stat()
+    except OSError:
+        at = None
+    return () if at is None else (at.st_ino, at.st_size, at.st_mtime_ns, at.st_mode)
 
 
 def _digest(token: str) -> bytes:

@@ -13,12 +13,15 @@ from headwater.core.errors import BadInput, Busy, HeadTooLarge, HeadwaterError, 
 from headwater.core.ids import Ids
 from headwater.core.units import Size
 from headwater.server.connections import Connections, Reason
+from headwater.server.hot_queue import HotQueue
 from headwater.server.problem import problem_answer
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
     from uvicorn.config import Config
     from uvicorn.server import ServerState
+
+    from headwater.server.hot import HotPath
 
 CONNECTION = "headwater.connection"  # where a request's scope names its connection, below "state"
 _LINGER = 1.0  # seconds in which a refused client may still send: closing at once would reset the connection, and lose the answer
@@ -43,6 +46,7 @@ class Connection(HttpToolsProtocol):
         *,
         connections: Connections,
         ids: Ids,
+        hot: HotPath | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._all, self._limits, self._ids = connections, connections.limits, ids
@@ -59,6 +63,7 @@ class Connection(HttpToolsProtocol):
         self.unsent = 0
         self._took = False  # whether so much was taken since the last look that more was written
         self._blocked_since: float | None = None
+        self._hot = None if hot is None else HotQueue(hot, self)
 
     # -- the connection ---------------------------------------------------------------------------------------
 
@@ -75,6 +80,8 @@ class Connection(HttpToolsProtocol):
         self._over = True
         self._all.closed(self, self.client[0] if self.client else None)
         self._forsake()
+        if self._hot is not None:
+            self._hot.forsake()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -151,6 +158,9 @@ class Connection(HttpToolsProtocol):
         if len(self.pipeline) >= _PIPELINED:
             self.cut("pipelined")
             return
+        if self._hot is not None and self._hot.takes():
+            self._begin(_BODY)
+            return
         super().on_headers_complete()
         self._begin(_BODY)
         if self.parser.should_upgrade():
@@ -161,12 +171,23 @@ class Connection(HttpToolsProtocol):
         if not self._over:
             self._unparsed = 0
             self._body += len(body)
-            super().on_body(body)
+            if self._hot is not None and self._hot.collecting:
+                self._hot.collect(body)
+            else:
+                super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if not self._over and self._framing is None:
-            self._phase, self._unparsed = _IDLE, 0
-            super().on_message_complete()
+        if self._over or self._framing is not None:
+            return
+        self._phase, self._unparsed = _IDLE, 0
+        if self._hot is not None and self._hot.collecting:
+            body = self._hot.begin()
+            if body is None:
+                return
+            super().on_headers_complete()  # it goes the long way after all
+            if body:
+                super().on_body(body)
+        super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse("malformed", BadInput("This is no HTTP request that can be read.", hint="Send HTTP/1.1, percent-encoded as UTF-8."))
@@ -180,8 +201,15 @@ class Connection(HttpToolsProtocol):
     def look(self, now: float) -> None:
         """End a request whose head or body takes too long. While the answer to the one before is under way, no time passes."""
         if self._over or self._phase == _IDLE:
+            if not self._over and self._hot is not None and self._hot.idle(now):
+                self.transport.close()
             return
-        if self.flow.read_paused or self.pipeline or (self._phase == _HEAD and self.cycle and not self.cycle.response_complete):
+        if (
+            self.flow.read_paused
+            or self.pipeline
+            or self._hot_pending
+            or (self._phase == _HEAD and self.cycle and not self.cycle.response_complete)
+        ):
             self._since = now
         elif self._phase == _HEAD:
             if now - self._since > self._limits.header_seconds:
@@ -261,15 +289,52 @@ class Connection(HttpToolsProtocol):
                 cycle.message_event.set()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        if self._hot_pending:  # answers go out in the order of their requests
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, app))
+            return
         self._answering = cycle
         super()._start_asgi_task(cycle, app)
 
+    # -- the short way ----------------------------------------------------------------------------------------
+
+    @property
+    def _hot_pending(self) -> bool:
+        return self._hot is not None and bool(self._hot.pending)
+
+    @property
+    def busy(self) -> bool:
+        """Whether the answer to a request that went the long way is not whole yet, or cannot be sent."""
+        return bool(self.pipeline) or self.flow.write_paused or (self.cycle is not None and not self.cycle.response_complete)
+
+    def drained(self) -> None:
+        """Every hot request is answered: go on with what waits behind them."""
+        if self._over or self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cycle, app)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Whether the connection stays open for answers under way: who has no more to ask may still read. Otherwise its end ends it."""
+        if self._hot is None or self.scheme != "http" or not self._hot_pending or self.busy:
+            return False
+        self._hot.closing = True
+        return True
+
+    def shutdown(self) -> None:
+        if self._hot_pending and self._hot is not None:
+            self._hot.closing = True
+        else:
+            super().shutdown()
+
     def _answerable(self) -> bool:
         """Whether what is written now would be read as the answer to the request that is being received."""
-        if self.pipeline or self.transport.is_closing():
+        if self.pipeline or self._hot_pending or self.transport.is_closing():
             return False
         cycle = self.cycle
-        if cycle is None or self._phase != _BODY:
+        if cycle is None or self._phase != _BODY or (self._hot is not None and self._hot.collecting):
             return cycle is None or cycle.response_complete
         return not cycle.response_started
 

@@ -13,6 +13,7 @@ from headwater import parts
 from headwater.client.local_backend import LocalBackend
 from headwater.core.ids import Ids
 from headwater.server.call import Call, json_answer
+from headwater.server.hot import HotHandler
 from headwater.server.paging import link_to_next, page_of
 from headwater.server.route import Handler, Route
 from headwater.server.stream import EventStream, LineStream
@@ -32,13 +33,14 @@ class Handlers:
         self.backend, self.streams, self.stop, self.ids = backend, streams, stop, ids
 
     def routes(self) -> list[Route]:
-        """One for each operation of each part. A part's own handlers come first."""
+        """One for each operation of each part. A part's own handlers come first; one named `<operation>_hot` is its short way."""
         found = []
         for part in parts.PARTS:
             own = load(part.handlers)(self) if part.handlers else None
             for operation in part.operations:
                 handler: Handler | None = getattr(own, operation.name, None)
-                found.append(Route(operation, handler or partial(getattr(self, operation.kind), operation)))
+                hot: HotHandler | None = getattr(own, f"{operation.name}_hot", None)
+                found.append(Route(operation, handler or partial(getattr(self, operation.kind), operation), hot))
         return found
 
     async def ask(self, operation: Operation[Any, Any], call: Call) -> ASGIApp:

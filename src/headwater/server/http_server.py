@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import socket
 from collections.abc import Iterator
 from typing import cast
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from headwater.core.ids import Ids
-from headwater.server.app import App
+from headwater.server.auth import Tokens
 from headwater.server.connection import Connection
 from headwater.server.connections import Connections
+from headwater.server.hot import HotPath
 from headwater.server.tls import Certificate
 from headwater.server.tls_listener import TlsListener
 
@@ -24,11 +25,21 @@ _LOOK = 0.25  # seconds between two looks at all connections
 class HttpServer(uvicorn.Server):
     """Serves an application. Its own handling of signals would raise them again after the stop, and end with their status."""
 
-    def __init__(self, app: App, *, connections: Connections, ids: Ids, grace: float, certificate: Certificate | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        connections: Connections,
+        ids: Ids,
+        grace: float,
+        certificate: Certificate | None = None,
+        tokens: Tokens | None = None,
+        hot: HotPath | None = None,
+    ) -> None:
+        """`certificate` and `tokens` are looked at again and again, whether their files have changed."""
         config = uvicorn.Config(
             app,
             loop="none",
-            http=cast(type[asyncio.Protocol], functools.partial(Connection, connections=connections, ids=ids)),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -40,8 +51,10 @@ class HttpServer(uvicorn.Server):
             timeout_graceful_shutdown=int(grace),
         )
         super().__init__(config)
-        self._connections, self._certificate, self._ids = connections, certificate, ids
+        self._connections, self._certificate, self._tokens = connections, certificate, tokens
+        self._ids, self._hot = ids, hot
         self.listening = asyncio.Event()
+        self.servers: list[asyncio.Server] = []
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         looking = asyncio.create_task(self._look())
@@ -52,19 +65,20 @@ class HttpServer(uvicorn.Server):
             await asyncio.gather(looking, return_exceptions=True)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._certificate is None:
-            await super().startup(sockets=sockets)
-        else:
-            self.servers = [self._tls(sock, self._certificate) for sock in sockets or ()]
-            self.started = True
+        loop = asyncio.get_running_loop()
+        for sock in sockets or ():
+            if sock.family == socket.AF_UNIX:
+                self.servers.append(await loop.create_unix_server(self._protocol, sock=sock, backlog=self.config.backlog))
+            elif self._certificate is not None:
+                listener = TlsListener(sock, self._protocol, certificate=self._certificate, connections=self._connections)
+                self.servers.append(cast(asyncio.Server, listener))  # uvicorn closes it and waits for that, and asks nothing else of it
+            else:
+                self.servers.append(await loop.create_server(self._protocol, sock=sock, backlog=self.config.backlog))
+        self.started = True
         self.listening.set()
 
-    def _tls(self, sock: socket.socket, certificate: Certificate) -> asyncio.Server:
-        def protocol() -> asyncio.Protocol:
-            return Connection(self.config, self.server_state, self.lifespan.state, connections=self._connections, ids=self._ids)
-
-        listener = TlsListener(sock, protocol, certificate=certificate, connections=self._connections)
-        return cast(asyncio.Server, listener)  # uvicorn closes it and waits for that, and asks nothing else of it
+    def _protocol(self) -> asyncio.Protocol:
+        return Connection(self.config, self.server_state, self.lifespan.state, connections=self._connections, ids=self._ids, hot=self._hot)
 
     def stop(self) -> None:
         """Take no more connections, let requests end. Stopping twice is no error."""
@@ -78,6 +92,8 @@ class HttpServer(uvicorn.Server):
             self._connections.look(loop.time())
             if self._certificate is not None:
                 self._certificate.renew()
+            if self._tokens is not None:
+                self._tokens.renew()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

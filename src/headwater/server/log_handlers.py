@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+import re
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +16,7 @@ from headwater.log.json_form import Decoder, read_records, show_record
 from headwater.log.operations import LOG, AppendRecords, ReadRecords
 from headwater.log.record import Record
 from headwater.server.call import Call, json_answer
+from headwater.server.hot import HotAnswer, HotCall
 from headwater.server.paging import link_to_next
 from headwater.server.stream import EventStream, LineStream
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 _FEW = 100  # records: reading and encoding so few takes less time than handing the work to a thread
 _MANY = 1000
 _BATCH = 256 << 10  # bytes that a stream reads at once
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,3}")
+_HOT_TYPES = (b"application/x-ndjson", b"application/json")
 _LARGE = 1 << 20  # bytes of a body whose parsing would keep other requests waiting
 
 
@@ -51,7 +55,21 @@ class LogHandlers:
             records = await asyncio.to_thread(read_records, body, lines=lines)
         else:
             records = read_records(body, lines=lines)
-        return json_answer({"offsets": list(await self._log.append(topic, partition, records))}, 201)
+        return Response(_offsets(await self._log.append(topic, partition, records)), 201, media_type="application/json")
+
+    def append_hot(self, call: HotCall) -> HotAnswer | None:
+        """`append` for a known partition and a body that can be read."""
+        topic, number = call.variables["topic"], call.variables["partition"]
+        if call.query or not _NUMBER.fullmatch(number):
+            return None
+        appender = self._log.appender(topic, int(number))
+        if appender is None or call.content_type not in _HOT_TYPES:
+            return None
+        try:
+            records = read_records(call.body, lines=call.content_type == _HOT_TYPES[0])
+        except BadInput:
+            return None
+        return HotAnswer(appender.append(records), _offsets)
 
     async def read(self, call: Call) -> ASGIApp:
         request: ReadRecords = await call.request()
@@ -165,6 +183,10 @@ class LogHandlers:
             if sum(len(record.value or b"") for record in records) > _BATCH:
                 return await asyncio.to_thread(encoded, records)
             return encoded(records)
+
+
+def _offsets(offsets: Sequence[int]) -> bytes:
+    return b'{"offsets":%b}' % msgspec.json.encode(list(offsets))
 
 
 def _event(record: Record, decode: Decoder) -> bytes:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from headwater.client.local import LocalLog
+    from headwater.server.team import Team
 
 
 class Nothing(Request, frozen=True, kw_only=True):
@@ -150,8 +151,18 @@ OWN = (FRONT, DOCS, HEALTH, READY, METRICS, OPENAPI, SHOW_JOB, CANCEL_JOB)
 class OwnHandlers:
     """Handles them, each by the method of its name."""
 
-    def __init__(self, *, log: LocalLog, metrics: Metrics, stop: asyncio.Event, jobs: Jobs, document: Callable[[], dict[str, Any]]) -> None:
-        self._log, self._metrics, self._stop, self._jobs, self._document = log, metrics, stop, jobs, document
+    def __init__(
+        self,
+        *,
+        log: LocalLog,
+        metrics: Metrics,
+        stop: asyncio.Event,
+        jobs: Jobs,
+        document: Callable[[], dict[str, Any]],
+        team: Team | None = None,
+    ) -> None:
+        """`team`: the other workers, for whom is answered, too."""
+        self._log, self._metrics, self._stop, self._jobs, self._document, self._team = log, metrics, stop, jobs, document, team
 
     def routes(self) -> list[Route]:
         return [Route(operation, getattr(self, operation.name)) for operation in OWN]
@@ -166,14 +177,21 @@ class OwnHandlers:
         return Response(b'{"status":"ok"}', media_type="application/json")
 
     async def ready(self, call: Call) -> ASGIApp:
+        await self.check()
+        if self._team is not None:
+            await self._team.check()
+        return json_answer({"status": "ready", "log": await self._log.engine()})
+
+    async def check(self) -> None:
+        """Whether this process is ready. Errors: `Unavailable`."""
         if self._stop.is_set():
             raise Unavailable("The server is stopping.", hint="Wait until it has started again.")
         with suppress(Damaged):  # of one topic: the others are served
             await self._log.topics()
-        return json_answer({"status": "ready", "log": await self._log.engine()})
 
     async def metrics(self, call: Call) -> ASGIApp:
-        return Response(await asyncio.to_thread(self._metrics.render), headers={"Content-Type": CONTENT_TYPE})
+        text = await (asyncio.to_thread(self._metrics.render) if self._team is None else self._team.render())
+        return Response(text, headers={"Content-Type": CONTENT_TYPE})
 
     async def openapi(self, call: Call) -> ASGIApp:
         return json_answer(self._document())

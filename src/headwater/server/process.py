@@ -3,42 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import socket
-import traceback
 from collections.abc import Callable
-from functools import cache
-from importlib import metadata
 
 import uvloop
 
-from headwater import parts
-from headwater.client.local import LocalLog, local_log
-from headwater.client.local_backend import LocalBackend
-from headwater.client.presence import Presence
+from headwater.client.presence import SOCKET, Presence
 from headwater.core.clock import Clock
 from headwater.core.files import Files
 from headwater.core.ids import Ids
-from headwater.core.metrics import Metrics
 from headwater.core.settings import Settings
-from headwater.server.app import App
-from headwater.server.auth import Guard, Tokens, allowed_hosts
+from headwater.server.auth import Tokens
 from headwater.server.companion import Companion
-from headwater.server.connections import Connections, Limits
-from headwater.server.handlers import Handlers
-from headwater.server.http_server import HttpServer
-from headwater.server.listening import descriptors_for, listen, url_of
-from headwater.server.openapi import document
-from headwater.server.own import OWN, OwnHandlers
-from headwater.server.streams import Streams
+from headwater.server.listening import listen, url_of
+from headwater.server.supervisor import Supervisor
 from headwater.server.tls import Certificate
-from headwater.wire.part import load
+from headwater.server.unix_socket import listen_unix, remove_unix
+from headwater.server.worker import Worker
 from headwater.wire.times import show_time
-
-_CLOSING = 2.0  # seconds of the grace that are kept for closing the log
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Server:
@@ -61,11 +45,13 @@ class Server:
         self._settings, self._clock, self._ids, self._files = settings, clock, ids, files
         self._ready, self._companion = ready, companion
         self._presence = Presence(settings.data, files=files, clock=clock)
+        self._sockets: list[socket.socket] = []
+        self._url = ""
         self._signals = 0
 
     def run(self) -> None:
         """Serve until stopped. Errors: `BadConfig`, `Conflict`, and what opening the log raises; then nothing is left behind."""
-        server = self._settings.server
+        server, data = self._settings.server, self._settings.data
         tokens = Tokens.load(server.token_file) if server.token_file else None
         certificate = Certificate.of(server)
         if tokens and self._companion:
@@ -73,81 +59,60 @@ class Server:
         self._presence.take()
         try:
             sock = listen(server.host, server.port, tokens=tokens is not None)
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                runner.run(self._serve(sock, tokens, certificate))
+            unix = None if certificate else listen_unix(data)  # over TLS clients prove whom they speak to
+            self._sockets = [sock, unix] if unix else [sock]
+            self._url = url_of(sock, tls=certificate is not None)
+            if server.workers > 1:
+                self._run_workers(tokens, certificate)
+            else:
+                with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                    runner.run(self._serve(tokens, certificate))
         finally:
+            remove_unix(data)
             self._presence.leave()
 
-    async def _serve(self, sock: socket.socket, tokens: Tokens | None, certificate: Certificate | None) -> None:
-        metrics, stop, url = Metrics(), asyncio.Event(), url_of(sock, tls=certificate is not None)
-        log = local_log(self._settings, self._settings.data, self._clock, metrics.log)
-        settings = self._settings.server
-        connections = Connections(Limits.of(settings, descriptors=descriptors_for(settings.max_connections)), metrics.http)
-        grace = max(0.0, settings.stop_grace.seconds - _CLOSING)
-        backend = LocalBackend(log, clock=self._clock, settings=self._settings)
-        app = self._app(log, backend, metrics, stop, tokens)
-        http = HttpServer(app, connections=connections, ids=self._ids, grace=grace, certificate=certificate)
-        loop = asyncio.get_running_loop()
-        for number in _SIGNALS:
-            loop.add_signal_handler(number, self._signalled, stop, http)
-        serving = asyncio.create_task(http.serve([sock]))
-        try:
-            # Answering comes first: opening a log means recovering it, and is waited for by the requests that need it.
-            await http.listening.wait()
-            await log.open()
-            if not stop.is_set():
-                await self._started(url)
-            await serving
-        finally:
-            self._stop(stop, http)
-            await asyncio.gather(serving, return_exceptions=True)
-            # Appends under way have been answered or given up by now: what is queued still goes to disk before the files are let go.
-            if self._companion is not None:
-                await self._companion.end()
-            await backend.aclose()
-            await log.aclose()
+    async def _serve(self, tokens: Tokens | None, certificate: Certificate | None) -> None:
+        worker = Worker(self._settings, clock=self._clock, ids=self._ids, tokens=tokens, certificate=certificate)
+        await worker.serve(self._sockets, started=self._started, ending=self._ending, signals=self._signalled)
 
-    def _app(self, log: LocalLog, backend: LocalBackend, metrics: Metrics, stop: asyncio.Event, tokens: Tokens | None) -> App:
-        version = metadata.version("headwater")
-        server = self._settings.server
-        streams = Streams(most=server.max_streams, memory=server.stream_memory, metrics=metrics.http, now=self._clock.monotonic)
-        for part in parts.PARTS:
-            if part.measures:
-                load(part.measures)(metrics, backend.performer(part.name), log)
-        handlers = Handlers(backend, streams=streams, stop=stop, ids=self._ids)
-        described = cache(lambda: document([*OWN, *parts.operations()], version))
-        own = OwnHandlers(log=log, metrics=metrics, stop=stop, jobs=backend.jobs, document=described)
-        return App(
-            [*own.routes(), *handlers.routes()],
-            tokens=tokens,
-            guard=Guard(hosts=None if tokens else allowed_hosts(server.host)),
-            metrics=metrics.http,
+    def _run_workers(self, tokens: Tokens | None, certificate: Certificate | None) -> None:
+        supervisor = Supervisor(
+            self._settings,
+            clock=self._clock,
             ids=self._ids,
-            report=_report,
-            max_body=server.max_body,
+            tokens=tokens,
+            certificate=certificate,
+            sockets=self._sockets,
+            started=self._announce,
+            ending=lambda: asyncio.run(self._ending()),
         )
+        if not supervisor.run():
+            self._leave_at_once()
 
-    async def _started(self, url: str) -> None:
-        self._presence.announce(url, pid=os.getpid(), started=str(show_time(self._clock.now_ms())))
-        await asyncio.to_thread(self._ready, url)
+    async def _started(self) -> None:
+        await asyncio.to_thread(self._announce)
+
+    def _announce(self) -> None:
+        started = str(show_time(self._clock.now_ms()))
+        self._presence.announce(self._url, pid=os.getpid(), started=started, socket=SOCKET if len(self._sockets) > 1 else "")
+        self._ready(self._url)
         if self._companion is not None and not self._signals:
-            self._companion.start(url)
+            self._companion.start(self._url)
 
-    def _signalled(self, stop: asyncio.Event, http: HttpServer) -> None:
+    async def _ending(self) -> None:
+        if self._companion is not None:
+            await self._companion.end()
+
+    def _signalled(self, number: signal.Signals) -> bool:
         self._signals += 1
         if self._signals > 1:
-            if self._companion is not None:
-                self._companion.kill()
-            self._presence.leave()
-            os._exit(130)  # at once: nothing acknowledged depends on a clean end
-        self._stop(stop, http)
+            self._leave_at_once()
+        return True
 
-    def _stop(self, stop: asyncio.Event, http: HttpServer) -> None:
-        stop.set()  # streams end whole, so that their connections close
-        http.stop()
-
-
-def _report(error_id: str, error: BaseException) -> None:
-    """A fault of ours or of the data, to the log under the id that the client was given."""
-    text = "".join(traceback.format_exception(error))
-    logging.getLogger("headwater.server").error("error %s\n%s", error_id, text)
+    def _leave_at_once(self) -> None:
+        """Nothing acknowledged depends on a clean end."""
+        if self._companion is not None:
+            self._companion.kill()
+        remove_unix(self._settings.data)
+        self._presence.leave()
+        os._exit(130)

@@ -13,15 +13,17 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from headwater.server.call import Call
+    from headwater.server.hot import HotHandler
 
 Handler = Callable[["Call"], Awaitable["ASGIApp"]]
 
 
 class Route(NamedTuple):
-    """An operation and who handles its calls."""
+    """An operation and who handles its calls; `hot` those that go the short way."""
 
     operation: Operation[Any, Any]
     handler: Handler
+    hot: HotHandler | None = None
 
     @property
     def shape(self) -> RequestShape[Any]:

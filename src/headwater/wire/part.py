@@ -28,6 +28,12 @@ class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Makes the server's own handlers of hot operations, by the operations' names."""
     measures: str = ""
     """Connects the part with the metrics of a server: `measure(metrics, performer, log)`."""
+    opens: str = ""
+    """Begins what the part does in a server by itself: `async opens(performer, log)`, awaited once the log is open."""
+    closes: str = ""
+    """Ends that: `async closes(performer, log)`, awaited before the log is closed, also where `opens` has failed."""
+    owned: bool = True
+    """Of a server's workers one performs the operations, and runs the hooks; False: every worker performs them."""
     commands: str = ""
     """Makes the command group."""
     owns: tuple[str, ...] = ()

@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from tests.unit.parts.toy import TOY, Numbers, Toy, ToyPerformer
 
@@ -21,15 +20,17 @@ from headwater.core.clock import SystemClock
 from headwater.core.errors import NotOwner, Unreachable
 from headwater.core.settings import Settings
 from headwater.testing.app import app_over
+from headwater.testing.scripted import served
 
 pytestmark = pytest.mark.anyio
+HERE, THERE, ELSEWHERE = "http://here", "http://there", "http://elsewhere"
 
 
 class Somewhere:
     """Processes by their address, each a server over a log of its own, and who of them owns what the toy counts."""
 
     def __init__(self, folder: Path, stack: AsyncExitStack) -> None:
-        self._folder, self._stack = folder, stack
+        self._folder, self._stack, self._urls = folder, stack, dict[str, str]()
         self.owner, self.asked, self.dead = "", list[str](), set[str]()
 
     def process(self, address: str) -> LocalBackend:
@@ -37,17 +38,16 @@ class Somewhere:
         self._stack.push_async_callback(log.aclose)
         return LocalBackend(log, performers={"toy": OwnedToy(self, address)})
 
-    def connect(self, address: str) -> Backend:
+    async def start(self, address: str) -> None:
+        """A server that is known by this address."""
         log = local_log(Settings(), self._folder / address.rpartition("/")[2], SystemClock())
         self._stack.push_async_callback(log.aclose)
         app = app_over(log, performers={"toy": OwnedToy(self, address)})
-        transport = Dead() if address in self.dead else httpx2.ASGITransport(app=app)
-        return remote_log(address, token=None, clock=SystemClock(), transport=transport).backend
+        self._urls[address] = await self._stack.enter_async_context(served(app))
 
-
-class Dead(httpx2.AsyncBaseTransport):
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        raise httpx2.ConnectError("refused")
+    def connect(self, address: str) -> Backend:
+        url = "http://127.0.0.1:1" if address in self.dead else self._urls[address]
+        return remote_log(url, token=None, clock=SystemClock()).backend
 
 
 class OwnedToy(ToyPerformer):
@@ -74,16 +74,16 @@ class OwnedToy(ToyPerformer):
 async def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Somewhere]:
     monkeypatch.setattr(parts, "PARTS", (*parts.PARTS, TOY))
     async with AsyncExitStack() as stack:
-        yield Somewhere(tmp_path, stack)
+        made = Somewhere(tmp_path, stack)
+        for address in (HERE, THERE, ELSEWHERE):
+            await made.start(address)
+        yield made
 
 
 def toy(somewhere: Somewhere, near: Backend) -> Toy:
     backend = ForwardingBackend(near, connect=somewhere.connect)
     somewhere._stack.push_async_callback(backend.aclose)
     return Toy(backend)
-
-
-HERE, THERE, ELSEWHERE = "http://here", "http://there", "http://elsewhere"
 
 
 @pytest.mark.parametrize("near", ["directory", "server"])

@@ -8,7 +8,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import msgspec
 import pytest
 
@@ -31,6 +30,7 @@ from headwater.pipeline.offsets.state import Entry
 from headwater.pipeline.operating.answers import Acked, Marked, Refused, Resolved, SinkPosition
 from headwater.pipeline.operating.performer import PipelinePerformer
 from headwater.testing.app import app_over
+from headwater.testing.scripted import served
 
 pytestmark = pytest.mark.anyio
 
@@ -51,9 +51,10 @@ async def door(request: pytest.FixtureRequest, log: LocalLog) -> AsyncIterator[P
         return
     reported: list[BaseException] = []
     app = app_over(log, report=lambda error_id, error: reported.append(error))
-    remote = remote_log("http://server", token=None, clock=SystemClock(), transport=httpx2.ASGITransport(app=app))
-    yield Pipelines(remote.backend)
-    await remote.aclose()
+    async with served(app) as url:
+        remote = remote_log(url, token=None, clock=SystemClock())
+        yield Pipelines(remote.backend)
+        await remote.aclose()
     assert all(isinstance(error, HeadwaterError) for error in reported)
 
 

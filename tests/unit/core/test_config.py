@@ -130,7 +130,7 @@ def test_loading_twice_shares_nothing(tmp_path: Path) -> None:
         ("[sever]\nport = 1", "sever.port", "`server.port`"),
         ('dtaa = "x"', "dtaa", "`data`"),
         ('[log]\nsegment_size = "1MiB"', "log.segment_size", "`log.segment`"),
-        ("[server]\nworkers = 2", "server.workers", ""),
+        ("[server]\nfibres = 2", "server.fibres", ""),
     ],
 )
 def test_an_unknown_key_is_answered_with_the_nearest(tmp_path: Path, write, text: str, key: str, near: str) -> None:

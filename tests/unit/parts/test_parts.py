@@ -32,6 +32,7 @@ from headwater.server.openapi import document
 from headwater.server.tour.report import TourReport
 from headwater.spark.tables import find_table
 from headwater.testing.app import app_over
+from headwater.testing.scripted import served
 from headwater.wire.operation import Operation
 from headwater.wire.part import load
 
@@ -52,10 +53,10 @@ async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     if request.param == "directory":
         yield local
     else:
-        transport = httpx2.ASGITransport(app=app_over(log))
-        remote = remote_log("http://server", token=None, clock=SystemClock(), transport=transport)
-        yield remote.backend
-        await remote.aclose()
+        async with served(app_over(log)) as url:
+            remote = remote_log(url, token=None, clock=SystemClock())
+            yield remote.backend
+            await remote.aclose()
     await local.aclose()
     await log.aclose()
 

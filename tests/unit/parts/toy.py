@@ -55,6 +55,7 @@ TOY_SECTION, COUNTERS = Section("toy", ToySettings), NamedSection("counter", Cou
 class ToyPerformer:
     def __init__(self, *, settings: Settings, **ground: Any) -> None:
         self._step = TOY_SECTION.of(settings).step
+        self.lives = False  # whether a server runs it
 
     def perform(self, log: object, operation: Operation[Any, Any], request: Countdown, who: str) -> Numbers:
         report(request.start, request.start)
@@ -85,6 +86,14 @@ class Toy:
         return await self._backend.start(JOB, Countdown(start=start))
 
 
+async def opens(performer: ToyPerformer, log: object) -> None:
+    performer.lives = True
+
+
+async def closes(performer: ToyPerformer, log: object) -> None:
+    performer.lives = False
+
+
 def group() -> typer.Typer:
     tree = typer.Typer()
     tree.command("numbers")(lambda start=3: typer.echo(str(start)))
@@ -106,6 +115,8 @@ TOY = PartDefinition(
     operations=(ASK, STREAM, JOB),
     performs=f"{__name__}:ToyPerformer",
     offers=f"{__name__}:Toy",
+    opens=f"{__name__}:opens",
+    closes=f"{__name__}:closes",
     commands=f"{__name__}:group",
     tables={"toy": f"{__name__}:ToyTable"},
     chapter=f"{__name__}:chapter",

@@ -6,6 +6,7 @@ import pytest
 
 from headwater.core.errors import BadConfig, Denied, Forbidden
 from headwater.server.auth import Guard, Tokens, allowed_hosts
+from headwater.server.caller import Caller
 from headwater.wire.operation import Role
 
 READER, OPERATOR = "r" * 32, "o" * 32
@@ -19,8 +20,8 @@ def write(path: Path, text: str, mode: int = 0o600) -> Path:
 
 def test_a_token_has_the_role_of_its_line(tmp_path: Path) -> None:
     tokens = Tokens.load(write(tmp_path / "tokens", f"# who\n\nreader {READER}\n  operator   {OPERATOR}  \n"))
-    assert tokens.role(f"Bearer {READER}") is Role.READER
-    assert tokens.role(f"bearer {OPERATOR}") is Role.OPERATOR
+    assert tokens.caller(f"Bearer {READER}").role is Role.READER
+    assert tokens.caller(f"bearer {OPERATOR}").role is Role.OPERATOR
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ def test_a_token_has_the_role_of_its_line(tmp_path: Path) -> None:
 def test_anything_else_is_denied(tmp_path: Path, header: str | None) -> None:
     tokens = Tokens.load(write(tmp_path / "tokens", f"reader {READER}\n"))
     with pytest.raises(Denied) as caught:
-        tokens.role(header)
+        tokens.caller(header)
     assert not isinstance(caught.value, Forbidden)
     assert READER not in str(caught.value)
 
@@ -71,8 +72,8 @@ def test_tokens_cannot_be_printed(tmp_path: Path) -> None:
 
 def test_one_more_operator_joins(tmp_path: Path) -> None:
     tokens = Tokens.load(write(tmp_path / "tokens", f"reader {READER}\n")).with_operator(OPERATOR)
-    assert tokens.role(f"Bearer {OPERATOR}") is Role.OPERATOR
-    assert tokens.role(f"Bearer {READER}") is Role.READER
+    assert tokens.caller(f"Bearer {OPERATOR}").role is Role.OPERATOR
+    assert tokens.caller(f"Bearer {READER}").role is Role.READER
 
 
 HERE = Guard(hosts=allowed_hosts("127.0.0.1"))
@@ -131,3 +132,88 @@ def test_the_servers_own_pages_may() -> None:
 
 def test_with_tokens_any_host_is_fine() -> None:
     Guard(hosts=None).check("POST", [(b"host", b"log.example")])
+
+
+# -- names, prefixes, and a file that changes ---------------------------------------------------------------------
+
+SHOP = "s" * 32
+
+
+def test_a_token_has_a_name_and_prefixes(tmp_path: Path) -> None:
+    line = f"writer {SHOP} name=shop prefix=/log/orders prefix=/queues/mail/\nreader {READER}\n"
+    tokens = Tokens.load(write(tmp_path / "tokens", line))
+    shop = tokens.caller(f"Bearer {SHOP}")
+    assert (shop.role, shop.name, shop.who) == (Role.WRITER, "shop", "http shop")
+    assert shop.prefixes == ((b"log", b"orders"), (b"queues", b"mail"))
+    other = tokens.caller(f"Bearer {READER}")
+    assert (other.who, other.prefixes) == ("http reader", ())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("name=a name=b", "one name"),
+        ("name=", "one name"),
+        ("name=a\x1bb", "one name"),
+        ("prefix=log/orders", "beginning of an address"),
+        ("prefix=/log/../x", "beginning of an address"),
+        ("prefix=/log//x", "beginning of an address"),
+        ("prefix=/", "beginning of an address"),
+        ("prefix=", "beginning of an address"),
+        ("nam=a", "not a role and a token"),
+    ],
+)
+def test_a_bad_name_or_prefix_is_refused(tmp_path: Path, words: str, said: str) -> None:
+    with pytest.raises(BadConfig) as caught:
+        Tokens.load(write(tmp_path / "tokens", f"reader {READER} {words}\n"))
+    assert said in str(caught.value)
+    assert READER not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "reached"),
+    [
+        (b"/log/orders", True),
+        (b"/log/orders/0/records", True),
+        (b"/log/%6Frders/0", True),
+        (b"/log/orders%2F0", False),
+        (b"/log/orders%252F0", False),
+        (b"/log/orders-old", False),
+        (b"/log/order", False),
+        (b"/log", False),
+        (b"/", False),
+        (b"/log/orders/../other", False),
+        (b"/log/orders/%2e%2e/other", False),
+        (b"/log/orders/./0", False),
+        (b"/other/../log/orders", False),
+        (b"//log/orders", False),
+        (b"/log%2Forders", False),
+        (b"/LOG/orders", False),
+    ],
+)
+def test_a_prefix_is_compared_segment_by_segment(path: bytes, reached: bool) -> None:
+    assert Caller(Role.WRITER, "shop", ((b"log", b"orders"),)).reaches(path) is reached
+    assert Caller(Role.WRITER).reaches(path)
+
+
+def test_a_replaced_file_is_read_anew_and_a_bad_one_is_not_believed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = write(tmp_path / "tokens", f"reader {READER}\n")
+    tokens = Tokens.load(file).with_operator(SHOP)
+    tokens.renew()
+    assert tokens.generation == 0
+    write(tmp_path / "new", f"operator {OPERATOR} name=ops\n").replace(file)
+    tokens.renew()
+    assert tokens.caller(f"Bearer {OPERATOR}").name == "ops"
+    assert tokens.caller(f"Bearer {SHOP}").role is Role.OPERATOR, "the server's own token is in no file"
+    with pytest.raises(Denied):
+        tokens.caller(f"Bearer {READER}")
+    for text, mode in (("", 0o600), (f"reader {READER}\n", 0o644), ("nonsense\n", 0o600)):
+        write(file, text, mode)
+        tokens.renew()
+        assert tokens.caller(f"Bearer {OPERATOR}").role is Role.OPERATOR
+    file.unlink()
+    tokens.renew()
+    assert tokens.caller(f"Bearer {OPERATOR}").role is Role.OPERATOR
+    assert tokens.generation == 1
+    assert sum("stay in use" in record.message for record in caplog.records) == 4
+    assert READER not in caplog.text

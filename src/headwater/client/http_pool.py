@@ -1,0 +1,132 @@
+"""The connections to one server: who gets which, who may share one, and how a new one is made."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import socket
+import ssl
+from pathlib import Path
+
+from headwater.client.http_protocol import ConnectionEnded, HttpProtocol
+
+_CONNECT = 5.0  # seconds
+_KEPT = 256  # idle connections
+_IDLE = 60.0  # seconds: shorter than a server of ours keeps one, so that none is closed under a request
+_FRESH = 0.001  # seconds in which nobody looks whether the server has closed it
+_SHARED = 32  # requests on one connection; a server cuts off who sends a hundred
+
+
+class HttpPool:
+    """Connections to a host and port, or to a Unix socket of this machine.
+
+    Small hot requests to a Unix socket share a connection: behind it is a server of ours, which begins them side by side. Elsewhere each
+    request has a connection to itself, because a proxy would do one after the other. A Unix socket that cannot be reached is left
+    alone, and the port is used.
+    """
+
+    def __init__(
+        self, host: str, port: int, *, trust: ssl.SSLContext | None = None, unix: Path | None = None, only_unix: bool = False
+    ) -> None:
+        """`only_unix`: there is no port."""
+        self._host, self._port, self._trust, self._unix, self._only_unix = host, port, trust, unix, only_unix
+        self._idle: list[HttpProtocol] = []
+        self._open: set[HttpProtocol] = set()
+        self._shared: HttpProtocol | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.closed = False
+
+    def ready(self, *, hot: bool) -> HttpProtocol | None:
+        """A connection that is there and may take a request now."""
+        shared = self._shared
+        if hot and shared is not None and 0 < len(shared.waiting) < _SHARED and not (shared.paused or shared.transport.is_closing()):
+            return shared
+        while self._idle:
+            found = self._idle.pop()
+            if found.over or found.transport.is_closing():
+                continue
+            idle = self._now() - found.idle_since
+            if idle > _IDLE or (idle > _FRESH and _readable(found)):
+                found.end(ConnectionEnded("idle"))
+                continue
+            self._share(found, hot=hot)
+            return found
+        return None
+
+    async def connect(self, *, hot: bool) -> HttpProtocol:
+        """A new connection. Errors: `OSError`, `TimeoutError`; nothing was sent."""
+        loop = self._loop = asyncio.get_running_loop()
+        async with asyncio.timeout(_CONNECT):
+            made = await self._connect(loop)
+        self._open = {one for one in self._open if not one.over}
+        self._open.add(made)
+        if self.closed:
+            made.end(ConnectionEnded("closed"))
+        self._share(made, hot=hot)
+        return made
+
+    def _share(self, protocol: HttpProtocol, *, hot: bool) -> None:
+        """Note whether others may send behind the request that this connection gets: behind a long one they would wait as long."""
+        if hot and self._unix is not None:
+            self._shared = protocol
+        elif protocol is self._shared:
+            self._shared = None
+
+    def _idled(self, protocol: HttpProtocol) -> None:
+        if self.closed or len(self._idle) >= _KEPT:
+            protocol.end(ConnectionEnded("nobody needs it"))
+        else:
+            self._idle.append(protocol)
+
+    def close(self) -> None:
+        self.closed = True
+        for protocol in self._open:
+            protocol.end(ConnectionEnded("This connection was closed here."))
+        self._open.clear()
+        self._idle.clear()
+
+    def _now(self) -> float:
+        return 0.0 if self._loop is None else self._loop.time()
+
+    async def _connect(self, loop: asyncio.AbstractEventLoop) -> HttpProtocol:
+        if self._unix is not None:
+            try:
+                sock = await connect_unix(self._unix)
+            except OSError:
+                if self._only_unix:
+                    raise
+                self._unix = None  # another user's, or gone: the port is served by the same server
+            else:
+                return (await loop.create_unix_connection(lambda: HttpProtocol(loop, self._idled), sock=sock))[1]
+        return (await loop.create_connection(lambda: HttpProtocol(loop, self._idled), self._host, self._port, ssl=self._trust))[1]
+
+
+async def connect_unix(path: Path) -> socket.socket:
+    """A socket connected to one in the file system, however long its path is. Errors: `OSError`."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        while True:
+            try:
+                sock.connect(f"/proc/self/fd/{folder}/{path.name}")  # an address holds 107 bytes
+            except BlockingIOError:  # the server's queue is full; unlike TCP's, this connect has not begun
+                await asyncio.sleep(0.005)
+            else:
+                return sock
+    except BaseException:
+        sock.close()
+        raise
+    finally:
+        os.close(folder)
+
+
+def _readable(protocol: HttpProtocol) -> bool:
+    """Whether something came on an idle connection: its end, which this loop has had no time to notice."""
+    sock = protocol.transport.get_extra_info("socket")
+    if sock is None:
+        return False
+    look = select.poll()
+    look.register(sock.fileno(), select.POLLIN)
+    return bool(look.poll(0))

@@ -1,0 +1,128 @@
+"""Hands requests on to the worker that owns what they ask for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headwater import parts
+from headwater.client.http_pool import HttpPool
+from headwater.client.http_protocol import ConnectionEnded, Exchange, HttpProtocol
+from headwater.core.errors import HeadwaterError, OutcomeUnknown, TooLarge, Unavailable
+from headwater.core.ids import Ids
+from headwater.core.units import Size
+from headwater.server.problem import problem_answer
+from headwater.server.route import Route, Router
+
+_HOP = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"expect", b"content-length"})
+_SLOW = 120.0  # seconds without a byte of an answer: streams say something more often, and no request takes longer
+
+
+class Forwarding:
+    """An application that answers itself, or lets the owner answer. The owner looks at the token: here nothing is decided but who."""
+
+    def __init__(self, app: ASGIApp, routes: Iterable[Route], *, owner: Path, max_body: int, ids: Ids) -> None:
+        self._app, self._router, self._max_body, self._ids = app, Router(routes), max_body, ids
+        self._owned = {part.name for part in parts.PARTS if part.owned}
+        self._pool = HttpPool("owner", 0, unix=owner, only_unix=True)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._belongs(scope):
+            await self._app(scope, receive, send)
+            return
+        try:
+            await self._forward(scope, receive, send)
+        except HeadwaterError as error:
+            await problem_answer(error, self._ids())(scope, receive, send)
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _belongs(self, scope: Scope) -> bool:
+        """Whether the owner is to answer: a part that lives there, and every job, because jobs live where they were started."""
+        if any(name == b"prefer" and b"respond-async" in value.lower() for name, value in scope["headers"]):
+            return True
+        match = self._router.find(scope["raw_path"].partition(b"?")[0])
+        if match is None:
+            return False
+        routes = match.address.routes(scope["method"])
+        return any(
+            route.operation.part in self._owned or route.operation.kind == "job" or route.operation.path.startswith("/jobs/")
+            for route in routes
+        )
+
+    async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await self._body(receive)
+        if body is None:
+            return
+        target = scope["raw_path"].partition(b"?")[0] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+        lines = [b"%b: %b\r\n" % pair for pair in scope["headers"] if pair[0] not in _HOP]
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        head = b"%b %b HTTP/1.1\r\n%bcontent-length: %d\r\n\r\n" % (method.encode(), target, b"".join(lines), len(body))
+        protocol = await self._connected()
+        exchange = Exchange(asyncio.get_running_loop(), patience=_SLOW, streamed=True)
+        gone = asyncio.create_task(_disconnected(receive))
+        gone.add_done_callback(lambda task: None if task.cancelled() else protocol.leave(exchange))
+        begun = False
+        try:
+            rest = protocol.send(head, body, exchange)
+            if rest is not None:
+                await rest
+            assert exchange.headed is not None
+            await exchange.headed
+            headers = [pair for pair in exchange.headers if pair[0] not in (b"connection", b"transfer-encoding", b"date")]
+            begun = True
+            await send({"type": "http.response.start", "status": exchange.status, "headers": headers})
+            while (chunk := await protocol.chunk(exchange)) is not None:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except ConnectionEnded as error:
+            if gone.done():
+                return
+            if begun:
+                raise  # the answer cannot be taken back: ending it early tells the client that it is not whole
+            if method == "GET":
+                raise _away() from error
+            raise OutcomeUnknown(
+                "The worker that does this ended before it answered; it may have been done or not.",
+                hint="Read what is there before sending it again.",
+            ) from error
+        finally:
+            gone.cancel()
+            protocol.leave(exchange)
+            await asyncio.gather(gone, return_exceptions=True)
+
+    async def _connected(self) -> HttpProtocol:
+        try:
+            return self._pool.ready(hot=False) or await self._pool.connect(hot=False)
+        except (OSError, TimeoutError):
+            raise _away() from None
+
+    async def _body(self, receive: Receive) -> bytes | None:
+        chunks: list[bytes] = []
+        length = 0
+        while True:
+            message: Message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            chunks.append(message.get("body", b""))
+            length += len(chunks[-1])
+            if length > self._max_body:
+                raise TooLarge(
+                    f"The body is larger than {Size(self._max_body)}.",
+                    hint="Send less at once, or raise `server.max_body` in headwater.toml.",
+                )
+            if not message.get("more_body", False):
+                return b"".join(chunks)
+
+
+def _away() -> Unavailable:
+    return Unavailable("The worker that does this is being started.", hint="Ask again in a moment.")
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,161 @@
+"""The short way of small hot requests: from a whole request to bytes that answer it, without a task, a scope or a response object.
+
+Only a request that is written as our own client writes it goes this way. Everything else, and every request with something wrong in it,
+is left to the application, so that there is one place that says what is wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+from headwater.core.errors import HeadwaterError
+from headwater.core.metrics import HttpMetrics
+from headwater.server.auth import Guard, Tokens
+from headwater.server.caller import OWNER, Caller
+from headwater.server.route import Route, Router
+from headwater.wire.operation import Operation
+
+LARGEST = 64 << 10  # bytes of a body: reading a larger one would keep other requests waiting
+_READ = frozenset(
+    {b"host", b"authorization", b"content-length", b"content-type", b"user-agent", b"accept", b"accept-encoding", b"connection"}
+)
+_JSON = (b"", b"*/*", b"application/json")
+
+
+class HotCall(NamedTuple):
+    """A request that may go the short way."""
+
+    variables: dict[str, str]
+    query: bytes
+    content_type: bytes
+    body: bytes
+
+
+class HotMatch(NamedTuple):
+    """A hot operation, what its variables are in a request, and the path as it came."""
+
+    route: Route
+    variables: dict[str, str]
+    raw_path: bytes
+
+
+class HotAnswer(NamedTuple):
+    """What will be answered: `encode` makes the body of what `future` gives."""
+
+    future: asyncio.Future[Any]
+    encode: Callable[[Any], bytes]
+
+
+HotHandler = Callable[[HotCall], HotAnswer | bytes | None]
+"""Begins the work. None: not here and now, let the application do it; then nothing has been done."""
+
+
+class Pending(NamedTuple):
+    """An answer that is being made."""
+
+    operation: Operation[Any, Any]
+    answer: HotAnswer | bytes
+    began: float
+
+
+class KnownClient(NamedTuple):
+    """What a connection has shown before: who sends the same again need not be looked at again."""
+
+    host: bytes
+    authorization: bytes
+    generation: int
+    caller: Caller
+
+
+class HotPath:
+    """Begins hot requests, and writes their answers as the application would."""
+
+    def __init__(
+        self,
+        routes: Iterable[Route],
+        *,
+        tokens: Tokens | None,
+        guard: Guard,
+        metrics: HttpMetrics,
+        problem: Callable[[Exception], tuple[int, bytes]],
+        max_body: int,
+    ) -> None:
+        """`problem`: the status and the rest of the answer that stands for an error."""
+        self.routes = [route for route in routes if route.hot is not None]
+        self._router = Router(self.routes)
+        self.largest = min(LARGEST, max_body)
+        self._tokens, self._guard, self._metrics, self._problem = tokens, guard, metrics, problem
+
+    def find(self, method: str, raw_path: bytes) -> HotMatch | None:
+        """The hot operation at an address; None where there is none."""
+        match = self._router.find(raw_path)
+        if match is None or method == "HEAD" or not (routes := match.address.routes(method)):
+            return None
+        return HotMatch(routes[0], match.variables, raw_path)
+
+    def begin(
+        self, match: HotMatch, query: bytes, headers: list[tuple[bytes, bytes]], body: bytes, known: KnownClient | None
+    ) -> tuple[Pending, KnownClient] | None:
+        """Begin to answer; None: the application is to do it. With it comes what is known of the connection from now on."""
+        began, (route, variables, raw_path) = time.perf_counter(), match
+        host = authorization = content_type = accept = b""
+        seen = set()
+        for name, value in headers:
+            if name not in _READ or name in seen:  # of two the application believes one
+                return None
+            seen.add(name)
+            if name == b"host":
+                host = value
+            elif name == b"authorization":
+                authorization = value
+            elif name == b"content-type":
+                content_type = value
+            elif name == b"accept":
+                accept = value
+        if accept not in _JSON:
+            return None
+        generation = 0 if self._tokens is None else self._tokens.generation
+        if known is None or known.host != host or known.authorization != authorization or known.generation != generation:
+            found = self._known(route.operation.method, host, authorization, generation)
+            if found is None:
+                return None
+            known = found
+        if known.caller.role < route.operation.role or (known.caller.prefixes and not known.caller.reaches(raw_path)):
+            return None
+        assert route.hot is not None
+        answer = route.hot(HotCall(variables, query, content_type, body))
+        return None if answer is None else (Pending(route.operation, answer, began), known)
+
+    def answer(self, pending: Pending, *, head: bytes) -> bytes:
+        """The whole answer. `head`: headers that every answer has."""
+        operation, answer = pending.operation, pending.answer
+        status = next(iter(operation.statuses), 200)
+        try:
+            body = answer if isinstance(answer, bytes) else answer.encode(answer.future.result())
+        except asyncio.CancelledError:
+            status, written = self._problem(HeadwaterError("The request was given up.", hint="Ask again."))
+        except Exception as error:
+            status, written = self._problem(error)
+        else:
+            written = b"content-length: %d\r\ncontent-type: application/json\r\n\r\n%b" % (len(body), body)
+        self._metrics.answered(operation.path, operation.method, status, time.perf_counter() - pending.began)
+        return b"%b%b%b" % (_line(status), head, written)
+
+    def _known(self, method: str, host: bytes, authorization: bytes, generation: int) -> KnownClient | None:
+        try:
+            self._guard.check(method, [(b"host", host)] if host else [])
+            caller = OWNER if self._tokens is None else self._tokens.caller(authorization.decode("latin-1") or None)
+        except HeadwaterError:
+            return None  # the application says so
+        return KnownClient(host, authorization, generation, caller)
+
+
+_LINES: dict[int, bytes] = {}
+
+
+def _line(status: int) -> bytes:
+    return _LINES.get(status) or _LINES.setdefault(status, b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode()))

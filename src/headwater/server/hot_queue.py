@@ -1,0 +1,103 @@
+"""The hot requests of one connection: begun side by side, answered in their order."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from headwater.server.hot import HotMatch, HotPath, KnownClient, Pending
+
+if TYPE_CHECKING:
+    from asyncio import Future
+
+    from headwater.server.connection import Connection
+
+_MOST = 64  # requests under way before no more are read
+_IDLE = 75.0  # seconds: as long as the long way keeps an idle connection
+_EXPECTING = frozenset({b"expect", b"upgrade", b"transfer-encoding"})
+
+
+class HotQueue:
+    """Takes a request of its connection as long as nothing goes the long way there."""
+
+    def __init__(self, hot: HotPath, connection: Connection) -> None:
+        self._hot, self._connection = hot, connection
+        self.pending: deque[Pending] = deque()
+        self.collecting: HotMatch | None = None
+        self.closing = False
+        self._query = b""
+        self._chunks: list[bytes] = []
+        self._known: KnownClient | None = None
+        self._idle_since: float | None = None
+
+    def takes(self) -> bool:
+        """Whether the request whose head has just been read may go the short way, once its body is there."""
+        connection = self._connection
+        self._idle_since = None
+        if connection.busy or self.closing or not connection.parser.should_keep_alive() or connection.parser.get_http_version() != "1.1":
+            return False
+        for name, value in connection.headers:
+            if name in _EXPECTING or (name == b"content-length" and (len(value) > 6 or int(value) > self._hot.largest)):
+                return False
+        raw_path, _, self._query = connection.url.partition(b"?")
+        if not raw_path.startswith(b"/") or b"#" in connection.url:
+            return False
+        self.collecting = self._hot.find(connection.parser.get_method().decode("ascii"), raw_path)
+        self._chunks.clear()
+        return self.collecting is not None
+
+    def collect(self, body: bytes) -> None:
+        self._chunks.append(body)
+
+    def begin(self) -> bytes | None:
+        """Begin what was collected. Returns the body where it must go the long way."""
+        match, self.collecting, connection = self.collecting, None, self._connection
+        assert match is not None
+        body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        begun = self._hot.begin(match, self._query, connection.headers, body, self._known)
+        if begun is None:
+            return body
+        pending, self._known = begun
+        self.pending.append(pending)
+        if isinstance(pending.answer, bytes):
+            self._flush()
+        else:
+            pending.answer.future.add_done_callback(self._flush)
+            if len(self.pending) >= _MOST:
+                connection.flow.pause_reading()
+        return None
+
+    def idle(self, now: float) -> bool:
+        """Whether the last answer went out so long ago that the client will ask no more."""
+        return self._idle_since is not None and not self.pending and now - self._idle_since > _IDLE
+
+    def forsake(self) -> None:
+        """The client is gone. What was begun is done all the same, and counted."""
+        for pending in self.pending:
+            if not isinstance(pending.answer, bytes) and not pending.answer.future.done():
+                pending.answer.future.remove_done_callback(self._flush)
+                pending.answer.future.add_done_callback(lambda _, one=pending: self._hot.answer(one, head=b""))  # type: ignore[misc]
+        self.pending.clear()
+
+    def _flush(self, _: Future[object] | None = None) -> None:
+        """Send every answer whose turn it is, at once."""
+        connection, answers = self._connection, []
+        while self.pending and (isinstance(answer := self.pending[0].answer, bytes) or answer.future.done()):
+            last = self.closing and len(self.pending) == 1
+            answers.append(self._hot.answer(self.pending.popleft(), head=self._head(last=last)))
+        if not answers:
+            return
+        connection.server_state.total_requests += len(answers)
+        connection.transport.write(answers[0] if len(answers) == 1 else b"".join(answers))
+        if self.pending:
+            return
+        if self.closing:
+            connection.transport.close()
+        else:
+            self._idle_since = connection.loop.time()
+            if connection.flow.read_paused or connection.pipeline:
+                connection.drained()
+
+    def _head(self, *, last: bool) -> bytes:
+        head = b"".join([b"%b: %b\r\n" % pair for pair in self._connection.server_state.default_headers])
+        return head + b"connection: close\r\n" if last else head

@@ -1,0 +1,252 @@
+"""Keeps the workers of a server: starts them, starts those again that die, and ends them together.
+
+The parent listens on the sockets and serves nothing. A worker inherits them by fork, so that connections which wait to be taken are
+lost with no worker. The parent has no threads and no loop, because it forks at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import msgspec
+import uvloop
+
+from headwater.core.clock import Clock
+from headwater.core.errors import HeadwaterError, Unavailable
+from headwater.core.ids import Ids
+from headwater.core.settings import Settings
+from headwater.server.auth import Tokens
+from headwater.server.team import FOLDER, Team
+from headwater.server.tls import Certificate
+from headwater.server.worker import Worker
+from headwater.wire.problems import error_of, problem_of
+
+_STOPS = (signal.SIGINT, signal.SIGTERM)
+_WATCHED = (*_STOPS, signal.SIGCHLD)
+_READY = b"ready"
+_LIVED = 10.0  # seconds after which a worker that dies was a good one, and is started again at once
+_PAUSES = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)  # seconds before a worker is started again, by how often it died young
+_KILLED = 5.0  # seconds beyond the grace after which a worker that does not end is killed
+
+
+@dataclass
+class _Child:
+    slot: int
+    since: float
+    said: int  # the pipe on which it says that it is ready, or why it is not
+    words: bytes = b""
+
+    @property
+    def ready(self) -> bool:
+        return self.words == _READY
+
+    def hear(self) -> None:
+        with suppress(BlockingIOError):
+            self.words += os.read(self.said, 1 << 16)
+
+
+class Supervisor:
+    """The workers of one server. `started` is called once when all of them are ready, `ending` when they have been told to stop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Clock,
+        ids: Ids,
+        tokens: Tokens | None,
+        certificate: Certificate | None,
+        sockets: Sequence[socket.socket],
+        started: Callable[[], None],
+        ending: Callable[[], None],
+    ) -> None:
+        self._settings, self._clock, self._ids = settings, clock, ids
+        self._tokens, self._certificate, self._sockets = tokens, certificate, sockets
+        self._started, self._ending = started, ending
+        self._children: dict[int, _Child] = {}
+        self._due: dict[int, float] = {}  # when to start which again
+        self._young = [0] * settings.server.workers
+        self._running = False
+        self._kill_at: float | None = None  # set once it stops
+        self._lives, self._dies = os.pipe()  # a worker reads its end when the parent is gone
+
+    def run(self) -> bool:
+        """Serve until a signal. False: a second one came, and everything was ended at once. Errors: those of a first start that fails."""
+        folder = self._settings.data / FOLDER
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o700)
+        reading, writing = socket.socketpair()
+        for end in (reading, writing):
+            end.setblocking(False)
+        before = {number: signal.signal(number, _nothing) for number in _WATCHED}
+        signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
+        try:
+            for slot in range(self._settings.server.workers):
+                self._start(slot)
+            return self._watch(reading)
+        finally:
+            self._end_all(signal.SIGKILL)
+            signal.set_wakeup_fd(-1)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            reading.close()
+            writing.close()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _watch(self, signals: socket.socket) -> bool:
+        stops = 0
+        while self._children or self._kill_at is None:
+            for number in self._wait(signals):
+                stops += number in _STOPS
+            if stops > 1:
+                return False
+            if stops and self._kill_at is None:
+                self._kill_at = self._clock.monotonic() + self._settings.server.stop_grace.seconds + _KILLED
+                self._end_all(signal.SIGTERM)
+                self._ending()
+            self._hear()
+            self._reap()
+            self._start_again()
+        return True
+
+    def _wait(self, signals: socket.socket) -> bytes:
+        """Wait for a signal, for a worker's word, or for the next time that something is due. Returns the numbers of the signals."""
+        times = [*self._due.values(), *([self._kill_at] if self._kill_at is not None else [])]
+        timeout = max(0.0, min(times) - self._clock.monotonic()) * 1000 + 1 if times else None
+        poll = select.poll()
+        for fd in (signals.fileno(), *(child.said for child in self._children.values() if not child.ready)):
+            poll.register(fd, select.POLLIN)
+        poll.poll(timeout)
+        with suppress(BlockingIOError):
+            return signals.recv(1024)
+        return b""
+
+    # -- workers ----------------------------------------------------------------------------------------------
+
+    def _start(self, slot: int) -> None:
+        said, says = os.pipe()
+        os.set_blocking(said, False)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)  # a signal for the child must not reach the parent's socket
+        pid = os.fork()
+        if pid == 0:
+            self._be_worker(slot, says)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
+        os.close(says)
+        self._children[pid] = _Child(slot, self._clock.monotonic(), said)
+
+    def _hear(self) -> None:
+        for child in self._children.values():
+            if not child.ready:
+                child.hear()
+        if not self._running and self._kill_at is None and len(self._children) == len(self._young):
+            self._running = all(child.ready for child in self._children.values())
+            if self._running:
+                self._started()
+
+    def _reap(self) -> None:
+        now = self._clock.monotonic()
+        if self._kill_at is not None and now >= self._kill_at:
+            self._end_all(signal.SIGKILL)
+            return
+        for pid in list(self._children):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if not ended:
+                continue
+            child = self._children.pop(pid)
+            child.hear()
+            problem = b"" if child.ready else child.words
+            os.close(child.said)
+            if self._kill_at is not None:
+                continue
+            code = os.waitstatus_to_exitcode(status)
+            if not self._running:
+                raise _problem(problem, code)
+            self._young[child.slot] = 0 if now - child.since > _LIVED else self._young[child.slot] + 1
+            pause = _PAUSES[min(self._young[child.slot], len(_PAUSES) - 1)]
+            logging.getLogger("headwater.server").error(
+                "worker %d (process %d) ended with %d; it is started again in %g s %s", child.slot, pid, code, pause, problem.decode()
+            )
+            self._due[child.slot] = now + pause
+
+    def _start_again(self) -> None:
+        now = self._clock.monotonic()
+        for slot in [slot for slot, due in self._due.items() if due <= now and self._kill_at is None]:
+            del self._due[slot]
+            self._start(slot)
+        if self._kill_at is not None:
+            self._due.clear()
+
+    def _end_all(self, number: signal.Signals) -> None:
+        for pid in list(self._children):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+            if number == signal.SIGKILL:
+                os.waitpid(pid, 0)
+                os.close(self._children.pop(pid).said)
+
+    # -- in the worker ----------------------------------------------------------------------------------------
+
+    def _be_worker(self, slot: int, says: int) -> None:
+        """Serve, and end the process: nothing of the parent's is to be cleaned up here."""
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in _WATCHED:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
+            os.close(self._dies)
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._serve(slot, says))
+            code = 0
+        except HeadwaterError as error:
+            os.write(says, msgspec.json.encode(problem_of(error, "")))
+            code = error.exit_code
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    async def _serve(self, slot: int, says: int) -> None:
+        team = Team(self._settings.data, slot=slot, size=self._settings.server.workers)
+        # Files that changed since the parent read them: a token that was taken away must not come back with a new worker.
+        if self._tokens is not None:
+            self._tokens.renew()
+        if self._certificate is not None:
+            self._certificate.renew()
+        worker = Worker(self._settings, clock=self._clock, ids=self._ids, tokens=self._tokens, certificate=self._certificate, team=team)
+
+        async def started() -> None:
+            os.write(says, _READY)
+
+        async def ending() -> None:
+            loop.remove_reader(self._lives)
+
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._lives, worker.stop)  # the parent was killed: nobody else would end this one
+        # Ctrl-C reaches every process of a terminal; the parent passes on what is meant.
+        await worker.serve(self._sockets, started=started, ending=ending, signals=lambda number: number == signal.SIGTERM)
+
+
+def _nothing(number: int, frame: object) -> None:
+    """The wake-up socket tells of the signal."""
+
+
+def _problem(problem: bytes, code: int) -> HeadwaterError:
+    if problem:
+        return error_of(500, problem)
+    return Unavailable(f"A worker ended while it started (exit {code}).", hint="Look at what it wrote to standard error.")

@@ -1,0 +1,190 @@
+"""One serving process: from its sockets to the log and the parts on it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
+from importlib import metadata
+
+from starlette.types import ASGIApp
+
+from headwater import parts
+from headwater.client.local import LocalLog, local_log
+from headwater.client.local_backend import LocalBackend
+from headwater.core.clock import Clock
+from headwater.core.ids import Ids
+from headwater.core.metrics import HttpMetrics, Metrics
+from headwater.core.settings import Settings
+from headwater.server.app import App
+from headwater.server.auth import Guard, Tokens, allowed_hosts
+from headwater.server.connections import Connections, Limits
+from headwater.server.forward import Forwarding
+from headwater.server.handlers import Handlers
+from headwater.server.http_server import HttpServer
+from headwater.server.listening import descriptors_for
+from headwater.server.openapi import document
+from headwater.server.own import OWN, OwnHandlers
+from headwater.server.route import Route
+from headwater.server.streams import Streams
+from headwater.server.team import OWNER, Team
+from headwater.server.tls import Certificate
+from headwater.server.unix_socket import listen_unix
+from headwater.wire.part import PartDefinition, load
+
+_CLOSING = 2.0  # seconds of the grace that are kept for closing the log
+Step = Callable[[], Awaitable[None]]
+
+
+class Worker:
+    """Serves until it is stopped. Requests are answered before the log is open; those that need it wait.
+
+    `team`: the other processes that serve the same sockets; None: there are none.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Clock,
+        ids: Ids,
+        tokens: Tokens | None,
+        certificate: Certificate | None,
+        team: Team | None = None,
+    ) -> None:
+        self._settings, self._clock, self._ids = settings, clock, ids
+        self._tokens, self._certificate, self._team = tokens, certificate, team
+        self._servers: list[HttpServer] = []
+        self._stopped = asyncio.Event()
+
+    async def serve(
+        self, sockets: Sequence[socket.socket], *, started: Step, ending: Step, signals: Callable[[signal.Signals], bool]
+    ) -> None:
+        """`started` is awaited once the log is open, `ending` before it is closed. `signals`: whether a signal is the first one.
+
+        Errors: what opening the log, and the parts' hooks, raise.
+        """
+        metrics, settings = Metrics(), self._settings.server
+        log = local_log(self._settings, self._settings.data, self._clock, metrics.log)
+        backend = LocalBackend(log, clock=self._clock, settings=self._settings)
+        limits = Limits.of(settings, descriptors=descriptors_for(settings.max_connections))
+        grace = max(0.0, settings.stop_grace.seconds - _CLOSING)
+        public, app, own = self._app(log, backend, metrics)
+        connections = Connections(limits, metrics.http)
+        http = HttpServer(
+            public,
+            connections=connections,
+            ids=self._ids,
+            grace=grace,
+            certificate=self._certificate,
+            tokens=self._tokens,
+            hot=app.hot,
+        )
+        self._servers = [http]
+        running = [asyncio.create_task(http.serve(list(sockets)))]
+        noting = None
+        if self._team is not None:
+            # Connections of the other workers are none of a client: they are counted nowhere.
+            inner = HttpServer(
+                self._team.app(app, own.check), connections=Connections(limits, HttpMetrics()), ids=self._ids, grace=grace, hot=app.hot
+            )
+            listening = listen_unix(self._team.folder, self._team.socket(self._team.slot).name)
+            self._servers.append(inner)
+            running.append(asyncio.create_task(inner.serve([listening] if listening else [])))
+            noting = asyncio.create_task(self._team.write_down(metrics))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._signalled, number, signals)
+        opened: list[PartDefinition] = []
+        try:
+            # Answering comes first: opening a log means recovering it, and is waited for by the requests that need it.
+            for server in self._servers:
+                await server.listening.wait()
+            await log.open()
+            await self._open(backend, log, opened)
+            if not self._stopped.is_set():
+                await started()
+            await asyncio.gather(*running)
+        finally:
+            self.stop()
+            await asyncio.gather(*running, return_exceptions=True)
+            # Appends under way have been answered or given up by now: what is queued still goes to disk before the files are let go.
+            await ending()
+            await self._close(backend, log, opened)
+            await backend.aclose()
+            await log.aclose()
+            if noting is not None and self._team is not None:
+                noting.cancel()
+                await asyncio.gather(noting, return_exceptions=True)
+                await self._team.aclose()
+            if isinstance(public, Forwarding):
+                public.close()
+
+    def stop(self) -> None:
+        """Take no more requests, let those under way end. Stopping twice is no error."""
+        self._stopped.set()  # streams end whole, so that their connections close
+        for server in self._servers:
+            server.stop()
+
+    def _signalled(self, number: signal.Signals, signals: Callable[[signal.Signals], bool]) -> None:
+        if signals(number):
+            self.stop()
+
+    def _app(self, log: LocalLog, backend: LocalBackend, metrics: Metrics) -> tuple[ASGIApp, App, OwnHandlers]:
+        """What answers clients, the application in it, and the handlers of what the server itself is asked."""
+        server, team = self._settings.server, self._team
+        streams = Streams(most=server.max_streams, memory=server.stream_memory, metrics=metrics.http, now=self._clock.monotonic)
+        for part in parts.PARTS:
+            if part.measures and self._runs(part):
+                load(part.measures)(metrics, backend.performer(part.name), log)
+        handlers = Handlers(backend, streams=streams, stop=self._stopped, ids=self._ids)
+        described = cache(lambda: document([*OWN, *parts.operations()], metadata.version("headwater")))
+        own = OwnHandlers(log=log, metrics=metrics, stop=self._stopped, jobs=backend.jobs, document=described, team=team)
+        elsewhere = {part.name for part in parts.PARTS if not self._runs(part)}
+        routes = [*own.routes(), *(_long(route) if route.operation.part in elsewhere else route for route in handlers.routes())]
+        app = App(
+            routes,
+            tokens=self._tokens,
+            guard=Guard(hosts=None if self._tokens else allowed_hosts(server.host)),
+            metrics=metrics.http,
+            ids=self._ids,
+            report=_report,
+            max_body=server.max_body,
+        )
+        if team is None or team.owns:
+            return app, app, own
+        return Forwarding(app, routes, owner=team.socket(OWNER), max_body=server.max_body, ids=self._ids), app, own
+
+    def _runs(self, part: PartDefinition) -> bool:
+        """Whether a part lives in this process."""
+        return self._team is None or self._team.owns or not part.owned
+
+    async def _open(self, backend: LocalBackend, log: LocalLog, opened: list[PartDefinition]) -> None:
+        for part in parts.PARTS:
+            if self._runs(part):
+                opened.append(part)
+                if part.opens:
+                    await load(part.opens)(backend.performer(part.name), log)
+
+    async def _close(self, backend: LocalBackend, log: LocalLog, opened: list[PartDefinition]) -> None:
+        """In the reverse order. A part that fails to close is reported, and the others are closed."""
+        for part in reversed(opened):
+            if part.closes:
+                try:
+                    await load(part.closes)(backend.performer(part.name), log)
+                except Exception as error:
+                    _report(self._ids(), error)
+
+
+def _long(route: Route) -> Route:
+    return route._replace(hot=None)
+
+
+def _report(error_id: str, error: BaseException) -> None:
+    """A fault of ours or of the data, to the log under the id that the client was given."""
+    text = "".join(traceback.format_exception(error))
+    logging.getLogger("headwater.server").error("error %s\n%s", error_id, text)

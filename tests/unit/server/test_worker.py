@@ -1,0 +1,111 @@
+"""A serving process with a toy part: whose hooks run, when, and what their failing means."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+import msgspec
+import pytest
+from tests.unit.parts import toy
+from tests.unit.parts.toy import TOY, ToyPerformer
+
+from headwater import parts
+from headwater.core.clock import SystemClock
+from headwater.core.errors import BadConfig
+from headwater.core.settings import Settings
+from headwater.server.team import FOLDER, Team
+from headwater.server.worker import Worker
+
+pytestmark = pytest.mark.anyio
+
+
+async def nothing() -> None:
+    """Nothing more to do."""
+
+
+@pytest.fixture(autouse=True)
+def performers(monkeypatch: pytest.MonkeyPatch) -> list[ToyPerformer]:
+    """Every performer that is made."""
+    made: list[ToyPerformer] = []
+    monkeypatch.setattr(parts, "PARTS", (*parts.PARTS, TOY))
+    begin = ToyPerformer.__init__
+
+    def noting(self: ToyPerformer, **ground: object) -> None:
+        begin(self, **ground)
+        made.append(self)
+
+    monkeypatch.setattr(ToyPerformer, "__init__", noting)
+    return made
+
+
+@asynccontextmanager
+async def running(data: Path, team: Team | None = None) -> AsyncIterator[str]:
+    """The address of a worker on a port of its own."""
+    sock = socket.create_server(("127.0.0.1", 0))
+    sock.setblocking(False)
+    address = f"http://127.0.0.1:{sock.getsockname()[1]}"
+    worker = Worker(Settings(data=data), clock=SystemClock(), ids=lambda: "id", tokens=None, certificate=None, team=team)
+    up = asyncio.Event()
+
+    async def started() -> None:
+        up.set()
+
+    serving = asyncio.create_task(worker.serve([sock], started=started, ending=nothing, signals=lambda number: True))
+    waiting = asyncio.create_task(up.wait())
+    await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    try:
+        if not serving.done():
+            yield address
+    finally:
+        worker.stop()
+        await serving
+
+
+async def test_a_part_is_opened_behind_the_log_and_closed_before_it(tmp_path: Path, performers: list[ToyPerformer]) -> None:
+    async with running(tmp_path):
+        assert [performer.lives for performer in performers] == [True]
+    assert [performer.lives for performer in performers] == [False]
+
+
+async def test_a_part_that_cannot_be_opened_ends_the_start_and_is_closed(
+    tmp_path: Path, performers: list[ToyPerformer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(performer: ToyPerformer, log: object) -> None:
+        performer.lives = True
+        raise BadConfig("No.", hint="Set it.")
+
+    monkeypatch.setattr(toy, "opens", fails)
+    with pytest.raises(BadConfig):
+        async with running(tmp_path):
+            raise AssertionError
+    assert [performer.lives for performer in performers] == [False]
+
+
+async def test_of_two_workers_the_first_runs_the_part_and_the_other_forwards(tmp_path: Path, performers: list[ToyPerformer]) -> None:
+    (tmp_path / FOLDER).mkdir()
+    async with running(tmp_path, Team(tmp_path, slot=0, size=2)), running(tmp_path, Team(tmp_path, slot=1, size=2)) as other:
+        async with httpx2.AsyncClient(base_url=other, trust_env=False, timeout=30) as http:
+            assert (await http.get("/toy/3")).json() == {"numbers": [3, 2, 1]}
+            assert (await http.get("/toy/2/follow")).text == "retry: 1000\n\ndata: 2\n\ndata: 1\n\n"
+            assert (await http.get("/toy/x")).status_code == 400
+            begun = (await http.post("/toy/3/slowly")).json()
+            job = msgspec.convert((await http.get(f"/jobs/{begun['id']}?wait=10")).json(), dict[str, object])
+            assert (job["state"], job["answer"]) == ("done", {"numbers": [3, 2, 1]})
+            assert (await http.post("/toy/3/slowly", content=b"x" * (65 << 20))).status_code == 413
+        assert [performer.lives for performer in performers] == [True]
+
+
+async def test_without_its_owner_a_request_is_answered_that_it_is_away(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    async with running(tmp_path, Team(tmp_path, slot=1, size=2)) as alone:
+        async with httpx2.AsyncClient(base_url=alone, trust_env=False, timeout=30) as http:
+            answer = await http.get("/toy/3")
+            assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+            assert (await http.get("/healthz")).status_code == 200
+            assert (await http.get("/readyz")).status_code == 503
