@@ -146,7 +146,7 @@ class Log(ABC):
         None stands for what was deleted or compacted away, and for offsets that the brokers' own records take. Every batch is checked
         before a record of it is given out; a large one once for as long as its reader remembers it. All of them are of one moment: what
         others roll, compact or delete meanwhile is seen whole or not at all (embedded).
-        Errors: `BadBounds` for an offset at or beyond the end, or below 0; `Damaged`.
+        Errors: `BadBounds` for an offset at or beyond the end, or below 0; `BadInput` for what is no number; `Damaged`.
         """
 
     @abstractmethod

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from operator import index
 from typing import Any
 
 import msgspec
@@ -84,20 +85,28 @@ class Compacted(msgspec.Struct, frozen=True):
 def unfit(records: object, error: Exception) -> BadInput:
     """The error of records that cannot be appended: which one it is, what is wrong with it, and what to write instead."""
     hint = "Give a list of `Record` with key and value as bytes or None, headers as (text, bytes) pairs, a timestamp in ms or None."
-    for index, record in enumerate(records if isinstance(records, Sequence) and not isinstance(records, str | bytes) else [records]):
+    for place, record in enumerate(records if isinstance(records, Sequence) and not isinstance(records, str | bytes) else [records]):
         if not isinstance(record, Record):
-            return BadInput(f"Record {index} is a {type(record).__name__}: {record!r:.60}.", hint=hint)
+            return BadInput(f"Record {place} is a {type(record).__name__}: {record!r:.60}.", hint=hint)
         parts: tuple[tuple[str, Any], ...] = (("key", record.key), ("value", record.value))
         for name, value in parts:
             if isinstance(value, str):
-                return BadInput(f"The {name} of record {index} is text.", hint=f"Give its bytes: {name}={value!r:.40}.encode().")
+                return BadInput(f"The {name} of record {place} is text.", hint=f"Give its bytes: {name}={value!r:.40}.encode().")
             if value is not None and not isinstance(value, bytes | bytearray | memoryview):
                 as_bytes = f"Give bytes, such as {name}=json.dumps(...).encode()."
-                return BadInput(f"The {name} of record {index} is a {type(value).__name__}.", hint=as_bytes)
+                return BadInput(f"The {name} of record {place} is a {type(value).__name__}.", hint=as_bytes)
         pairs = record.headers if isinstance(record.headers, tuple | list) else [None]
         if any(not isinstance(pair, tuple | list) or len(pair) != 2 for pair in pairs):
-            return BadInput(f"The headers of record {index} are no pairs.", hint='Give them such as headers=(("name", b"value"),).')
+            return BadInput(f"The headers of record {place} are no pairs.", hint='Give them such as headers=(("name", b"value"),).')
     return BadInput(f"These records cannot be appended: {error}.", hint=hint)
+
+
+def ascending(offsets: Iterable[int]) -> list[int]:
+    """The offsets in order, each once. Errors: `BadInput` for what is no whole number."""
+    try:
+        return sorted({index(offset) for offset in offsets})
+    except TypeError as error:
+        raise BadInput(f"These are no offsets: {error}.", hint="Give a list of whole numbers, such as [7, 3].") from None
 
 
 def check_topic_name(name: str) -> None:

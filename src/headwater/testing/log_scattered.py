@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from headwater.core.errors import BadBounds, Closed, UnknownPartition, UnknownTopic
+from headwater.core.errors import BadBounds, BadInput, Closed, UnknownPartition, UnknownTopic
 from headwater.log import Log, Record, TopicSettings
 from headwater.testing.log_appending import KINDS
 from headwater.testing.log_ground import PATIENCE, Ground, OpenLog, at, fresh, numbered
@@ -62,6 +62,12 @@ class ScatteredReading(Ground):
         log.append(topic, 0, numbered(7))
         with pytest.raises(BadBounds):
             log.read_at(topic, 0, [3, offset, 4])
+
+    @pytest.mark.parametrize("offsets", [["0"], [1.5], [None], 5, "12"])
+    def test_what_is_no_offset_is_told(self, log: Log, topic: str, offsets: list[int]) -> None:
+        log.append(topic, 0, numbered(7))
+        with pytest.raises(BadInput, match="no offsets"):
+            log.read_at(topic, 0, offsets)
 
     def test_an_empty_partition_has_no_offsets(self, log: Log, topic: str) -> None:
         assert log.read_at(topic, 0, []) == []

@@ -19,7 +19,7 @@ from headwater.log.embedded.manifest import Manifest, Segment
 from headwater.log.embedded.page import SegmentPosition
 from headwater.log.embedded.view import SegmentView
 from headwater.log.layout import BEFORE_MESSAGE, HEAD, LAST, SMALLEST, TRAILER, U32, U64, decode
-from headwater.log.record import Record
+from headwater.log.record import Record, ascending
 
 _VIEWS = 8  # a descriptor each, and two more for the active segment's
 _SMALL = 4096  # bytes of a batch that are checked each time: remembering costs as much
@@ -199,7 +199,7 @@ class ScatteredReads:
 
     def read(self, manifest: Manifest | None, durable: int, place: SegmentPosition, offsets: Sequence[int]) -> list[Record | None]:
         """As `Log.read_at`, by a manifest and the durable end that belong together. Errors: also `FileNotFoundError`."""
-        wanted = sorted(set(offsets))
+        wanted = ascending(offsets)
         if wanted and not 0 <= wanted[0] <= wanted[-1] < durable:
             beyond = wanted[0] if wanted[0] < 0 else wanted[-1]
             raise BadBounds(

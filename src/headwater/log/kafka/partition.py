@@ -23,7 +23,7 @@ class KafkaPartition:
         return self._log.bounds(self.topic, self.partition)
 
     def read(self, start: int, max_bytes: int) -> list[Record]:
-        return self._log.read(self.topic, self.partition, start, limit=1 << 20, max_bytes=max_bytes)
+        return self._log.read(self.topic, self.partition, start, limit=10_000, max_bytes=max_bytes)
 
     def send(self, records: Sequence[Record], own: Header) -> Sequence[int]:
         return self._log.send(self.topic, self.partition, records, own)

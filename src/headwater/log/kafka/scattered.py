@@ -7,15 +7,17 @@ from collections.abc import Iterator, Sequence
 from headwater.core.errors import BadBounds
 from headwater.log.kafka.readers import PartitionConsumer
 from headwater.log.kafka.records import incoming
-from headwater.log.record import Record
+from headwater.log.record import Record, ascending
 
 _NEAR = 500  # offsets that are passed over rather than asked for anew: a request takes as long as reading so many
+
+_AT_ONCE = 10_000
 
 
 def read_at(reader: PartitionConsumer, topic: str, partition: int, offsets: Sequence[int]) -> list[Record | None]:
     """As `Log.read_at`. Errors: also `OffsetGone`, where records were deleted while they were read: ask again."""
     bounds = reader.bounds(topic, partition)
-    wanted = sorted(set(offsets))
+    wanted = ascending(offsets)
     if wanted and not 0 <= wanted[0] <= wanted[-1] < bounds.end:
         beyond = wanted[0] if wanted[0] < 0 else wanted[-1]
         raise BadBounds(
@@ -25,7 +27,7 @@ def read_at(reader: PartitionConsumer, topic: str, partition: int, offsets: Sequ
     for stretch in stretches([offset for offset in wanted if offset >= bounds.start]):
         asked = set(stretch)
         reader.begin(topic, partition, stretch[0])
-        for messages in reader.until(stretch[-1] + 1, stretch[-1] + 1 - stretch[0]):
+        for messages in reader.until(stretch[-1] + 1, min(_AT_ONCE, stretch[-1] + 1 - stretch[0])):
             found.update((offset, incoming(message)) for message in messages if (offset := message.offset()) in asked)
     return [found.get(offset) for offset in offsets]
 
