@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import httpx2
 import msgspec
@@ -13,7 +14,8 @@ from headwater.client.log import AsyncLog
 from headwater.client.remote_backend import RemoteBackend
 from headwater.core.clock import Clock
 from headwater.log import operations as log
-from headwater.log.json_form import ShownTopic, read_shown, read_topic, send_records, show_settings
+from headwater.log.answers import Offsets, PartitionContent, Placed, Places
+from headwater.log.json_form import ShownTopic, read_shown, read_topic, send_records, show_key, show_settings
 from headwater.log.operations import PartitionRequest, ReadRecords, TopicRequest, check_read
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
 from headwater.wire.json import decoder
@@ -31,6 +33,7 @@ def remote_log(
 
 class _Page(msgspec.Struct):
     items: list[msgspec.Raw]
+    next: Annotated[str, msgspec.Meta(pattern="^[0-9]{1,18}$")] | None = None
 
 
 class RemoteLog(AsyncLog):
@@ -39,8 +42,8 @@ class RemoteLog(AsyncLog):
     def __init__(self, backend: RemoteBackend) -> None:
         self.backend = backend
 
-    async def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
-        written = {} if settings is None else show_settings(settings)
+    async def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | Mapping[str, str] | None = None) -> Topic:
+        written = show_settings(settings) if isinstance(settings, TopicSettings) else dict(settings or {})
         return await self.backend.raw(log.CREATE_TOPIC, log.NewTopic(topic=name, partitions=partitions, settings=written), _read_topic)
 
     async def topics(self) -> list[Topic]:
@@ -56,16 +59,29 @@ class RemoteLog(AsyncLog):
     async def append(self, topic: str, partition: int, records: Sequence[Record]) -> Sequence[int]:
         request = log.AppendRecords(topic=topic, partition=partition)
         body = {"content": send_records(records), "headers": _LINES}
-        return (await self.backend.raw(log.APPEND, request, decoder(log.Offsets), **body)).offsets
+        return (await self.backend.raw(log.APPEND, request, decoder(Offsets), **body)).offsets
+
+    async def append_by_key(self, topic: str, records: Sequence[Record]) -> list[Placed]:
+        body = {"content": send_records(records), "headers": _LINES}
+        return (await self.backend.raw(log.APPEND_BY_KEY, log.AppendByKey(topic=topic), decoder(Places), **body)).records
+
+    async def stats(self, topic: str) -> list[PartitionContent]:
+        return await self.backend.ask(log.STATS, TopicRequest(topic=topic))
 
     async def bounds(self, topic: str, partition: int) -> Bounds:
         answer = await self.backend.ask(log.BOUNDS, PartitionRequest(topic=topic, partition=partition))
         return Bounds(answer.start, answer.end)
 
-    async def read(self, topic: str, partition: int, start: int, *, limit: int = 1000) -> list[Record]:
+    async def read(self, topic: str, partition: int, start: int, *, limit: int = 1000, key: bytes | None = None) -> list[Record]:
         check_read(start, limit)
-        request = ReadRecords(topic=topic, partition=partition, start=start, limit=min(limit, _LIMIT), decode="binary")
-        return await self.backend.raw(log.READ, request, _read_page)
+        wanted = None if key is None else show_key(key)
+        request = ReadRecords(topic=topic, partition=partition, start=start, limit=min(limit, _LIMIT), decode="binary", key=wanted)
+        found, following = await self.backend.raw(log.READ, request, _read_page)
+        while key is not None and following is not None and len(found) < limit:  # a page holds what was found in a part of the log
+            request = msgspec.structs.replace(request, start=following, limit=min(limit - len(found), _LIMIT))
+            more, following = await self.backend.raw(log.READ, request, _read_page)
+            found += more
+        return found
 
     async def tail(self, topic: str, partition: int, start: int | None = None) -> AsyncIterator[Record]:
         check_read(start)
@@ -100,5 +116,6 @@ def _read_topics(shown: list[ShownTopic]) -> list[Topic]:
     return [read_topic(topic) for topic in shown]
 
 
-def _read_page(body: bytes) -> list[Record]:
-    return [read_shown(bytes(item)) for item in msgspec.json.decode(body, type=_Page).items]
+def _read_page(body: bytes) -> tuple[list[Record], int | None]:
+    page = msgspec.json.decode(body, type=_Page)
+    return [read_shown(bytes(item)) for item in page.items], None if page.next is None else int(page.next)

@@ -25,6 +25,7 @@ DECODERS: tuple[Decoder, ...] = get_args(Decoder)
 _MODES = {mode.value: mode.name.lower() for mode in Mode}
 _MODE_NUMBERS = {name: number for number, name in _MODES.items()}
 _NULL = msgspec.Raw(b"null")
+_BINARY = '{"$binary"'
 
 
 class _Sent(msgspec.Struct, forbid_unknown_fields=True):
@@ -206,6 +207,21 @@ def _binary(value: dict[str, object], what: str) -> bytes:
         return binascii.a2b_base64(text, strict_mode=True)
     except (binascii.Error, ValueError) as error:
         raise BadInput(f"The {what}'s $binary is no base64: {error}.", hint="Use the standard alphabet, with padding.") from None
+
+
+def show_key(key: bytes) -> str:
+    """A key as the parameter `key` of an address: its text, or where that would be taken for something else `{"$binary": base64}`."""
+    shown = _show(key, "text")
+    if isinstance(shown, str) and not shown.startswith(_BINARY):
+        return shown
+    return msgspec.json.encode(_show(key, "binary")).decode()
+
+
+def read_key(text: str) -> bytes:
+    """The key that is meant. Errors: `BadInput`."""
+    if not text.startswith(_BINARY):
+        return text.encode()
+    return _read(msgspec.Raw(text.encode()), "key", free=False) or b""
 
 
 # -- topics ---------------------------------------------------------------------------------------------------
