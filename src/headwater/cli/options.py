@@ -11,6 +11,10 @@ from headwater.core.config import Config, Flag, load
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 DataDir = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The data directory (setting `data`).")]
+ServerUrl = Annotated[
+    str | None,
+    typer.Option("--server", metavar="URL", help="A server elsewhere instead of a directory (HEADWATER_SERVER, HEADWATER_TOKEN)."),
+]
 ConfigFile = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The config file instead of ./headwater.toml.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from headwater.cli import pipeline_changing, pipeline_looking, pipeline_making, pipeline_running, pipeline_sending
-from headwater.cli.pipeline_options import commands_of
+from headwater.cli.command import commands_of
 
 NOTE = (
     "A run that stops at a message says which commands come next. All of them work beside a live run, and every change is audited: "

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from headwater.cli.command import plain_command
 from headwater.cli.options import Json
 from headwater.cli.output import Column, print_json, print_table, visible
-from headwater.cli.pipeline_options import plain_command
 from headwater.core.errors import AlreadyExists, BadInput
 
 _TEMPLATE = '''"""From {source} to {sink}. Try it: `headwater pipeline test {file}`. Run it: `headwater pipeline run {file}`."""

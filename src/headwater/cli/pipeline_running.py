@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headwater.cli.at import At
+from headwater.cli.command import command
 from headwater.cli.output import count, print_json_line, visible
 from headwater.cli.pipeline_making import PipelineFile
-from headwater.cli.pipeline_options import At, command
 from headwater.cli.stop import StopSignal
 from headwater.core.errors import BadInput, Conflict, HeadwaterError
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _SHOWN = 0.5
 
 
-@command(example="headwater pipeline run orders.py --follow")
+@command(files=True, example="headwater pipeline run orders.py --follow")
 def run(
     file: PipelineFile,
     at: At,
@@ -194,7 +195,7 @@ class _Display:
                 typer.echo(f"{one.sink} {visible(trouble)}", err=True)
                 if one.failure is not None:
                     name, offset = self._made.pipeline.name, one.failure.offset
-                    typer.echo(f"  See it, and what to do: {self._at.command(f'xlog {name} show {offset}')}", err=True)
+                    typer.echo(f"  See it, and what to do: {self._at.command(f'pipeline xlog {name} show {offset}')}", err=True)
             self._troubles[one.sink] = trouble
         if time.monotonic() - self._said >= 10:
             self._said = time.monotonic()

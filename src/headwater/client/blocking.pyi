@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from headwater.client.door import Headwater
 from headwater.core.clock import Clock
 from headwater.core.config import Config
 from headwater.log.answers import PartitionContent, Placed
@@ -53,10 +54,13 @@ class BlockingLog:
     def bounds(self, topic: str, partition: int) -> Bounds:
         """The first offset still kept and the offset after the last durable record."""
 
-    def read(self, topic: str, partition: int, start: int, *, limit: int = 1000, key: bytes | None = None) -> list[Record]:
+    def read(
+        self, topic: str, partition: int, start: int, *, limit: int = 1000, stop: int | None = None, key: bytes | None = None
+    ) -> list[Record]:
         """Up to `limit` durable records from `start` on, at least one when there is one; an empty list at the end.
 
-        `key`: only records with this key. Errors: `OffsetGone` below the start, `BadBounds` beyond the end.
+        `stop`: only records before this offset. `key`: only records with this key. Errors: `OffsetGone` below the start, `BadBounds`
+        beyond the end.
         """
 
     def tail(self, topic: str, partition: int, start: int | None = None) -> Generator[Record]:
@@ -191,6 +195,7 @@ class Blocking:
     address: str | None
     log: BlockingLog
     pipelines: BlockingPipelines
+    def __init__(self, door: Headwater) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
     def close(self) -> None:

@@ -143,11 +143,16 @@ class LocalLog(AsyncLog):
         """The bounds of every partition of a topic."""
         return await self._thread(lambda log: [log.bounds(topic.name, number) for number in range(topic.partitions)])
 
-    async def read(self, topic: str, partition: int, start: int, *, limit: int = 1000, key: bytes | None = None) -> list[Record]:
+    async def read(
+        self, topic: str, partition: int, start: int, *, limit: int = 1000, stop: int | None = None, key: bytes | None = None
+    ) -> list[Record]:
         check_place(topic, partition)
-        check_read(start, limit)
+        check_read(start, limit, stop)
         if key is not None:
-            return (await self.search(topic, partition, start, None, key, limit=limit))[0]
+            return (await self.search(topic, partition, start, stop, key, limit=limit))[0]
+        if stop is not None:
+            records = await self.read(topic, partition, start, limit=max(1, min(limit, stop - start)))
+            return [record for record in records if record.offset is not None and record.offset < stop]
         if limit <= _SMALL:
             return await self._quick(topic, partition, lambda log: log.read(topic, partition, start, limit=limit, max_bytes=_SMALL_BYTES))
         return await self._thread(lambda log: log.read(topic, partition, start, limit=limit, max_bytes=_PAGE_BYTES))

@@ -60,10 +60,13 @@ class AsyncLog(ABC):
         """The first offset still kept and the offset after the last durable record."""
 
     @abstractmethod
-    async def read(self, topic: str, partition: int, start: int, *, limit: int = 1000, key: bytes | None = None) -> list[Record]:
+    async def read(
+        self, topic: str, partition: int, start: int, *, limit: int = 1000, stop: int | None = None, key: bytes | None = None
+    ) -> list[Record]:
         """Up to `limit` durable records from `start` on, at least one when there is one; an empty list at the end.
 
-        `key`: only records with this key. Errors: `OffsetGone` below the start, `BadBounds` beyond the end.
+        `stop`: only records before this offset. `key`: only records with this key. Errors: `OffsetGone` below the start, `BadBounds`
+        beyond the end.
         """
 
     @abstractmethod

@@ -72,10 +72,14 @@ class RemoteLog(AsyncLog):
         answer = await self.backend.ask(log.BOUNDS, PartitionRequest(topic=topic, partition=partition))
         return Bounds(answer.start, answer.end)
 
-    async def read(self, topic: str, partition: int, start: int, *, limit: int = 1000, key: bytes | None = None) -> list[Record]:
-        check_read(start, limit)
+    async def read(
+        self, topic: str, partition: int, start: int, *, limit: int = 1000, stop: int | None = None, key: bytes | None = None
+    ) -> list[Record]:
+        check_read(start, limit, stop)
         wanted = None if key is None else show_key(key)
-        request = ReadRecords(topic=topic, partition=partition, start=start, limit=min(limit, _LIMIT), decode="binary", key=wanted)
+        request = ReadRecords(
+            topic=topic, partition=partition, start=start, stop=stop, limit=min(limit, _LIMIT), decode="binary", key=wanted
+        )
         found, following = await self.backend.raw(log.READ, request, _read_page)
         while key is not None and following is not None and len(found) < limit:  # a page holds what was found in a part of the log
             request = msgspec.structs.replace(request, start=following, limit=min(limit - len(found), _LIMIT))

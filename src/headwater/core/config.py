@@ -19,9 +19,11 @@ from headwater.core.units import Duration, Size
 
 FILE = "headwater.toml"
 PREFIX = "HEADWATER_"
-# Variables that are no settings: this file's path, the token a client sends, where things that can be made again are kept, and what
-# the servers for development (tools/services) look at.
-NOT_SETTINGS = frozenset({"HEADWATER_CONFIG", "HEADWATER_TOKEN", "HEADWATER_CACHE", "HEADWATER_SERVICES", "HEADWATER_IVY_SETTINGS"})
+# Variables that are no settings: this file's path, the server that commands go to, the token a client sends, where things that can be
+# made again are kept, and what the servers for development (tools/services) look at.
+NOT_SETTINGS = frozenset(
+    {"HEADWATER_CONFIG", "HEADWATER_SERVER", "HEADWATER_TOKEN", "HEADWATER_CACHE", "HEADWATER_SERVICES", "HEADWATER_IVY_SETTINGS"}
+)
 
 
 class Origin(msgspec.Struct, frozen=True):

@@ -45,8 +45,16 @@ class _Shown(_Sent, forbid_unknown_fields=True):
     offset: int = -1
 
 
+class _Kept(_Sent, forbid_unknown_fields=True):
+    """A record as the command line shows it, which may be appended again: where it was does not matter."""
+
+    offset: int | None = None
+    partition: int | None = None
+
+
 _sent = msgspec.json.Decoder(_Sent | list[_Sent])
 _sent_line = msgspec.json.Decoder(_Sent)
+_kept = msgspec.json.Decoder(_Kept)
 _shown = msgspec.json.Decoder(_Shown)
 
 
@@ -108,6 +116,17 @@ def read_records(body: bytes, *, lines: bool) -> list[Record]:
     except (msgspec.MsgspecError, RecursionError) as error:
         raise unreadable(error, _Sent.__struct_fields__) from None
     return [_record(one) for one in sent]
+
+
+def read_line(line: bytes) -> Record:
+    """The record of a line for an append, or of a line that `headwater log show --json` has printed. Errors: `BadInput`."""
+    try:
+        line.decode()
+        return _record(_kept.decode(line))
+    except UnicodeDecodeError as error:
+        raise BadInput(f"It is not UTF-8 at byte {error.start}.", hint='Give bytes as {"$binary": base64}.') from None
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise unreadable(error, _Sent.__struct_fields__) from None
 
 
 def _line(number: int, line: bytes) -> _Sent:

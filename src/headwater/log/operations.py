@@ -321,9 +321,11 @@ def check_place(topic: str, partition: int) -> None:
         raise UnknownPartition(f"Topic {topic} has no partition {partition}.", hint="Partitions count from 0.")
 
 
-def check_read(start: int | None, limit: int = 1) -> None:
-    """Errors: `BadBounds` for an offset below 0, `BadInput` for a limit below 1."""
+def check_read(start: int | None, limit: int = 1, stop: int | None = None) -> None:
+    """Errors: `BadBounds` for an offset below 0 and a range the wrong way round, `BadInput` for a limit below 1."""
     if start is not None and start < 0:
         raise BadBounds(f"{start} is no offset.", hint="Offsets count from 0.")
+    if start is not None and stop is not None and stop < start:
+        raise BadBounds(f"`to` {stop} lies before `from` {start}.", hint="Give the lower one as from.")
     if limit < 1:
         raise BadInput(f"A limit of {limit} records reads nothing.", hint="Give 1 or more.")

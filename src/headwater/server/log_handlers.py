@@ -10,10 +10,10 @@ import msgspec
 from starlette.responses import Response
 
 from headwater.client.log_performer import LogPerformer
-from headwater.core.errors import BadBounds, BadInput, Forbidden, Unsupported
+from headwater.core.errors import BadInput, Forbidden, Unsupported
 from headwater.log.answers import Places
 from headwater.log.json_form import Decoder, read_records, show_record
-from headwater.log.operations import LOG, AppendByKey, AppendRecords, ReadRecords
+from headwater.log.operations import LOG, AppendByKey, AppendRecords, ReadRecords, check_read
 from headwater.log.record import Record
 from headwater.server.call import Call, json_answer
 from headwater.server.paging import link_to_next
@@ -103,8 +103,7 @@ class LogHandlers:
         start = request.start if request.after is None else request.after + 1
         if start is None:
             start = (await self._log.bounds(request.topic, request.partition)).start
-        if request.stop is not None and request.stop < start:
-            raise BadBounds(f"`to` {request.stop} lies before `from` {start}.", hint="Give the lower one as from.")
+        check_read(start, stop=request.stop)
         return start
 
     async def _lines(self, request: ReadRecords, key: bytes | None, start: int) -> AsyncGenerator[bytes]:

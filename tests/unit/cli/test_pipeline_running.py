@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.pipeline_options import At
+from headwater.cli.at import At
 from headwater.cli.pipeline_running import _told
 from headwater.core.errors import Stopped
 from headwater.log.embedded.log import EmbeddedLog

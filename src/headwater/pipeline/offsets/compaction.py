@@ -19,6 +19,7 @@ class Freed(msgspec.Struct, frozen=True, kw_only=True):
     records_after: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
+    truncates: bool = False
 
 
 def limit(control: Control, sinks: Sequence[str]) -> int:
@@ -60,14 +61,14 @@ def compact(log: Log, control: Control, topic: str, sinks: Sequence[str], *, dry
     bounds = log.bounds(topic, 0)
     before = max(bounds.start, min(before, bounds.end))
     if dry_run:
-        return Freed(before=before)
+        return Freed(before=before, truncates=log.engine == "kafka")
     try:
         done = log.compact(topic, 0, before)
     except Unsupported:
         last = [offset for names in control.state.taken.values() for offset in names.values()]
         log.delete_before(topic, 0, min([before, *last]))
         control.compact()
-        return Freed(before=before)
+        return Freed(before=before, truncates=True)
     control.compact()
     return Freed(
         before=before,

@@ -83,16 +83,16 @@ class PipelineOperations(PipelineChanges):
             raise NotFound(f"{run.folder}, where {self.pipeline} was run, is not there.", hint="Run it once more, from where it is now.")
         return Path(run.folder)
 
-    def step(
-        self, sink: str, count: int = 1, *, why: str = "", dry_run: bool = False, told: Callable[[int], None] | None = None
-    ) -> answers.Stepped:
-        """Deliver the next messages, each acknowledged before the one after; `told` hears of each."""
+    def step(self, sink: str, count: int = 1, *, why: str = "", dry_run: bool = False) -> answers.Stepped:
+        """Deliver the next messages, each acknowledged before the one after."""
         delivery = self._delivery(sink)
         if dry_run:
             delivery.alone()
-        taken = 0 if dry_run else delivery.deliver_next(count, why=why, told=told)
-        position = self.sink(sink).position
-        return answers.Stepped(sink=sink, taken=taken, position=position, next=delivery.following(), dry_run=dry_run)
+        taken: list[int] = []
+        if not dry_run:
+            delivery.deliver_next(count, why=why, told=taken.append)
+        position, following = self.sink(sink).position, delivery.following()
+        return answers.Stepped(sink=sink, taken=len(taken), offsets=taken, position=position, next=following, dry_run=dry_run)
 
     def replay(self, sink: str, first: int, last: int, *, why: str = "", dry_run: bool = False) -> answers.Replayed:
         delivery = self._delivery(sink)
