@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from headwater.cli import log_appending, log_care, log_reading, log_topics
+from headwater.cli.usage import Command, Group
 
 NOTE = (
     "A server that serves the data directory is gone through; a server elsewhere is named with --server. `check`, `repair` and `import` "
@@ -17,7 +18,7 @@ NOTE = (
 
 def group() -> typer.Typer:
     """The commands of the group, in the order of the help."""
-    tree = typer.Typer(help="Topics and their records.", epilog=NOTE, no_args_is_help=True)
+    tree = typer.Typer(cls=Group, help="Topics and their records.", epilog=NOTE, no_args_is_help=True)
     commands: tuple[Callable[..., None], ...] = (
         log_topics.topics,
         log_topics.create,
@@ -34,5 +35,5 @@ def group() -> typer.Typer:
     )
     for command in commands:
         listed: Any = command.listed  # type: ignore[attr-defined]
-        tree.command(listed.name, epilog=f"For example: {listed.example}" if listed.example else None)(command)
+        tree.command(listed.name, cls=Command, epilog=f"For example: {listed.example}" if listed.example else None)(command)
     return tree

@@ -38,7 +38,7 @@ def append(
     at: At,
     values: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[VALUE]...", help="A record each. Without any: lines of standard input.", show_default=False),
+        typer.Argument(metavar="VALUE", help="A record each. Without any: lines of standard input.", show_default=False),
     ] = None,
     key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="The key of every record.")] = None,
     partition: PartitionNumber = None,

@@ -15,7 +15,7 @@ from headwater.cli.at import At
 from headwater.cli.command import command
 from headwater.cli.log_claims import show_claims
 from headwater.cli.log_topics import only_partition
-from headwater.cli.options import PartitionNumber, TopicName
+from headwater.cli.options import PartitionNumber, TopicIfAny, TopicName
 from headwater.cli.output import Column, agreed, count, print_json, print_table
 from headwater.core.errors import Damaged, Unsupported
 from headwater.core.units import rounded_size
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @command(files=True)
 def check(
     at: At,
-    topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="One topic instead of all.", show_default=False)] = None,
+    topic: TopicIfAny = None,
     partition: Annotated[int | None, typer.Argument(metavar="PARTITION", help="One partition of it.", show_default=False)] = None,
 ) -> None:
     """Read every batch and compare its checksum. Nothing is changed. Ends with exit code 7 and the first damage, if there is any.

@@ -8,7 +8,7 @@ import typer
 
 from headwater.cli.at import At
 from headwater.cli.command import command
-from headwater.cli.options import PartitionNumber, TopicName
+from headwater.cli.options import PartitionNumber, TopicIfAny, TopicName
 from headwater.cli.output import Column, agreed, count, print_json, print_table
 from headwater.core.errors import BadBounds, BadInput, Damaged
 from headwater.core.units import Duration, Size, rounded_size
@@ -61,7 +61,7 @@ def create(
 @command()
 def stats(
     at: At,
-    topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="One topic instead of all.", show_default=False)] = None,
+    topic: TopicIfAny = None,
 ) -> None:
     """Show what each partition consists of: offsets, segments, bytes, torn tails that were cut, damage."""
     with at.door() as hw:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from headwater.cli import completion
 from headwater.cli.at import At
 from headwater.cli.command import command
 from headwater.cli.output import Column, count, print_json, print_table, visible
 from headwater.cli.pipeline_looking import PLACES, place_row
-from headwater.cli.pipeline_options import Name, Offset, OffsetIfAny, Reason, SinkName, Why, no_more, opened
+from headwater.cli.pipeline_options import Name, Offset, OffsetIfAny, Reason, SinkIfAny, SinkName, Why, no_more, opened
+from headwater.cli.usage import UsageMistake
 from headwater.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -35,9 +37,12 @@ def stop(name: Name, at: At, why: Why = "") -> None:
 @command("dry_run", example='headwater pipeline offset shop mark report 12 --why "the table was restored"')
 def offset(
     name: Name,
-    verb: Annotated[str, typer.Argument(metavar="list|show|mark|delete", help="What to do.", show_default=False)],
+    verb: Annotated[
+        Literal["list", "show", "mark", "delete"],
+        typer.Argument(metavar="list|show|mark|delete", help="What to do.", show_default=False),
+    ],
     at: At,
-    sink: Annotated[str | None, typer.Argument(metavar="SINK", help="The sink's name.", show_default=False)] = None,
+    sink: SinkIfAny = None,
     position: OffsetIfAny = None,
     why: Reason = "",
 ) -> None:
@@ -45,15 +50,13 @@ def offset(
 
     `mark SINK N` makes N the last message that counts as taken: forward skips what lies between, back sends it again, -1 is the beginning.
     """
-    if verb not in ("list", "show", "mark", "delete"):
-        raise BadInput(f"offset knows no {visible(verb)}.", hint="Use list, show, mark or delete.")
     with opened(at, name, changes=verb in ("mark", "delete")) as pipeline:
         if verb == "list":
             no_more("offset list", sink, position)
             found = pipeline.offsets()
             print_json(found) if at.json else print_table(PLACES, [place_row(one) for one in found])
         elif sink is None:
-            raise BadInput("Which sink?", hint=f"List them with `headwater pipeline offset {name} list`.")
+            raise UsageMistake("Which sink?", hint=f"List them with `headwater pipeline offset {name} list`.")
         elif verb == "mark":
             _mark(pipeline, at, name, sink, position, why)
         else:
@@ -73,7 +76,7 @@ def _show(pipeline: BlockingOnePipeline, at: At, sink: str) -> None:
 
 def _mark(pipeline: BlockingOnePipeline, at: At, name: str, sink: str, position: int | None, why: str) -> None:
     if position is None:
-        raise BadInput("Which offset?", hint=f"As in `headwater pipeline offset {name} mark {sink} 12 --why ...`.")
+        raise UsageMistake("Which offset?", hint=f"As in `headwater pipeline offset {name} mark {sink} 12 --why ...`.")
     moved = pipeline.mark(sink, position, why=why, dry_run=at.dry_run)
     at.answered(moved, f"{sink} {_would_be(at)} at {moved.position}; it was at {moved.before}.")
 
@@ -100,13 +103,13 @@ def edit(
     ] = None,
     unset: Annotated[list[str] | None, typer.Option("--unset", metavar="PATH", help="Take a field away; may be repeated.")] = None,
     document: Annotated[Path | None, typer.Option("--doc", metavar="FILE", help="The whole document as JSON; - is standard input.")] = None,
-    sink: Annotated[str, typer.Option("--sink", metavar="SINK", help="For this sink only.")] = "",
+    sink: Annotated[str, typer.Option("--sink", metavar="SINK", help="For this sink only.", autocompletion=completion.sinks)] = "",
     undo: Annotated[bool, typer.Option("--undo", help="Deliver the original again.")] = False,
     why: Reason = "",
 ) -> None:
     """Correct a message: from now on a corrected copy is delivered in its place. The original stays in the log."""
     if sum((bool(set_ or unset), document is not None, undo)) != 1:
-        raise BadInput("What is to be corrected?", hint="Give --set PATH=JSON (or --unset PATH), or --doc FILE, or --undo.")
+        raise UsageMistake("What is to be corrected?", hint="Give --set PATH=JSON (or --unset PATH), or --doc FILE, or --undo.")
     with opened(at, name, changes=True) as pipeline:
         if undo:
             undone = pipeline.undo(message, why=why, sink=sink or None, dry_run=at.dry_run)
@@ -158,11 +161,11 @@ def _given(changes: list[str]) -> dict[str, Any]:
     for change in changes:
         path, equals, text = change.partition("=")
         if not equals or not path:
-            raise BadInput(f"{change!r} sets nothing.", hint="Write PATH=JSON, as in --set price=12.5 or --set 'name=\"Ann\"'.")
+            raise UsageMistake(f"{change!r} sets nothing.", hint="Write PATH=JSON, as in --set price=12.5 or --set 'name=\"Ann\"'.")
         try:
             given[path] = values.decode_any(text)
         except BadInput:
-            raise BadInput(f"{text!r} is no JSON.", hint=f"Text stands in quotes: --set '{path}=\"{text}\"'.") from None
+            raise UsageMistake(f"{text!r} is no JSON.", hint=f"Text stands in quotes: --set '{path}=\"{text}\"'.") from None
     return given
 
 

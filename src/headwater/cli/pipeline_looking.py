@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -10,7 +10,7 @@ from headwater.cli.at import At
 from headwater.cli.command import command
 from headwater.cli.output import Column, count, print_json, print_json_line, print_table, visible
 from headwater.cli.pipeline_options import Name, no_more, opened, several
-from headwater.core.errors import BadInput
+from headwater.cli.usage import UsageMistake
 from headwater.wire.ranges import read_closed_range
 
 if TYPE_CHECKING:
@@ -97,7 +97,10 @@ def place_row(one: SinkPosition) -> tuple[str, ...]:
 @command(example="headwater pipeline xlog shop show 10..18")
 def xlog(
     name: Name,
-    verb: Annotated[str, typer.Argument(metavar="oldest|current|show", help="What to look at.", show_default=False)],
+    verb: Annotated[
+        Literal["oldest", "current", "show"],
+        typer.Argument(metavar="oldest|current|show", help="What to look at.", show_default=False),
+    ],
     at: At,
     messages: Annotated[
         str | None, typer.Argument(metavar="X[..Y]", help="Which messages to show, both ends included.", show_default=False)
@@ -115,7 +118,7 @@ def xlog(
                 print_json({verb: value}) if at.json else typer.echo(str(value))
             case "show":
                 if messages is None:
-                    raise BadInput("Which messages?", hint=f"As in `headwater pipeline xlog {name} show 0..9`.")
+                    raise UsageMistake("Which messages?", hint=f"As in `headwater pipeline xlog {name} show 0..9`.")
                 first, last = read_closed_range(messages)
                 shown = 0
                 for one in pipeline.messages(first, last, namespace=namespace, limit=limit):
@@ -125,8 +128,6 @@ def xlog(
                     at.note(f"Nothing of {messages} is shown: compaction has taken it, or its namespace is another.")
                 elif shown == limit and reached < min(last, pipeline.bounds().end - 1):
                     at.note(f"There is more: {at.command(f'pipeline xlog {name} show {reached + 1}..{last}')}")
-            case _:
-                raise BadInput(f"xlog knows no {visible(verb)}.", hint="Use oldest, current or show.")
 
 
 def _print_message(name: str, one: Seen, at: At, *, whole: bool) -> None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headwater.cli import completion
 from headwater.cli.at import At
-from headwater.core.errors import BadConfig, BadInput
+from headwater.cli.usage import UsageMistake
 
 if TYPE_CHECKING:
     from headwater.client.blocking import BlockingOnePipeline
@@ -27,8 +28,11 @@ def offset_of(text: str) -> int:
     return int(text)
 
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The pipeline's name.", show_default=False)]
-SinkName = Annotated[str, typer.Argument(metavar="SINK", help="The sink's name.", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The pipeline's name.", show_default=False, autocompletion=completion.pipelines)]
+SinkName = Annotated[str, typer.Argument(metavar="SINK", help="The sink's name.", show_default=False, autocompletion=completion.sinks)]
+SinkIfAny = Annotated[
+    str | None, typer.Argument(metavar="SINK", help="The sink's name.", show_default=False, autocompletion=completion.sinks)
+]
 Offset = Annotated[int, typer.Argument(metavar="N", parser=offset_of, help="The message's offset.", show_default=False)]
 OffsetIfAny = Annotated[int | None, typer.Argument(metavar="N", parser=offset_of, help="The message's offset.", show_default=False)]
 Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for the audit.")]
@@ -48,10 +52,10 @@ def sending(at: At, name: str, *, changes: bool = True) -> Iterator[BlockingOneP
 
     A server runs the file of the last run, in a process of its own. Without one, and where another file is named, this process runs it,
     with its own environment and its Spark: in the folder where it was run last, or relative paths would mean other files. Errors:
-    `BadConfig` for a file that a server elsewhere should run, `NotFound` where that folder is gone.
+    `UsageMistake` for a file that a server elsewhere should run, `NotFound` where that folder is gone.
     """
     if at.file is not None and at.named_server() is not None:
-        raise BadConfig(
+        raise UsageMistake(
             f"A server runs the file that {name} ran last with; it takes no --file.",
             hint="Leave it out, or run the command where the data are.",
         )
@@ -86,10 +90,10 @@ def _log_of(at: At, name: str, *, changes: bool) -> Iterator[tuple[Log, Settings
 
 
 def no_more(verb: str, *given: object) -> None:
-    """Refuse words that a verb has no use for: they were meant for something. Errors: `BadInput`."""
+    """Refuse words that a verb has no use for: they were meant for something. Errors: `UsageMistake`."""
     for word in given:
         if word is not None:
-            raise BadInput(f"{verb} takes no {str(word).strip()!r}.", hint="Leave it out, or see --help for what takes it.")
+            raise UsageMistake(f"{verb} takes no {str(word).strip()!r}.", hint="Leave it out, or see --help for what takes it.")
 
 
 def several(number: int, what: str, verb: str = "") -> str:

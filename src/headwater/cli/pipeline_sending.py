@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from headwater.cli import completion
 from headwater.cli.at import At
 from headwater.cli.command import command
 from headwater.cli.output import Column, count, print_json, print_table, visible
 from headwater.cli.pipeline_looking import when
 from headwater.cli.pipeline_options import Name, OffsetIfAny, SinkName, Why, no_more, opened, sending, several
-from headwater.core.errors import BadInput, Differs
+from headwater.cli.usage import UsageMistake
+from headwater.core.errors import Differs
 from headwater.wire.ranges import read_closed_range
 
 if TYPE_CHECKING:
@@ -59,22 +61,23 @@ def replay(
 @command("file", "dry_run", example='headwater pipeline dead shop retry 14 --why "mended"')
 def dead(
     name: Name,
-    verb: Annotated[str, typer.Argument(metavar="list|show|retry|drop", help="What to do.", show_default=False)],
+    verb: Annotated[
+        Literal["list", "show", "retry", "drop"],
+        typer.Argument(metavar="list|show|retry|drop", help="What to do.", show_default=False),
+    ],
     at: At,
     message: OffsetIfAny = None,
-    sink: Annotated[str | None, typer.Option("--sink", metavar="SINK", help="Of this sink.")] = None,
+    sink: Annotated[str | None, typer.Option("--sink", metavar="SINK", help="Of this sink.", autocompletion=completion.sinks)] = None,
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for the audit. `drop` needs one.")] = "",
     force: Annotated[bool, typer.Option("--force", help="`retry` although the sink has a newer message of the same document.")] = False,
 ) -> None:
     """See to messages that were put aside: list them, look at one, send it again, or let it go."""
-    if verb not in ("list", "show", "retry", "drop"):
-        raise BadInput(f"dead knows no {visible(verb)}.", hint="Use list, show, retry or drop.")
     if verb == "list":
         no_more("dead list", message)
         _list(name, sink, at)
         return
     if message is None:
-        raise BadInput("Which message?", hint=f"List them with `headwater pipeline dead {name} list`.")
+        raise UsageMistake("Which message?", hint=f"List them with `headwater pipeline dead {name} list`.")
     if verb == "show":
         with opened(at, name) as pipeline:
             one = pipeline.dead_one(message, sink)

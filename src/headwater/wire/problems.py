@@ -13,7 +13,10 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class Problem(msgspec.Struct, frozen=True, rename="camel"):
-    """What went wrong. `code` is the error's stable name, `hint` the next thing to do, `error_id` finds it in the server's log."""
+    """What went wrong. `code` is the error's stable name, `hint` the next thing to do, `error_id` finds it in the server's log.
+
+    `command`: the hint for the command line and the door, where it names a command instead of an address.
+    """
 
     title: str
     status: int
@@ -21,6 +24,7 @@ class Problem(msgspec.Struct, frozen=True, rename="camel"):
     detail: str
     hint: str = ""
     error_id: str = ""
+    command: str = ""
     type: str = "about:blank"
 
 
@@ -37,7 +41,7 @@ def error_of(status: int, body: bytes) -> HeadwaterError:
             f"The answer was {status}, without saying more.", hint="Something other than headwater may have answered."
         )
     kind = _by_code().get(problem.code) or _by_status(status)
-    return kind(problem.detail, hint=problem.hint)
+    return kind(problem.detail, hint=problem.command or problem.hint)
 
 
 def problem_in(body: bytes) -> Problem | None:

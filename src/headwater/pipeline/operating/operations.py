@@ -14,7 +14,7 @@ from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log
 from headwater.log.opening import open_log
 from headwater.pipeline.definition import Pipeline
-from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.offsets.control import Control, pipeline_names
 from headwater.pipeline.operating import answers
 from headwater.pipeline.operating.changes import PipelineChanges
 from headwater.pipeline.operating.log_dirs import address, log_dirs
@@ -23,7 +23,6 @@ from headwater.pipeline.operating.view import PipelineView
 if TYPE_CHECKING:
     from headwater.pipeline.operating.manual_delivery import ManualDelivery
 
-_SUFFIX = "-offsets"
 _NO_SPARK = Settings(spark=SparkSettings(start="never"))  # sending by hand needs none, and inside a server must never start one
 
 
@@ -122,21 +121,12 @@ class PipelineOperations(PipelineChanges):
         return ManualDelivery(self, self.definition(), sink, self._settings, clock=self.clock)
 
 
-def names(log: Log) -> list[str]:
-    """The names of all pipelines that have run on this log."""
-    return [
-        topic.name.removeprefix("pipeline-").removesuffix(_SUFFIX)
-        for topic in log.topics()
-        if topic.name.startswith("pipeline-") and topic.name.endswith(_SUFFIX)
-    ]
-
-
 def everything(log: Log, asked: Callable[[str], answers.Status]) -> list[answers.Status]:
     """The status of every pipeline that has run on this log, as `asked` gives it, and of those that are noted beside it because their log
     is in a directory of its own. One that cannot be read is `damaged` or `lost`, and does not hide the others."""
     apart = log_dirs(log.address.path)
     found = [_apart(name, folder) for name, folder in apart.items()]
-    for name in names(log):
+    for name in pipeline_names(log):
         if name in apart:
             continue
         try:
