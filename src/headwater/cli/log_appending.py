@@ -62,8 +62,10 @@ def append(
         try:
             for batch in [list(enumerate(map(os.fsencode, values), 1))] if values else _batches():
                 target.append(batch, read, "Value" if values else "Line")
-        finally:
+        finally:  # what was appended is told, whatever came after it
             target.tell()
+        if not target.count:
+            at.note("Nothing was appended: there was no record to append.")
 
 
 class _Target:
@@ -71,7 +73,7 @@ class _Target:
 
     def __init__(self, log: BlockingLog, topic: str, partition: int | None, at: At) -> None:
         self._log, self._topic, self._partition, self._at = log, topic, partition, at
-        self._count, self._ranges = 0, dict[int, tuple[int, int, int]]()
+        self.count, self._ranges = 0, dict[int, tuple[int, int, int]]()
 
     def append(self, lines: Iterable[tuple[int, bytes]], read: Callable[[bytes], Record | None], what: str) -> None:
         """Append the lines up to the first bad one. Errors: those of the log, naming the line and what was appended before it."""
@@ -113,12 +115,12 @@ class _Target:
                 print_json_line(one)
             first, _, number = self._ranges.get(one.partition, (one.offset, 0, 0))
             self._ranges[one.partition] = (first, one.offset, number + 1)
-        self._count += len(placed)
+        self.count += len(placed)
         sys.stdout.flush()
 
     def _at_line(self, where: str, error: HeadwaterError) -> HeadwaterError:
-        before = f"{count(self._count)} records before it were" if self._count > 1 else "1 record before it was"
-        return type(error)(f"{where}: {error.message} {before if self._count else 'Nothing before it was'} appended.", hint=error.hint)
+        before = f"{count(self.count)} records before it were" if self.count > 1 else "1 record before it was"
+        return type(error)(f"{where}: {error.message} {before if self.count else 'Nothing before it was'} appended.", hint=error.hint)
 
     def tell(self) -> None:
         """What was appended, for people; programs were told of each record."""
@@ -127,8 +129,6 @@ class _Target:
         for partition, (first, last, number) in sorted(self._ranges.items()):
             span = f"offset {first}" if first == last else f"offsets {first} to {last}"
             typer.echo(f"{self._topic} {partition}: {count(number)} record{'' if number == 1 else 's'} appended, {span}")
-        if not self._ranges:
-            self._at.note("Nothing was appended.")
 
 
 def _reader(form: Format, key: bytes | None) -> Callable[[bytes], Record | None]:

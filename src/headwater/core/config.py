@@ -92,6 +92,7 @@ def load(
         else:
             values[setting.key] = value
         origins[raw.key] = raw.origin
+    _check_directory(values["data"], origins.get("data", Origin("default")))
     settings = _build(values)
     if settings.log.engine == "kafka" and not settings.kafka.bootstrap:
         where = origins.get("log.engine", Origin("default"))
@@ -100,6 +101,16 @@ def load(
             hint='Set `kafka.bootstrap`, such as bootstrap = ["broker-1:9092"].',
         )
     return Config(settings=settings, origins=origins, file=path)
+
+
+def _check_directory(data: Path, origin: Origin) -> None:
+    """Errors: `BadConfig` for an address: as a directory it would be made, and look like an empty log."""
+    scheme = next((part for part in data.parts if re.fullmatch(r"[a-z][a-z0-9+.-]+:", part)), None)
+    if scheme is not None:
+        raise BadConfig(
+            f"`data` is a directory, and {scheme}//... is an address ({origin}).",
+            hint='A server is named with --server or HEADWATER_SERVER, Kafka with [log] engine = "kafka" and [kafka] bootstrap.',
+        )
 
 
 # -- the three sources ------------------------------------------------------------------------------------------
