@@ -114,7 +114,8 @@ def test_the_poison_drill_over_http(shop: Shop, http: httpx2.Client) -> None:
     problem = got(http.post(f"{AT}/sinks/report/step", json={"why": "perhaps now"}), 422)
     assert (problem["code"], "message 14" in problem["detail"]) == ("stopped", True)
     assert 'Message 14, insert of orders: {"_id":14,"price":2.10,"qty":null}' in problem["hint"]
-    assert "headwater pipeline edit shop 14" in problem["hint"]
+    assert "PUT /pipelines/shop/edits/14" in problem["hint"]
+    assert "headwater pipeline edit shop 14" in problem["command"]
     assert place(http, "report")["position"] == 13
     # Corrected, it is taken, and so is the rest.
     correction = {"set": {"qty": 3}, "why": "the customer said three"}

@@ -13,7 +13,7 @@ from headwater.cli.at import At
 from headwater.cli.command import command
 from headwater.cli.options import PartitionNumber, TopicName
 from headwater.cli.output import count, print_json_line
-from headwater.core.errors import BadInput, HeadwaterError, TooLarge
+from headwater.core.errors import BadInput, HeadwaterError, MissingKey, TooLarge
 from headwater.core.units import Size
 from headwater.log.json_form import read_line
 from headwater.log.record import Record
@@ -54,7 +54,7 @@ def append(
         partitions = hw.log.topic(topic).partitions
         place = 0 if partition is None and partitions == 1 else partition
         if place is None and form == "text" and key is None:
-            raise BadInput(
+            raise MissingKey(
                 f"Topic {topic} has {partitions} partitions.", hint="Give a key with --key TEXT, or name one with --partition N."
             )
         read = _reader(form, None if key is None else os.fsencode(key))

@@ -44,7 +44,7 @@ class BlockingLog:
         """Append each record to the partition that its key belongs to, as Kafka's clients place it; return where they are, once durable.
 
         The records of one partition are one batch, in order. Errors: as `append`, when nothing was appended; `OutcomeUnknown`, naming
-        what is there, when some partitions took theirs and others did not; `BadInput` for a record without a key where there are several
+        what is there, when some partitions took theirs and others did not; `MissingKey` for a record without a key where there are several
         partitions.
         """
 

@@ -6,7 +6,18 @@ from typing import Annotated
 
 import msgspec
 
-from headwater.core.errors import BadBounds, BadInput, Conflict, DiskFull, Fenced, OffsetGone, Unavailable, UnknownPartition, UnknownTopic
+from headwater.core.errors import (
+    BadBounds,
+    BadInput,
+    Conflict,
+    DiskFull,
+    Fenced,
+    MissingKey,
+    OffsetGone,
+    Unavailable,
+    UnknownPartition,
+    UnknownTopic,
+)
 from headwater.log.answers import (
     FoundOffset,
     NewRecord,
@@ -280,7 +291,7 @@ APPEND_BY_KEY = Operation(
     says="Append records, each to the partition that its key belongs to, as Kafka's clients place it. One batch for each partition.",
     statuses={201: "Where the records are, in their order."},
     content=_NEW,
-    errors=_WRITES,
+    errors=(*_WRITES, MissingKey),
 )
 DELETE_BEFORE = Operation(
     part="log",
