@@ -125,7 +125,7 @@ def test_the_poison_drill_over_http(shop: Shop, http: httpx2.Client) -> None:
     assert (made["standing"], made["dead"], made["taken"]) == (["report"], ["careful"], ["archive"])
     assert got(http.post(f"{AT}/sinks/report/step?dry_run=true", json={}))["position"] == 13
     assert got(http.post(f"{AT}/sinks/report/step", json={"count": 2, "why": "go on"})) == {
-        "sink": "report", "taken": 2, "position": 15, "next": 16, "dry_run": False,
+        "sink": "report", "taken": 2, "offsets": [14, 15], "position": 15, "next": 16, "dry_run": False,
     }  # fmt: skip
     assert shop.run() == 0
     assert place(http, "report")["lag"] == 0
