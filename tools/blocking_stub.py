@@ -38,6 +38,7 @@ def _imports(trees: Any) -> list[str]:
         "from pathlib import Path",
         "from types import TracebackType",
         "from typing import Self",
+        "from headwater.client.door import Headwater",
         "from headwater.core.clock import Clock",
         "from headwater.core.config import Config",
     }
@@ -116,6 +117,7 @@ class Blocking:
     """{inspect.getdoc(blocking.Blocking)}"""
     address: str | None
 {attributes}
+    def __init__(self, door: Headwater) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
     def close(self) -> None:

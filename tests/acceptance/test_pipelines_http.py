@@ -115,7 +115,8 @@ def test_the_poison_drill_over_http(shop: Shop, http: httpx2.Client) -> None:
     problem = got(http.post(f"{AT}/sinks/report/step", json={"why": "perhaps now"}), 422)
     assert (problem["code"], "message 14" in problem["detail"]) == ("stopped", True)
     assert 'Message 14, insert of orders: {"_id":14,"price":2.10,"qty":null}' in problem["hint"]
-    assert "headwater pipeline edit shop 14" in problem["hint"]
+    assert "PUT /pipelines/shop/edits/14" in problem["hint"]
+    assert "headwater pipeline edit shop 14" in problem["command"]
     assert place(http, "report")["position"] == 13
     # Corrected, it is taken, and so is the rest.
     correction = {"set": {"qty": 3}, "why": "the customer said three"}
@@ -125,7 +126,7 @@ def test_the_poison_drill_over_http(shop: Shop, http: httpx2.Client) -> None:
     assert (made["standing"], made["dead"], made["taken"]) == (["report"], ["careful"], ["archive"])
     assert got(http.post(f"{AT}/sinks/report/step?dry_run=true", json={}))["position"] == 13
     assert got(http.post(f"{AT}/sinks/report/step", json={"count": 2, "why": "go on"})) == {
-        "sink": "report", "taken": 2, "position": 15, "next": 16, "dry_run": False,
+        "sink": "report", "taken": 2, "offsets": [14, 15], "position": 15, "next": 16, "dry_run": False,
     }  # fmt: skip
     assert shop.run() == 0
     assert place(http, "report")["lag"] == 0

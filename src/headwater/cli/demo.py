@@ -9,14 +9,17 @@ import typer
 
 from headwater.cli.options import ConfigFile, DataDir, Json, settings_from
 from headwater.cli.output import print_json
+from headwater.cli.usage import Command, Group
 from headwater.core.errors import Differs
 
 
 def group() -> typer.Typer:
     """`headwater demo` runs the tour, `headwater demo clean` removes its topics."""
-    tree = typer.Typer(invoke_without_command=True, help="A tour that shows on this machine what headwater promises, and checks it.")
+    tree = typer.Typer(
+        cls=Group, invoke_without_command=True, help="A tour that shows on this machine what headwater promises, and checks it."
+    )
     tree.callback()(demo)
-    tree.command("clean")(clean)
+    tree.command("clean", cls=Command)(clean)
     return tree
 
 

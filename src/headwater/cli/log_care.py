@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from headwater.cli.at import At
+from headwater.cli.command import command
 from headwater.cli.log_claims import show_claims
-from headwater.cli.log_opening import only_partition, opened
-from headwater.cli.options import ConfigFile, DataDir, DryRun, Json, PartitionNumber, TopicName, Yes
+from headwater.cli.log_topics import only_partition
+from headwater.cli.options import PartitionNumber, TopicIfAny, TopicName
 from headwater.cli.output import Column, agreed, count, print_json, print_table
 from headwater.core.errors import Damaged, Unsupported
 from headwater.core.units import rounded_size
@@ -23,24 +25,23 @@ if TYPE_CHECKING:
     from headwater.log.embedded.log import EmbeddedLog
 
 
+@command(files=True)
 def check(
-    topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="One topic instead of all.", show_default=False)] = None,
+    at: At,
+    topic: TopicIfAny = None,
     partition: Annotated[int | None, typer.Argument(metavar="PARTITION", help="One partition of it.", show_default=False)] = None,
-    data: DataDir = None,
-    config: ConfigFile = None,
-    json: Json = False,
 ) -> None:
     """Read every batch and compare its checksum. Nothing is changed. Ends with exit code 7 and the first damage, if there is any.
 
     On Kafka: read every record and tell which ones count, and which ones folds leave out, with their offsets.
     """
-    with opened(data, config) as (log, _):
+    with at.log() as log:
         if log.engine == "kafka":
-            show_claims(log, _told(_partitions(log, topic, partition)), json=json)
+            show_claims(log, _told(_partitions(log, topic, partition)), json=at.json)
             return
         embedded = _embedded(log, "check its files")
         found = [_checked(embedded, name, number) for name, number in _told(_partitions(log, topic, partition))]
-    if json:
+    if at.json:
         print_json(found)
     else:
         columns = [Column("topic"), *(Column(name, True) for name in ("partition", "segments", "records", "bytes")), Column("state")]
@@ -50,19 +51,17 @@ def check(
             name = f"{one['topic']} {one['partition']}"
             first = one["damage"][0]
             repair_it = f"`headwater log repair {name} --cut --dry-run` shows what a repair would keep and what is lost."
-            raise Damaged(f"{name} is damaged: {_damage_text(first)}.", hint=first.get("hint", repair_it))
+            with at.told():
+                raise Damaged(f"{name} is damaged: {_damage_text(first)}.", hint=first.get("hint", repair_it))
 
 
+@command("yes", "dry_run", files=True, example="headwater log repair orders 0 --cut --dry-run")
 def repair(
     topic: TopicName,
     partition: Annotated[int, typer.Argument(metavar="PARTITION", help="The partition, counted from 0.", show_default=False)],
+    at: At,
     cut: Annotated[bool, typer.Option("--cut", help="Cut damaged batches out. The damaged files are kept beside, whole.")] = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Make a lost or rotten manifest anew from the segment files.")] = False,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    data: DataDir = None,
-    config: ConfigFile = None,
-    json: Json = False,
 ) -> None:
     """Make a damaged partition usable again. What is whole goes on; what is not is moved to a side file, never destroyed.
 
@@ -70,10 +69,11 @@ def repair(
     """
     if cut == rebuild:
         raise typer.BadParameter("Name one way to repair: --cut for damaged batches, --rebuild for a lost manifest.")
-    with opened(data, config) as (log, _):
+    with at.log() as log:
         folder = _embedded(log, "repair its files").reader(topic, partition).folder
     way = _rebuilt if rebuild else _cut
-    way(folder, topic, partition, yes=yes, dry_run=dry_run, json=json)
+    with at.told():
+        way(folder, topic, partition, yes=at.yes, dry_run=at.dry_run, json=at.json)
 
 
 def _cut(folder: Path, topic: str, partition: int, *, yes: bool, dry_run: bool, json: bool) -> None:
@@ -136,23 +136,22 @@ def _rebuilt(folder: Path, topic: str, partition: int, *, yes: bool, dry_run: bo
         typer.echo(f"  {'would be kept' if dry_run else 'kept'}, not used: {path}")
 
 
+@command()
 def compact(
     topic: TopicName,
+    at: At,
     before: Annotated[int | None, typer.Option("--before", metavar="X", min=0, help="Touch nothing from this offset on.")] = None,
     partition: PartitionNumber = None,
-    data: DataDir = None,
-    config: ConfigFile = None,
-    json: Json = False,
 ) -> None:
     """Keep the last record of each key in the closed segments; the active segment is left alone."""
-    with opened(data, config, read_only=False) as (log, _):
-        described = log.topic(topic)
+    with at.door(changes=True) as hw:
+        described = hw.log.topic(topic)
         if before is not None or partition is not None:
             numbers = [only_partition(described, partition, "an offset belongs to one of them")]
         else:
             numbers = list(range(described.partitions))
-        found = [{"topic": topic, "partition": number, **msgspec.to_builtins(log.compact(topic, number, before))} for number in numbers]
-    if json:
+        found = [{"topic": topic, "partition": number, **msgspec.to_builtins(hw.log.compact(topic, number, before))} for number in numbers]
+    if at.json:
         print_json(found)
         return
     names = ("partition", "records before", "after", "bytes before", "after")
@@ -169,20 +168,19 @@ def compact(
     print_table([Column(name, True) for name in names], rows)
 
 
+@command(name="import", files=True)
 def import_directory(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A transporter log directory.", show_default=False)],
     topic: TopicName,
-    data: DataDir = None,
-    config: ConfigFile = None,
-    json: Json = False,
+    at: At,
 ) -> None:
     """Read a transporter log directory into a new topic, keeping its offsets. All or nothing."""
-    with opened(data, config, read_only=False, creates=True) as (log, _):
+    with at.log(changes=True, creates=True) as log:
         embedded = _embedded(log, "import files")
         from headwater.log.embedded.transporter import import_transporter
 
         imported = import_transporter(embedded, directory, topic)
-    if json:
+    if at.json:
         print_json(msgspec.to_builtins(imported))
         return
     span = f"offsets {imported.start} to {imported.end - 1}" if imported.records else "nothing"

@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 
-from headwater.cli.log_opening import only_partition, opened
-from headwater.cli.options import ConfigFile, DataDir, DryRun, Json, PartitionNumber, TopicName, Yes
+from headwater.cli.at import At
+from headwater.cli.command import command
+from headwater.cli.options import PartitionNumber, TopicIfAny, TopicName
 from headwater.cli.output import Column, agreed, count, print_json, print_table
-from headwater.core.errors import BadBounds
+from headwater.core.errors import BadBounds, BadInput, Damaged
 from headwater.core.units import Duration, Size, rounded_size
-from headwater.log import Log
 from headwater.log.json_form import show_topic
 from headwater.log.owners import check_owner
-from headwater.log.record import Topic, TopicSettings
+from headwater.log.record import Topic
+
+if TYPE_CHECKING:
+    from headwater.client.blocking import BlockingLog
+    from headwater.log.answers import PartitionContent
 
 
-def topics(data: DataDir = None, config: ConfigFile = None, json: Json = False) -> None:
+@command()
+def topics(at: At) -> None:
     """List every topic with its partitions and settings."""
-    with opened(data, config) as (log, _):
-        found = log.topics()
-    if json:
+    with at.door() as hw:
+        found = hw.log.topics()
+    if at.json:
         print_json([show_topic(topic) for topic in found])
     elif found:
         _print_topics(found)
     else:
-        typer.echo("There are no topics. `headwater log create TOPIC` makes one.", err=True)
+        typer.echo(f"There are no topics. `{at.command('log create TOPIC')}` makes one.", err=True)
 
 
+@command(example="headwater log create orders --partitions 4")
 def create(
     topic: TopicName,
+    at: At,
     partitions: Annotated[int, typer.Option("--partitions", metavar="N", help="How many; this never changes afterwards.")] = 1,
     segment: Annotated[
         str | None, typer.Option("--segment", metavar="SIZE", help="Close segments at this size (setting `log.segment`).")
@@ -40,38 +46,29 @@ def create(
     max_record: Annotated[
         str | None, typer.Option("--max-record", metavar="SIZE", help="Refuse records above this size (setting `log.max_record`).")
     ] = None,
-    data: DataDir = None,
-    config: ConfigFile = None,
-    json: Json = False,
 ) -> None:
     """Make a topic. One that is there with the same partitions and settings is left as it is."""
-    with opened(data, config, read_only=False, creates=True) as (log, settings):
-        made = log.create_topic(
-            topic,
-            partitions=partitions,
-            settings=TopicSettings(
-                segment=int(Size.parse(segment) if segment else settings.log.segment),
-                period=int(Duration.parse(period)) if period else 0,
-                max_record=int(Size.parse(max_record) if max_record else settings.log.max_record),
-            ),
+    given = {"segment": segment, "period": period, "max_record": max_record}
+    with at.door(changes=True, creates=True) as hw:
+        made = hw.log.create_topic(
+            topic, partitions=partitions, settings={name: value for name, value in given.items() if value is not None}
         )
-    if json:
+    if at.json:
         print_json(show_topic(made))
     else:
         _print_topics([made])
 
 
+@command()
 def stats(
-    topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="One topic instead of all.", show_default=False)] = None,
-    data: DataDir = None,
-    config: ConfigFile = None,
-    json: Json = False,
+    at: At,
+    topic: TopicIfAny = None,
 ) -> None:
     """Show what each partition consists of: offsets, segments, bytes, torn tails that were cut, damage."""
-    with opened(data, config) as (log, _):
-        chosen = log.topics() if topic is None else [log.topic(topic)]
-        found = [_stats(log, one, number) for one in chosen for number in range(one.partitions)]
-    if json:
+    with at.door() as hw:
+        names = [one.name for one in hw.log.topics()] if topic is None else [topic]
+        found = [one for name in names for one in hw.log.stats(name)]
+    if at.json:
         print_json(found)
         return
     columns = [
@@ -82,65 +79,64 @@ def stats(
     print_table(columns, [_stats_row(one) for one in found])
 
 
+@command("yes", "dry_run", example="headwater log delete-before orders 1000 --dry-run")
 def delete_before(
     topic: TopicName,
     offset: Annotated[int, typer.Argument(metavar="OFFSET", min=0, help="The first offset to keep.", show_default=False)],
+    at: At,
     partition: PartitionNumber = None,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    data: DataDir = None,
-    config: ConfigFile = None,
-    json: Json = False,
 ) -> None:
     """Let go of every record below an offset, for good."""
-    with opened(data, config, read_only=dry_run) as (log, _):
-        described = log.topic(topic)
+    with at.door(changes=not at.dry_run) as hw:
+        described = hw.log.topic(topic)
         check_owner(topic, described.settings.owner, "", "delete_before")  # before anybody is asked to agree
         number = only_partition(described, partition, "an offset belongs to one of them")
-        bounds = log.bounds(topic, number)
+        bounds = hw.log.bounds(topic, number)
         if offset > bounds.end:
             raise BadBounds(f"{topic} {number} ends before offset {bounds.end}; {offset} is beyond.", hint=f"Give {bounds.end} or less.")
         start = max(offset, bounds.start)
-        if start > bounds.start and not dry_run:
-            if not agreed(f"Delete offsets {bounds.start} to {offset - 1} of {topic} {number} for good?", yes=yes):
+        if start > bounds.start and not at.dry_run:
+            if not agreed(f"Delete offsets {bounds.start} to {offset - 1} of {topic} {number} for good?", yes=at.yes):
                 return
-            start = log.delete_before(topic, number, offset)
+            start = hw.log.delete_before(topic, number, offset)
     said: dict[str, Any] = {
         "topic": topic,
         "partition": number,
         "start_before": bounds.start,
         "start": start,
         "end": bounds.end,
-        "dry_run": dry_run,
+        "dry_run": at.dry_run,
     }
-    if json:
-        print_json(said)
-    else:
-        would = "would begin" if dry_run else "begins"
-        typer.echo(f"{topic} {number} {would} at offset {start}; before it was {bounds.start}.")
+    would = "would begin" if at.dry_run else "begins"
+    at.answered(said, f"{topic} {number} {would} at offset {start}; before it was {bounds.start}.")
 
 
-def delete_topic(
-    topic: TopicName, yes: Yes = False, dry_run: DryRun = False, data: DataDir = None, config: ConfigFile = None, json: Json = False
-) -> None:
+@command("yes", "dry_run")
+def delete_topic(topic: TopicName, at: At) -> None:
     """Remove a topic and all of its records, for good."""
-    with opened(data, config, read_only=dry_run) as (log, _):
-        described = log.topic(topic)
+    with at.door(changes=not at.dry_run) as hw:
+        described = hw.log.topic(topic)
         check_owner(topic, described.settings.owner, "", "delete_topic")
-        spans = [_span(log, topic, number) for number in range(described.partitions)]
+        spans = [_span(hw.log, topic, number) for number in range(described.partitions)]
         offsets, damaged = sum(span or 0 for span in spans), [number for number, span in enumerate(spans) if span is None]
         more = f" and what is left in the damaged partitions {', '.join(map(str, damaged))}" if damaged else ""
-        if not dry_run:
+        if not at.dry_run:
             what = f"topic {topic} with {count(offsets)} offsets in {described.partitions} partitions{more}"
-            if not agreed(f"Delete {what} for good?", yes=yes):
+            if not agreed(f"Delete {what} for good?", yes=at.yes):
                 return
-            log.delete_topic(topic)
-    if json:
-        print_json({"topic": topic, "partitions": described.partitions, "offsets": offsets, "damaged": damaged, "dry_run": dry_run})
-    else:
-        typer.echo(
-            f"Topic {topic} {'would be' if dry_run else 'is'} deleted: {described.partitions} partitions, {count(offsets)} offsets{more}."
-        )
+            hw.log.delete_topic(topic)
+    said = {"topic": topic, "partitions": described.partitions, "offsets": offsets, "damaged": damaged, "dry_run": at.dry_run}
+    is_ = "would be" if at.dry_run else "is"
+    at.answered(said, f"Topic {topic} {is_} deleted: {described.partitions} partitions, {count(offsets)} offsets{more}.")
+
+
+def only_partition(topic: Topic, partition: int | None, why: str) -> int:
+    """The partition that was named, or the only one. Errors: `BadInput` when there are several and none was named."""
+    if partition is not None:
+        return partition
+    if topic.partitions > 1:
+        raise BadInput(f"Topic {topic.name} has {topic.partitions} partitions; {why}.", hint="Name one with --partition N.")
+    return 0
 
 
 # -- how they look ----------------------------------------------------------------------------------------------
@@ -158,31 +154,14 @@ def _print_topics(found: list[Topic]) -> None:
     print_table([*columns, Column("owner")] if owned else columns, rows)
 
 
-def _stats(log: Log, topic: Topic, partition: int) -> dict[str, Any]:
-    """One shape for both engines; what only files have is null for Kafka."""
-    from headwater.log.embedded.log import EmbeddedLog
-
-    shown: dict[str, Any] = {"topic": topic.name, "partition": partition}
-    if isinstance(log, EmbeddedLog):
-        from headwater.log.embedded.check import stats as stats_of
-
-        found: dict[str, Any] = msgspec.to_builtins(stats_of(log.reader(topic.name, partition)))
-        found.pop("partition")
-        return shown | found
-    bounds = log.bounds(topic.name, partition)
-    return shown | {"start": bounds.start, "end": bounds.end, "segments": None, "bytes": None, "epoch": None, "cuts": None, "damage": ""}
+def _stats_row(one: PartitionContent) -> tuple[str, ...]:
+    numbers = ["-" if number is None else count(number) for number in (one.start, one.end, one.segments)]
+    size, cuts = "-" if one.bytes is None else rounded_size(one.bytes), "-" if one.cuts is None else str(one.cuts)
+    return (one.topic, str(one.partition), *numbers, size, cuts, one.damage or "-")
 
 
-def _stats_row(one: dict[str, Any]) -> tuple[str, ...]:
-    size = "-" if one["bytes"] is None else rounded_size(one["bytes"])
-    numbers = [count(one[name]) if one[name] is not None else "-" for name in ("start", "end", "segments")]
-    return (one["topic"], str(one["partition"]), *numbers, size, "-" if one["cuts"] is None else str(one["cuts"]), one["damage"] or "-")
-
-
-def _span(log: Log, topic: str, partition: int) -> int | None:
+def _span(log: BlockingLog, topic: str, partition: int) -> int | None:
     """How many offsets a partition has; None for a damaged one, which may be deleted, too."""
-    from headwater.core.errors import Damaged
-
     try:
         bounds = log.bounds(topic, partition)
     except Damaged:

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from headwater.cli.options import Yes
+from headwater.cli import completion
+from headwater.cli.at import At
+from headwater.cli.command import command
 from headwater.cli.output import Column, agreed, count, print_json, print_table, visible
 from headwater.cli.pipeline_looking import PLACES, place_row
-from headwater.cli.pipeline_options import At, Name, Offset, OffsetIfAny, Reason, SinkName, Why, command, no_more
+from headwater.cli.pipeline_options import Name, Offset, OffsetIfAny, Reason, SinkIfAny, SinkName, Why, no_more, opened
+from headwater.cli.usage import UsageMistake
 from headwater.core.errors import BadInput
 
 if TYPE_CHECKING:
+    from headwater.client.blocking import BlockingOnePipeline
     from headwater.pipeline.operating.answers import Edited
-    from headwater.pipeline.operating.operations import PipelineOperations
 
 
 @command("dry_run")
 def stop(name: Name, at: At, why: Why = "") -> None:
     """Ask a live run to finish what it has begun, and stop."""
-    with at.desk(name, changes=True) as desk:
-        said = desk.stop(why=why, dry_run=at.dry_run)
-        file = desk.status().file
+    with opened(at, name, changes=True) as pipeline:
+        said = pipeline.stop(why=why, dry_run=at.dry_run)
+        file = pipeline.status().file
     at.answered(said, f"{name} {_would_be(at)} asked to stop.")
     if said.silent_since is not None:
         at.note(f"It has given no sign of life since {said.silent_since}. If its machine is lost, a new run shuts it out:")
@@ -34,9 +37,12 @@ def stop(name: Name, at: At, why: Why = "") -> None:
 @command("dry_run", example='headwater pipeline offset shop mark report 12 --why "the table was restored"')
 def offset(
     name: Name,
-    verb: Annotated[str, typer.Argument(metavar="list|show|mark|delete", help="What to do.", show_default=False)],
+    verb: Annotated[
+        Literal["list", "show", "mark", "delete"],
+        typer.Argument(metavar="list|show|mark|delete", help="What to do.", show_default=False),
+    ],
     at: At,
-    sink: Annotated[str | None, typer.Argument(metavar="SINK", help="The sink's name.", show_default=False)] = None,
+    sink: SinkIfAny = None,
     position: OffsetIfAny = None,
     why: Reason = "",
 ) -> None:
@@ -44,24 +50,22 @@ def offset(
 
     `mark SINK N` makes N the last message that counts as taken: forward skips what lies between, back sends it again, -1 is the beginning.
     """
-    if verb not in ("list", "show", "mark", "delete"):
-        raise BadInput(f"offset knows no {visible(verb)}.", hint="Use list, show, mark or delete.")
-    with at.desk(name, changes=verb in ("mark", "delete")) as desk:
+    with opened(at, name, changes=verb in ("mark", "delete")) as pipeline:
         if verb == "list":
             no_more("offset list", sink, position)
-            found = desk.offsets()
+            found = pipeline.offsets()
             print_json(found) if at.json else print_table(PLACES, [place_row(one) for one in found])
         elif sink is None:
-            raise BadInput("Which sink?", hint=f"List them with `headwater pipeline offset {name} list`.")
+            raise UsageMistake("Which sink?", hint=f"List them with `headwater pipeline offset {name} list`.")
         elif verb == "mark":
-            _mark(desk, at, name, sink, position, why)
+            _mark(pipeline, at, name, sink, position, why)
         else:
             no_more(f"offset {verb}", position)
-            _show(desk, at, sink) if verb == "show" else _delete(desk, at, sink, why)
+            _show(pipeline, at, sink) if verb == "show" else _delete(pipeline, at, sink, why)
 
 
-def _show(desk: PipelineOperations, at: At, sink: str) -> None:
-    one = desk.offset(sink)
+def _show(pipeline: BlockingOnePipeline, at: At, sink: str) -> None:
+    one = pipeline.offset(sink)
     if at.json:
         print_json(one)
         return
@@ -70,22 +74,22 @@ def _show(desk: PipelineOperations, at: At, sink: str) -> None:
         at.note(f"Beyond its position {one.position} it has {', '.join(f'{start}..{end - 1}' for start, end in one.taken)}.")
 
 
-def _mark(desk: PipelineOperations, at: At, name: str, sink: str, position: int | None, why: str) -> None:
+def _mark(pipeline: BlockingOnePipeline, at: At, name: str, sink: str, position: int | None, why: str) -> None:
     if position is None:
-        raise BadInput("Which offset?", hint=f"As in `headwater pipeline offset {name} mark {sink} 12 --why ...`.")
-    moved = desk.mark(sink, position, why=why, dry_run=at.dry_run)
+        raise UsageMistake("Which offset?", hint=f"As in `headwater pipeline offset {name} mark {sink} 12 --why ...`.")
+    moved = pipeline.mark(sink, position, why=why, dry_run=at.dry_run)
     at.answered(moved, f"{sink} {_would_be(at)} at {moved.position}; it was at {moved.before}.")
 
 
-def _delete(desk: PipelineOperations, at: At, sink: str, why: str) -> None:
-    at.answered(desk.delete(sink, why=why, dry_run=at.dry_run), f"{sink} {_would_be(at)} forgotten.")
+def _delete(pipeline: BlockingOnePipeline, at: At, sink: str, why: str) -> None:
+    at.answered(pipeline.delete(sink, why=why, dry_run=at.dry_run), f"{sink} {_would_be(at)} forgotten.")
 
 
 @command("dry_run", example='headwater pipeline ack shop report 14 --why "a test order"')
 def ack(name: Name, sink: SinkName, message: Offset, at: At, why: Reason = "") -> None:
     """Count a message as taken by a sink without sending it."""
-    with at.desk(name, changes=True) as desk:
-        said = desk.ack(sink, message, why=why, dry_run=at.dry_run)
+    with opened(at, name, changes=True) as pipeline:
+        said = pipeline.ack(sink, message, why=why, dry_run=at.dry_run)
     at.answered(said, f"Message {message} {'would count' if at.dry_run else 'counts'} as taken by {sink}, which is at {said.position}.")
 
 
@@ -99,21 +103,21 @@ def edit(
     ] = None,
     unset: Annotated[list[str] | None, typer.Option("--unset", metavar="PATH", help="Take a field away; may be repeated.")] = None,
     document: Annotated[Path | None, typer.Option("--doc", metavar="FILE", help="The whole document as JSON; - is standard input.")] = None,
-    sink: Annotated[str, typer.Option("--sink", metavar="SINK", help="For this sink only.")] = "",
+    sink: Annotated[str, typer.Option("--sink", metavar="SINK", help="For this sink only.", autocompletion=completion.sinks)] = "",
     undo: Annotated[bool, typer.Option("--undo", help="Deliver the original again.")] = False,
     why: Reason = "",
 ) -> None:
     """Correct a message: from now on a corrected copy is delivered in its place. The original stays in the log."""
     if sum((bool(set_ or unset), document is not None, undo)) != 1:
-        raise BadInput("What is to be corrected?", hint="Give --set PATH=JSON (or --unset PATH), or --doc FILE, or --undo.")
-    with at.desk(name, changes=True) as desk:
+        raise UsageMistake("What is to be corrected?", hint="Give --set PATH=JSON (or --unset PATH), or --doc FILE, or --undo.")
+    with opened(at, name, changes=True) as pipeline:
         if undo:
-            undone = desk.undo(message, why=why, sink=sink, dry_run=at.dry_run)
+            undone = pipeline.undo(message, why=why, sink=sink or None, dry_run=at.dry_run)
             at.answered(undone, f"Message {message} {_would_be(at)} delivered as it was read.")
             return
         whole = _document(document) if document is not None else None
-        made = desk.edit(message, whole, set=_given(set_ or []), unset=unset or [], sink=sink, why=why, dry_run=at.dry_run)
-        live = desk.status().state.startswith("running")
+        made = pipeline.edit(message, whole, set=_given(set_ or []), unset=unset or [], sink=sink or None, why=why, dry_run=at.dry_run)
+        live = pipeline.status().state.startswith("running")
     from headwater.pipeline.operating.message_view import text_of
 
     at.answered(made, f"Message {message} {_would_be(at)} delivered as {visible(text_of(made.data))}")
@@ -124,11 +128,11 @@ def edit(
 def _next(made: Edited, at: At, name: str, live: bool) -> None:
     """What every sink makes of a correction: who has still to get it, and how."""
     for sink in made.standing:
-        at.note(f"{sink} goes on by itself." if live else f"Send it to {sink}: {at.command(f'step {name} {sink}')}")
+        at.note(f"{sink} goes on by itself." if live else f"Send it to {sink}: {at.command(f'pipeline step {name} {sink}')}")
     for sink in made.dead:
-        at.note(f"{sink} has put it aside: {at.command(f'dead {name} retry {made.offset} --sink {sink}')}")
+        at.note(f"{sink} has put it aside: {at.command(f'pipeline dead {name} retry {made.offset} --sink {sink}')}")
     for sink in made.taken:
-        at.note(f"{sink} has taken it as it was: {at.command(f'replay {name} {sink} {made.offset}')}")
+        at.note(f"{sink} has taken it as it was: {at.command(f'pipeline replay {name} {sink} {made.offset}')}")
 
 
 def _document(path: Path) -> dict[str, Any]:
@@ -157,23 +161,22 @@ def _given(changes: list[str]) -> dict[str, Any]:
     for change in changes:
         path, equals, text = change.partition("=")
         if not equals or not path:
-            raise BadInput(f"{change!r} sets nothing.", hint="Write PATH=JSON, as in --set price=12.5 or --set 'name=\"Ann\"'.")
+            raise UsageMistake(f"{change!r} sets nothing.", hint="Write PATH=JSON, as in --set price=12.5 or --set 'name=\"Ann\"'.")
         try:
             given[path] = values.decode_any(text)
         except BadInput:
-            raise BadInput(f"{text!r} is no JSON.", hint=f"Text stands in quotes: --set '{path}=\"{text}\"'.") from None
+            raise UsageMistake(f"{text!r} is no JSON.", hint=f"Text stands in quotes: --set '{path}=\"{text}\"'.") from None
     return given
 
 
 @command("dry_run")
 def compact(name: Name, at: At) -> None:
     """Keep, below what every sink has taken, only the last message of each namespace; and only the newest positions."""
-    with at.desk(name, changes=True) as desk:
-        done = desk.compact(dry_run=at.dry_run)
-        kafka = desk.log.engine == "kafka"
+    with opened(at, name, changes=True) as pipeline:
+        done = pipeline.compact(dry_run=at.dry_run)
     if at.dry_run:
-        text = f"{'The log' if kafka else 'Closed segments'} below {done.before} would be compacted."
-    elif kafka:
+        text = f"{'The log' if done.truncates else 'Closed segments'} below {done.before} would be compacted."
+    elif done.truncates:
         text = f"What lies below {done.before} and the last message of each namespace is let go."
     elif done.records_before == done.records_after:
         text = f"Nothing to compact: no closed segment below {done.before} has messages to spare."
@@ -182,19 +185,15 @@ def compact(name: Name, at: At) -> None:
     at.answered(done, text)
 
 
-@command("dry_run")
-def remove(name: Name, at: At, yes: Yes = False) -> None:
+@command("yes", "dry_run")
+def remove(name: Name, at: At) -> None:
     """Delete a pipeline that does not run, with its messages, positions and audit, for good. Sinks keep what they have."""
-    from headwater.pipeline.operating.log_dirs import remember
-
-    with at.desk(name, changes=True) as desk:
-        done = desk.remove(dry_run=True)
+    with opened(at, name, changes=True) as pipeline:
+        done = pipeline.remove(dry_run=True)
         if not at.dry_run:
-            if not agreed(f"Delete pipeline {name} with {count(done.messages)} messages for good?", yes=yes):
+            if not agreed(f"Delete pipeline {name} with {count(done.messages)} messages for good?", yes=at.yes):
                 return
-            done = desk.remove()
-    if not at.dry_run:
-        remember(at.settings().data, name, None)
+            done = pipeline.remove()
     at.answered(
         done, f"Pipeline {name} {_would_be(at)} deleted: {count(done.messages)} messages, and the topics {' and '.join(done.topics)}."
     )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from headwater.cli.log_opening import opened
+from headwater.cli.at import At
+from headwater.cli.command import command
 from headwater.cli.output import Column, count, print_json, print_json_line, print_table, visible
-from headwater.cli.pipeline_options import At, Name, command, no_more, several
-from headwater.core.errors import BadInput
+from headwater.cli.pipeline_options import Name, no_more, opened, several
+from headwater.cli.usage import UsageMistake
 from headwater.wire.ranges import read_closed_range
 
 if TYPE_CHECKING:
@@ -21,10 +22,8 @@ _DETAIL = 80  # characters of one detail of the audit
 @command(name="list")
 def list_pipelines(at: At) -> None:
     """List the pipelines that have run here."""
-    from headwater.pipeline.operating.operations import PipelineOperations, everything
-
-    with at.told(), opened(at.data, at.config) as (log, _):
-        found = everything(log, lambda name: PipelineOperations(log, name).status())
+    with at.door() as hw:
+        found = hw.pipelines.list()
     if at.json:
         print_json(found)
         return
@@ -44,7 +43,7 @@ def list_pipelines(at: At) -> None:
         if one.state == "lost":
             at.note(f"The log of {one.pipeline} was in {one.log_dir}, where it cannot be read now.")
         elif one.state == "damaged":
-            at.note(f"What is known of {one.pipeline} cannot be read: {at.command(f'status {one.pipeline}')}")
+            at.note(f"What is known of {one.pipeline} cannot be read: {at.command(f'pipeline status {one.pipeline}')}")
 
 
 def when(moment: str | None) -> str:
@@ -55,8 +54,8 @@ def when(moment: str | None) -> str:
 @command()
 def status(name: Name, at: At) -> None:
     """Show a pipeline: its run, its source, and where every sink is."""
-    with at.desk(name) as desk:
-        found = desk.status()
+    with opened(at, name) as pipeline:
+        found = pipeline.status()
     if at.json:
         print_json(found)
         return
@@ -73,17 +72,17 @@ def _notes(name: str, found: Status, at: At) -> None:
         typer.echo(f"  headwater pipeline run {found.file or 'FILE'}")
     stopped = [(one.sink, one.error) for one in found.sinks if one.error is not None and one.state == "stopped"]
     for offset in sorted({error.offset for _, error in stopped if error.of_message}):
-        typer.echo(f"See message {offset}, and what to do: {at.command(f'xlog {name} show {offset}')}")
-    again = at.command(f"run {found.file or 'FILE'}")
+        typer.echo(f"See message {offset}, and what to do: {at.command(f'pipeline xlog {name} show {offset}')}")
+    again = at.command(f"pipeline run {found.file or 'FILE'}")
     for sink in (sink for sink, error in stopped if not error.of_message):
         typer.echo(f"{sink} could not go on, by no message's fault. Once that is mended: {again}")
     for one in found.sinks:
         if one.state == "unreachable" and one.error is not None:
             typer.echo(f"The run waits for {one.sink} since {when(one.error.at)}, and goes on by itself once that can be reached.")
     if found.dead:
-        typer.echo(f"{several(found.dead, 'message', 'is')} put aside: {at.command(f'dead {name} list')}")
+        typer.echo(f"{several(found.dead, 'message', 'is')} put aside: {at.command(f'pipeline dead {name} list')}")
     if found.edits:
-        typer.echo(f"{several(found.edits, 'message', 'has')} a corrected copy: {at.command(f'audit {name}')}")
+        typer.echo(f"{several(found.edits, 'message', 'has')} a corrected copy: {at.command(f'pipeline audit {name}')}")
 
 
 PLACES = [Column("sink"), Column("position", True), Column("end", True), Column("lag", True), Column("state"), Column("error")]
@@ -98,7 +97,10 @@ def place_row(one: SinkPosition) -> tuple[str, ...]:
 @command(example="headwater pipeline xlog shop show 10..18")
 def xlog(
     name: Name,
-    verb: Annotated[str, typer.Argument(metavar="oldest|current|show", help="What to look at.", show_default=False)],
+    verb: Annotated[
+        Literal["oldest", "current", "show"],
+        typer.Argument(metavar="oldest|current|show", help="What to look at.", show_default=False),
+    ],
     at: At,
     messages: Annotated[
         str | None, typer.Argument(metavar="X[..Y]", help="Which messages to show, both ends included.", show_default=False)
@@ -107,27 +109,25 @@ def xlog(
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = 1000,
 ) -> None:
     """Look into a pipeline's log: the oldest offset, the newest, or messages. One message is shown with its error and trace."""
-    with at.desk(name) as desk:
+    with opened(at, name) as pipeline:
         match verb:
             case "oldest" | "current":
                 no_more(f"xlog {verb}", messages)
-                bounds = desk.bounds()
+                bounds = pipeline.bounds()
                 value = bounds.start if verb == "oldest" else bounds.end - 1
                 print_json({verb: value}) if at.json else typer.echo(str(value))
             case "show":
                 if messages is None:
-                    raise BadInput("Which messages?", hint=f"As in `headwater pipeline xlog {name} show 0..9`.")
+                    raise UsageMistake("Which messages?", hint=f"As in `headwater pipeline xlog {name} show 0..9`.")
                 first, last = read_closed_range(messages)
                 shown = 0
-                for one in desk.show(first, last, namespace=namespace, limit=limit):
+                for one in pipeline.messages(first, last, namespace=namespace, limit=limit):
                     print_json_line(one) if at.json else _print_message(name, one, at, whole=first == last)
                     shown, reached = shown + 1, one.offset
                 if not shown:
                     at.note(f"Nothing of {messages} is shown: compaction has taken it, or its namespace is another.")
-                elif shown == limit and reached < min(last, desk.bounds().end - 1):
-                    at.note(f"There is more: {at.command(f'xlog {name} show {reached + 1}..{last}')}")
-            case _:
-                raise BadInput(f"xlog knows no {visible(verb)}.", hint="Use oldest, current or show.")
+                elif shown == limit and reached < min(last, pipeline.bounds().end - 1):
+                    at.note(f"There is more: {at.command(f'pipeline xlog {name} show {reached + 1}..{last}')}")
 
 
 def _print_message(name: str, one: Seen, at: At, *, whole: bool) -> None:
@@ -150,9 +150,9 @@ def _print_message(name: str, one: Seen, at: At, *, whole: bool) -> None:
     refused = [no for no in one.refused if no.of_message]
     if refused:
         given = "--doc FILE" if one.unreadable else "--set FIELD=JSON"
-        at.note(f"Correct it: {at.command(f'edit {name} {one.offset} {given} --why ...')}")
+        at.note(f"Correct it: {at.command(f'pipeline edit {name} {one.offset} {given} --why ...')}")
     for no in refused:
-        at.note(f"Skip it:    {at.command(f'ack {name} {no.sink} {one.offset} --why ...')}")
+        at.note(f"Skip it:    {at.command(f'pipeline ack {name} {no.sink} {one.offset} --why ...')}")
 
 
 def _brief(value: object) -> str:
@@ -164,8 +164,8 @@ def _brief(value: object) -> str:
 @command()
 def audit(name: Name, at: At) -> None:
     """Show what operators have done to a pipeline: when, who, what, and why."""
-    with at.desk(name) as desk:
-        entries = desk.audit()
+    with opened(at, name) as pipeline:
+        entries = pipeline.audit()
     if at.json:
         print_json(entries)
     elif entries:

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from headwater.cli import completion
+from headwater.cli.command import plain_command
 from headwater.cli.options import Json
 from headwater.cli.output import Column, print_json, print_table, visible
-from headwater.cli.pipeline_options import plain_command
 from headwater.core.errors import AlreadyExists, BadInput
 
 _TEMPLATE = '''"""From {source} to {sink}. Try it: `headwater pipeline test {file}`. Run it: `headwater pipeline run {file}`."""
@@ -22,13 +23,18 @@ rows = p.source("source", {source_sample})
 rows.transform(omit("secret")).save("sink", {sink_sample})
 '''
 
+
+def _adaptor(metavar: str, text: str) -> Any:
+    return typer.Argument(metavar=metavar, help=text, show_default=False, autocompletion=completion.adaptors)
+
+
 PipelineFile = Annotated[str, typer.Argument(metavar="FILE[:name]", help="The pipeline's file.", show_default=False)]
 
 
 @plain_command()
 def init(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="The adaptor to read with.", show_default=False)],
-    sink: Annotated[str, typer.Argument(metavar="SINK", help="The adaptor to write with.", show_default=False)],
+    source: Annotated[str, _adaptor("SRC", "The adaptor to read with.")],
+    sink: Annotated[str, _adaptor("SINK", "The adaptor to write with.")],
     file: Annotated[Path, typer.Option("--file", metavar="FILE", help="The file to write.")] = Path("pipeline.py"),
     json: Json = False,
 ) -> None:
@@ -65,7 +71,7 @@ def init(
 
 @plain_command()
 def about(
-    adaptor: Annotated[str | None, typer.Argument(metavar="[ADAPTOR]", help="One adaptor in full.", show_default=False)] = None,
+    adaptor: Annotated[str | None, _adaptor("ADAPTOR", "One adaptor in full.")] = None,
     json: Json = False,
 ) -> None:
     """Say what adaptors there are, or all about one: what it reads and writes, how it resumes, what it guarantees."""

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headwater.cli.at import At
+from headwater.cli.command import command
 from headwater.cli.output import count, print_json_line, visible
 from headwater.cli.pipeline_making import PipelineFile
-from headwater.cli.pipeline_options import At, command
 from headwater.cli.stop import StopSignal
 from headwater.core.errors import BadInput, Conflict, HeadwaterError
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _SHOWN = 0.5
 
 
-@command(example="headwater pipeline run orders.py --follow")
+@command(files=True, example="headwater pipeline run orders.py --follow")
 def run(
     file: PipelineFile,
     at: At,
@@ -54,11 +55,12 @@ def run(
     if at.json:
         listeners.append(print_json_line)
     address = _address(pipeline, settings)
+    began = time.monotonic()
     with at.told(), StopSignal() as stop, open_log(address) as log:
         made = Run(pipeline, log, settings, follow=follow, again=again, file=_where(file), listeners=listeners)
         with _measured(made, metrics_port):
-            result = _watched(made, stop, None if at.json else _Display(made, follow, at))
-        _told(result, log, at)
+            result = _watched(made, stop, None if at.json else _Display(made, follow, at, stop))
+        _told(result, log, at, lasted(time.monotonic() - began))
 
 
 def _address(pipeline: Pipeline, settings: Settings) -> LogAddress:
@@ -161,8 +163,9 @@ def _watched(made: Run, stop: StopSignal, display: _Display | None) -> Result:
 class _Display:
     """A table that renews itself on a terminal; elsewhere a line every ten seconds, and trouble as soon as it is seen."""
 
-    def __init__(self, made: Run, follow: bool, at: At) -> None:
-        self._made, self._follow, self._at = made, follow, at
+    def __init__(self, made: Run, follow: bool, at: At, stop: StopSignal) -> None:
+        self._made, self._follow, self._at, self._stop = made, follow, at, stop
+        self._stopping = False
         self._live: Any = None
         self._began = self._said = time.monotonic()
         self._rates: dict[str, tuple[float, int]] = {}
@@ -195,25 +198,30 @@ class _Display:
                 typer.echo(f"{one.sink} {visible(trouble)}", err=True)
                 if one.failure is not None:
                     name, offset = self._made.pipeline.name, one.failure.offset
-                    typer.echo(f"  See it, and what to do: {self._at.command(f'xlog {name} show {offset}')}", err=True)
+                    typer.echo(f"  See it, and what to do: {self._at.command(f'pipeline xlog {name} show {offset}')}", err=True)
             self._troubles[one.sink] = trouble
-        if time.monotonic() - self._said >= 10:
-            self._said = time.monotonic()
+        asked = self._stop.stopped() and not self._stopping
+        if time.monotonic() - self._said >= 10 or asked:
+            self._said, self._stopping = time.monotonic(), self._stop.stopped()
             sinks = ", ".join(f"{one.sink} at {one.position} (lag {count(one.lag)})" for one in progress)
-            typer.echo(f"read {count(self._made.read)} ({self._made.phase}); {sinks}", err=True)
+            typer.echo(f"{self._reading()}; {sinks}", err=True)
+
+    def _reading(self) -> str:
+        """How the run goes, in one line: what is read, how fast, since when, and that it is stopping."""
+        since = time.monotonic() - self._began
+        phase = "stopping" if self._stop.stopped() else self._made.phase
+        return f"read {count(self._made.read)} ({phase}), {count(round(self._made.read / max(since, 1e-9)))} per second, {lasted(since)}"
 
     def _table(self, progress: list[SinkProgress]) -> Any:
         from rich import box
         from rich.table import Table
 
-        table = Table(
-            box=box.SIMPLE_HEAD, pad_edge=False, title=f"{self._made.pipeline.name}: read {count(self._made.read)} ({self._made.phase})"
-        )
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=f"{self._made.pipeline.name}: {self._reading()}")
         for name in ("sink", "written", "per second", "lag", "left", "state"):
             table.add_column(name, justify="left" if name in ("sink", "state") else "right")
         for one in progress:
             rate = self._rate(one)
-            left = f"{one.lag / rate:.0f} s" if rate and one.lag else "-"
+            left = lasted(one.lag / rate) if rate and one.lag else "-"
             state = str(one.state) if one.failure is None else f"stopped at {one.failure.offset}: {visible(one.failure.message[:60])}"
             table.add_row(one.sink, count(one.written), count(round(rate)), count(one.lag), left, state)
         return table
@@ -230,7 +238,17 @@ class _Display:
             self._live.stop()
 
 
-def _told(result: Result, log: Log, at: At) -> None:
+def lasted(seconds: float) -> str:
+    """A span of time, as exact as people need it: 0.4 s, 12 s, 1 min 5 s, 2 h 3 min."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _told(result: Result, log: Log, at: At, took: str = "") -> None:
     """How it ended, for people. Errors: `Stopped` where a sink stands at a message, with the message and the next commands."""
     from headwater.pipeline.operating.stop_report import stopped
     from headwater.pipeline.operating.view import PipelineView
@@ -245,4 +263,4 @@ def _told(result: Result, log: Log, at: At) -> None:
     ]
     if stands:
         raise stopped(PipelineView(log, result.pipeline), stands)
-    at.note(f"{'Stopped' if result.asked else 'Done'}; {count(result.read)} read.")
+    at.note(f"{'Stopped' if result.asked else 'Done'}; {count(result.read)} read.{took and f' It took {took}.'}")

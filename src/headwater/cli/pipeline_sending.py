@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from headwater.cli import completion
+from headwater.cli.at import At
+from headwater.cli.command import command
 from headwater.cli.output import Column, count, print_json, print_table, visible
 from headwater.cli.pipeline_looking import when
-from headwater.cli.pipeline_options import At, Name, OffsetIfAny, SinkName, Why, command, no_more, several
-from headwater.core.errors import BadInput, Differs
+from headwater.cli.pipeline_options import Name, OffsetIfAny, SinkName, Why, no_more, opened, sending, several
+from headwater.cli.usage import UsageMistake
+from headwater.core.errors import Differs
 from headwater.wire.ranges import read_closed_range
 
 if TYPE_CHECKING:
@@ -25,17 +29,13 @@ def step(
     why: Why = "",
 ) -> None:
     """Deliver the next message to a sink and wait until it has taken it."""
-
-    def told(offset: int) -> None:
-        if not at.json:
-            typer.echo(f"{sink} has taken message {offset}.")
-
-    with at.sending(name) as desk:
-        said = desk.step(sink, number, why=why, dry_run=at.dry_run, told=told)
-    if at.json:
-        print_json(said)
-    elif not said.taken:
-        typer.echo(f"{sink} has everything." if said.next is None else f"Message {said.next} would be delivered to {sink}.")
+    with sending(at, name) as pipeline:
+        said = pipeline.step(sink, number, why=why, dry_run=at.dry_run)
+    if said.offsets:
+        text = "\n".join(f"{sink} has taken message {offset}." for offset in said.offsets)
+    else:
+        text = f"{sink} has everything." if said.next is None else f"Message {said.next} would be delivered to {sink}."
+    at.answered(said, text)
 
 
 @command("file", "dry_run", example='headwater pipeline replay shop report 3..14 --why "lost"')
@@ -48,60 +48,61 @@ def replay(
 ) -> None:
     """Send messages to a sink again. Its position does not move."""
     first, last = read_closed_range(messages)
-    with at.sending(name) as desk:
-        said = desk.replay(sink, first, last, why=why, dry_run=at.dry_run)
+    with sending(at, name) as pipeline:
+        said = pipeline.replay(sink, first, last, why=why, dry_run=at.dry_run)
     would = "would be sent again" if at.dry_run else f"were sent again: {count(said.written)} written"
     at.answered(said, f"Messages {first}..{last} {would}.")
     if said.newer is not None:
         come = "would come" if at.dry_run else "have come"
         at.note(f"They {come} over message {said.newer}, a newer one of the same document. To send that and all between as well:")
-        at.note(f"  {at.command(f'replay {name} {sink} {first}..{said.newer}')}")
+        at.note(f"  {at.command(f'pipeline replay {name} {sink} {first}..{said.newer}')}")
 
 
 @command("file", "dry_run", example='headwater pipeline dead shop retry 14 --why "mended"')
 def dead(
     name: Name,
-    verb: Annotated[str, typer.Argument(metavar="list|show|retry|drop", help="What to do.", show_default=False)],
+    verb: Annotated[
+        Literal["list", "show", "retry", "drop"],
+        typer.Argument(metavar="list|show|retry|drop", help="What to do.", show_default=False),
+    ],
     at: At,
     message: OffsetIfAny = None,
-    sink: Annotated[str | None, typer.Option("--sink", metavar="SINK", help="Of this sink.")] = None,
+    sink: Annotated[str | None, typer.Option("--sink", metavar="SINK", help="Of this sink.", autocompletion=completion.sinks)] = None,
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for the audit. `drop` needs one.")] = "",
     force: Annotated[bool, typer.Option("--force", help="`retry` although the sink has a newer message of the same document.")] = False,
 ) -> None:
     """See to messages that were put aside: list them, look at one, send it again, or let it go."""
-    if verb not in ("list", "show", "retry", "drop"):
-        raise BadInput(f"dead knows no {visible(verb)}.", hint="Use list, show, retry or drop.")
     if verb == "list":
         no_more("dead list", message)
         _list(name, sink, at)
         return
     if message is None:
-        raise BadInput("Which message?", hint=f"List them with `headwater pipeline dead {name} list`.")
+        raise UsageMistake("Which message?", hint=f"List them with `headwater pipeline dead {name} list`.")
     if verb == "show":
-        with at.desk(name) as desk:
-            one = desk.dead_one(message, sink)
+        with opened(at, name) as pipeline:
+            one = pipeline.dead_one(message, sink)
         print_json(one) if at.json else _print_dead(name, one, at)
         return
     if verb == "drop":
-        with at.desk(name, changes=True) as desk:
-            said = desk.drop(message, sink=sink, why=why, dry_run=at.dry_run)
+        with opened(at, name, changes=True) as pipeline:
+            said = pipeline.drop(message, sink=sink, why=why, dry_run=at.dry_run)
         done = "would be let go" if at.dry_run else "is let go"
     else:
-        with at.sending(name) as desk:
-            said = desk.retry(message, sink=sink, why=why, force=force, dry_run=at.dry_run)
+        with sending(at, name) as pipeline:
+            said = pipeline.retry(message, sink=sink, why=why, force=force, dry_run=at.dry_run)
         done = "would be sent again" if at.dry_run else "is taken"
     at.answered(said, f"Message {message} {done} ({said.sink}).")
 
 
 def _list(name: str, sink: str | None, at: At) -> None:
-    with at.desk(name) as desk:
-        found = desk.dead(sink)
+    with opened(at, name) as pipeline:
+        found = pipeline.dead(sink)
     if at.json:
         print_json(found)
     elif found:
         rows = [(one.sink, str(one.offset), when(one.at), one.message.partition("\n")[0]) for one in found]
         print_table([Column("sink"), Column("offset", True), Column("when"), Column("error")], rows)
-        at.note(f"See one with its message: {at.command(f'dead {name} show {found[0].offset}')}")
+        at.note(f"See one with its message: {at.command(f'pipeline dead {name} show {found[0].offset}')}")
     else:
         at.note("Nothing is put aside.")
 
@@ -120,9 +121,9 @@ def _print_dead(name: str, one: BuriedMessage, at: At) -> None:
                 typer.echo(f"  delivered from now on as {visible(text_of(copy.data))}")
     for line in one.trace.splitlines():
         typer.echo(f"  {visible(line)}")
-    at.note(f"Correct it:    {at.command(f'edit {name} {one.offset} --set FIELD=JSON --why ...')}")
-    at.note(f"Send it again: {at.command(f'dead {name} retry {one.offset} --sink {one.sink}')}")
-    at.note(f"Let it go:     {at.command(f'dead {name} drop {one.offset} --sink {one.sink} --why ...')}")
+    at.note(f"Correct it:    {at.command(f'pipeline edit {name} {one.offset} --set FIELD=JSON --why ...')}")
+    at.note(f"Send it again: {at.command(f'pipeline dead {name} retry {one.offset} --sink {one.sink}')}")
+    at.note(f"Let it go:     {at.command(f'pipeline dead {name} drop {one.offset} --sink {one.sink} --why ...')}")
 
 
 def _tries(number: int) -> str:
@@ -132,8 +133,8 @@ def _tries(number: int) -> str:
 @command("file")
 def verify(name: Name, sink: SinkName, at: At) -> None:
     """Compare what a sink holds with what the log says that it should hold."""
-    with at.sending(name, changes=False) as desk:
-        found = desk.verify(sink)
+    with sending(at, name, changes=False) as pipeline:
+        found = pipeline.verify(sink)
         if at.json:
             print_json(found)
         else:

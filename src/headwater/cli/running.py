@@ -63,10 +63,13 @@ def _tell(error: HeadwaterError, stderr: TextIO, as_json: bool) -> None:
 def _usage(error: typer.TyperException, stderr: TextIO, as_json: bool) -> int:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "headwater"
-    text = error.format_message().strip().rstrip(".") + "."
+    text = error.format_message().replace("Value error, ", "").strip().rstrip(".") + "."
     if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
         return USAGE
     hint = f"See `{command} --help`."
+    if getattr(error, "option_name", "") == "--server":
+        text = f"`{command}` works on files of this machine, and goes to no server."
+        hint = "Run it where the server's data are, with --data DIR."
     if as_json:
         _problem(stderr, USAGE, title="Usage", code="usage", detail=text, hint=hint)
     else:

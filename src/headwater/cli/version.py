@@ -23,6 +23,13 @@ def show_version(json: Json = False) -> None:
         typer.echo("\n".join(f"{name} {version}" for name, version in versions.items()))
 
 
+def print_version(wanted: bool) -> None:
+    """`headwater --version`."""
+    if wanted:
+        typer.echo(f"headwater {metadata.version('headwater')}")
+        raise typer.Exit
+
+
 def _installed(package: str) -> str | None:
     try:
         return metadata.version(package)

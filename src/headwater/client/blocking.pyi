@@ -7,8 +7,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from headwater.client.door import Headwater
 from headwater.core.clock import Clock
 from headwater.core.config import Config
+from headwater.log.answers import PartitionContent, Placed
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
 from headwater.pipeline.operating import answers
 
@@ -20,8 +22,11 @@ class BlockingLog:
     may not be there; read before writing again). Calls may be made from many tasks at once.
     """
 
-    def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
-        """Make a topic, or return the one that is there with the same partitions and settings. Errors: `AlreadyExists`, `BadInput`."""
+    def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | Mapping[str, str] | None = None) -> Topic:
+        """Make a topic, or return the one that is there with the same partitions and settings. Errors: `AlreadyExists`, `BadInput`.
+
+        `settings`: all of them, or some as text, such as {"segment": "64MiB"}; what is left out is as configured.
+        """
 
     def topics(self) -> list[Topic]:
         """Every topic, sorted by name."""
@@ -35,17 +40,38 @@ class BlockingLog:
     def append(self, topic: str, partition: int, records: Sequence[Record]) -> Sequence[int]:
         """Append the records in order; return their offsets once they are durable. Callers at the same time share one sync."""
 
+    def append_by_key(self, topic: str, records: Sequence[Record]) -> list[Placed]:
+        """Append each record to the partition that its key belongs to, as Kafka's clients place it; return where they are, once durable.
+
+        The records of one partition are one batch, in order. Errors: as `append`, when nothing was appended; `OutcomeUnknown`, naming
+        what is there, when some partitions took theirs and others did not; `MissingKey` for a record without a key where there are several
+        partitions.
+        """
+
+    def stats(self, topic: str) -> list[PartitionContent]:
+        """What each partition of a topic consists of: offsets, segments, bytes, torn tails that were cut, damage."""
+
     def bounds(self, topic: str, partition: int) -> Bounds:
         """The first offset still kept and the offset after the last durable record."""
 
-    def read(self, topic: str, partition: int, start: int, *, limit: int = 1000) -> list[Record]:
+    def read(
+        self, topic: str, partition: int, start: int, *, limit: int = 1000, stop: int | None = None, key: bytes | None = None
+    ) -> list[Record]:
         """Up to `limit` durable records from `start` on, at least one when there is one; an empty list at the end.
 
-        Errors: `OffsetGone` below the start, `BadBounds` beyond the end.
+        `stop`: only records before this offset. `key`: only records with this key. Errors: `OffsetGone` below the start, `BadBounds`
+        beyond the end.
         """
 
     def tail(self, topic: str, partition: int, start: int | None = None) -> Generator[Record]:
         """Records from `start` on (None: from the end) as they become durable, for ever. Errors as `read`."""
+
+    def tail_topic(self, topic: str, starts: Mapping[int, int] | None = None) -> Generator[list[tuple[int, Record]]]:
+        """Records of several partitions as they become durable, in batches of (partition, record), for ever; order holds within one.
+
+        `starts`: where to begin, by partition; None: every partition from its end. A batch is empty where none comes for 0.1 s. Errors
+        as `read`.
+        """
 
     def offset_at(self, topic: str, partition: int, timestamp: int) -> int:
         """The first offset whose record's timestamp (ms) is at or after `timestamp`; the end when there is none."""
@@ -172,6 +198,7 @@ class Blocking:
     address: str | None
     log: BlockingLog
     pipelines: BlockingPipelines
+    def __init__(self, door: Headwater) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
     def close(self) -> None:

@@ -57,7 +57,10 @@ class Headwater:
         token: str | None = None,
         ca: str | Path | None = None,
         clock: Clock | None = None,
+        read_only: bool = False,
     ) -> None:
+        """As `open`. `read_only`: of a directory that is opened here nothing can be written, and looking at it makes no file."""
+        self._read_only = read_only
         self._where, self._create, self._config, self._token, self._ca = where, create, config, token, ca
         self._clock: Clock = clock or SystemClock()
         self._log: AsyncLog | None = None
@@ -131,7 +134,7 @@ class Headwater:
                 if config.settings.log.engine == "embedded" and not self._create and not data.exists():
                     raise NotFound(f"There is no data directory {data}.", hint="Give create=True to make a new one.")
                 self._settings = msgspec.structs.replace(config.settings, data=data)
-                log = local_log(self._settings, data, self._clock)
+                log = local_log(self._settings, data, self._clock, read_only=self._read_only)
                 await log.open()
                 return log
             self.address = server.url

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, TypeVar
 from headwater.client.log import AsyncLog
 from headwater.client.watch import Watch
 from headwater.core.clock import Clock
-from headwater.core.errors import Closed, UnknownTopic
+from headwater.core.errors import Closed, HeadwaterError, OutcomeUnknown, UnknownTopic
 from headwater.core.metrics import LogMetrics
 from headwater.core.settings import Settings
 from headwater.log import Engine, Log
+from headwater.log.answers import PartitionContent, Placed
+from headwater.log.json_form import read_settings, show_settings
 from headwater.log.opening import address_of, open_log
 from headwater.log.operations import check_place, check_read
 from headwater.log.owners import check_owner
+from headwater.log.partitioner import places
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
 
 if TYPE_CHECKING:
@@ -60,11 +63,16 @@ class LocalLog(AsyncLog):
 
     # -- topics -----------------------------------------------------------------------------------------------
 
-    async def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
+    async def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | Mapping[str, str] | None = None) -> Topic:
         return (await self.make_topic(name, partitions=partitions, settings=settings))[0]
 
-    async def make_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> tuple[Topic, bool]:
+    async def make_topic(
+        self, name: str, *, partitions: int = 1, settings: TopicSettings | Mapping[str, str] | None = None
+    ) -> tuple[Topic, bool]:
         """`create_topic`, and whether it was not there before."""
+        if settings is not None and not isinstance(settings, TopicSettings):
+            given = read_settings({**show_settings(self._settings or TopicSettings()), **settings}) if settings else None
+            return await self.make_topic(name, partitions=partitions, settings=given)
         try:
             await self.topic(name)
             new = False
@@ -110,7 +118,29 @@ class LocalLog(AsyncLog):
             self._appenders[place] = Appender(lambda batch: log.append(topic, partition, batch), name=f"{topic}-{partition}")
         return self._appenders[place]
 
+    async def append_by_key(self, topic: str, records: Sequence[Record]) -> list[Placed]:
+        found = places(topic, records, (await self.topic(topic)).partitions)
+        appends = [self.append(topic, partition, [records[index] for index in indexes]) for partition, indexes in found.items()]
+        outcomes = dict(zip(found, await asyncio.gather(*appends, return_exceptions=True), strict=True))
+        taken = {partition: offsets for partition, offsets in outcomes.items() if not isinstance(offsets, BaseException)}
+        refused = {partition: error for partition, error in outcomes.items() if isinstance(error, BaseException)}
+        for partition, error in refused.items():
+            if not taken or not isinstance(error, HeadwaterError):
+                raise error
+            raise partly_appended(topic, taken, partition, error)
+        placed = {
+            index: Placed(partition, offset)
+            for partition, offsets in taken.items()
+            for index, offset in zip(found[partition], offsets, strict=True)
+        }
+        return [placed[index] for index in range(len(placed))]
+
     # -- reading ----------------------------------------------------------------------------------------------
+
+    async def stats(self, topic: str) -> list[PartitionContent]:
+        from headwater.log.content import content_of
+
+        return await self._thread(lambda log: content_of(log, topic))
 
     async def bounds(self, topic: str, partition: int) -> Bounds:
         return await self._quick(topic, partition, lambda log: log.bounds(topic, partition))
@@ -119,12 +149,32 @@ class LocalLog(AsyncLog):
         """The bounds of every partition of a topic."""
         return await self._thread(lambda log: [log.bounds(topic.name, number) for number in range(topic.partitions)])
 
-    async def read(self, topic: str, partition: int, start: int, *, limit: int = 1000) -> list[Record]:
+    async def read(
+        self, topic: str, partition: int, start: int, *, limit: int = 1000, stop: int | None = None, key: bytes | None = None
+    ) -> list[Record]:
         check_place(topic, partition)
-        check_read(start, limit)
+        check_read(start, limit, stop)
+        if key is not None:
+            return (await self.search(topic, partition, start, stop, key, limit=limit))[0]
+        if stop is not None:
+            records = await self.read(topic, partition, start, limit=max(1, min(limit, stop - start)))
+            return [record for record in records if record.offset is not None and record.offset < stop]
         if limit <= _SMALL:
             return await self._quick(topic, partition, lambda log: log.read(topic, partition, start, limit=limit, max_bytes=_SMALL_BYTES))
         return await self._thread(lambda log: log.read(topic, partition, start, limit=limit, max_bytes=_PAGE_BYTES))
+
+    async def search(
+        self, topic: str, partition: int, start: int, stop: int | None, key: bytes, *, limit: int, most: int | None = None
+    ) -> tuple[list[Record], int]:
+        """`records_with_key` up to `stop`, or up to the durable end."""
+        from headwater.log.search import records_with_key
+
+        def search(log: Log) -> tuple[list[Record], int]:
+            end = log.bounds(topic, partition).end
+            end = max(start, end if stop is None else min(stop, end))
+            return records_with_key(log, topic, partition, start, end, key, limit=limit, most=most)
+
+        return await self._thread(search)
 
     async def tail(self, topic: str, partition: int, start: int | None = None) -> AsyncGenerator[Record]:
         if start is None:
@@ -216,14 +266,25 @@ class LocalLog(AsyncLog):
         return self._log or await self.open()
 
 
+def partly_appended(topic: str, taken: Mapping[int, Sequence[int]], partition: int, error: HeadwaterError) -> OutcomeUnknown:
+    """The error of an append by key that some partitions took and another did not."""
+    there = "; ".join(
+        f"partition {number} at {', '.join(map(str, offsets[:5]))}{', ...' * (len(offsets) > 5)}" for number, offsets in taken.items()
+    )
+    return OutcomeUnknown(
+        f"Only a part was appended to {topic}: {there}. Partition {partition}: {error.message}",
+        hint=f"Append only the others again. {error.hint}".rstrip(),
+    )
+
+
 def _closed() -> Closed:
     return Closed("This log is closed.", hint="Open it again.")
 
 
-def local_log(settings: Settings, data: Path, clock: Clock, metrics: LogMetrics | None = None) -> LocalLog:
+def local_log(settings: Settings, data: Path, clock: Clock, metrics: LogMetrics | None = None, *, read_only: bool = False) -> LocalLog:
     """The log that the settings describe, with its files below `data`; it is opened by `open`, or by the first call."""
     address = address_of(settings, data)
     return LocalLog(
-        lambda: open_log(address, clock=clock, metrics=metrics),
+        lambda: open_log(address, read_only=read_only, clock=clock, metrics=metrics),
         settings=TopicSettings(segment=int(settings.log.segment), max_record=int(settings.log.max_record)),
     )

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 
+from headwater.client.merge import merged
+from headwater.log.answers import PartitionContent, Placed
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
 
 
@@ -17,8 +20,11 @@ class AsyncLog(ABC):
     """
 
     @abstractmethod
-    async def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
-        """Make a topic, or return the one that is there with the same partitions and settings. Errors: `AlreadyExists`, `BadInput`."""
+    async def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | Mapping[str, str] | None = None) -> Topic:
+        """Make a topic, or return the one that is there with the same partitions and settings. Errors: `AlreadyExists`, `BadInput`.
+
+        `settings`: all of them, or some as text, such as {"segment": "64MiB"}; what is left out is as configured.
+        """
 
     @abstractmethod
     async def topics(self) -> list[Topic]:
@@ -37,19 +43,48 @@ class AsyncLog(ABC):
         """Append the records in order; return their offsets once they are durable. Callers at the same time share one sync."""
 
     @abstractmethod
+    async def append_by_key(self, topic: str, records: Sequence[Record]) -> list[Placed]:
+        """Append each record to the partition that its key belongs to, as Kafka's clients place it; return where they are, once durable.
+
+        The records of one partition are one batch, in order. Errors: as `append`, when nothing was appended; `OutcomeUnknown`, naming
+        what is there, when some partitions took theirs and others did not; `MissingKey` for a record without a key where there are several
+        partitions.
+        """
+
+    @abstractmethod
+    async def stats(self, topic: str) -> list[PartitionContent]:
+        """What each partition of a topic consists of: offsets, segments, bytes, torn tails that were cut, damage."""
+
+    @abstractmethod
     async def bounds(self, topic: str, partition: int) -> Bounds:
         """The first offset still kept and the offset after the last durable record."""
 
     @abstractmethod
-    async def read(self, topic: str, partition: int, start: int, *, limit: int = 1000) -> list[Record]:
+    async def read(
+        self, topic: str, partition: int, start: int, *, limit: int = 1000, stop: int | None = None, key: bytes | None = None
+    ) -> list[Record]:
         """Up to `limit` durable records from `start` on, at least one when there is one; an empty list at the end.
 
-        Errors: `OffsetGone` below the start, `BadBounds` beyond the end.
+        `stop`: only records before this offset. `key`: only records with this key. Errors: `OffsetGone` below the start, `BadBounds`
+        beyond the end.
         """
 
     @abstractmethod
     def tail(self, topic: str, partition: int, start: int | None = None) -> AsyncIterator[Record]:
         """Records from `start` on (None: from the end) as they become durable, for ever. Errors as `read`."""
+
+    async def tail_topic(self, topic: str, starts: Mapping[int, int] | None = None) -> AsyncIterator[list[tuple[int, Record]]]:
+        """Records of several partitions as they become durable, in batches of (partition, record), for ever; order holds within one.
+
+        `starts`: where to begin, by partition; None: every partition from its end. A batch is empty where none comes for 0.1 s. Errors
+        as `read`.
+        """
+        if starts is None:
+            starts = {number: (await self.bounds(topic, number)).end for number in range((await self.topic(topic)).partitions)}
+        tails = {number: self.tail(topic, number, start) for number, start in starts.items()}
+        async with aclosing(merged(tails)) as batches:
+            async for batch in batches:
+                yield batch
 
     @abstractmethod
     async def offset_at(self, topic: str, partition: int, timestamp: int) -> int:

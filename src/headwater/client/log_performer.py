@@ -9,8 +9,8 @@ import msgspec
 from headwater.client.local import LocalLog
 from headwater.core.clock import Clock
 from headwater.core.settings import Settings
-from headwater.log.json_form import ShownTopic, read_settings, show_topic
-from headwater.log.operations import FoundOffset, NewStart, ShownBounds, TopicWithBounds
+from headwater.log.answers import FoundOffset, NewStart, PartitionContent, ShownBounds, TopicWithBounds
+from headwater.log.json_form import ShownTopic, show_topic
 from headwater.log.record import Bounds, Compacted
 from headwater.wire.operation import Operation, Reply
 
@@ -28,8 +28,7 @@ class LogPerformer:
         return [show_topic(topic) for topic in await self.log.topics()]
 
     async def create_topic(self, topic: str, partitions: int, settings: dict[str, str]) -> Reply[ShownTopic]:
-        chosen = read_settings(settings) if settings else None
-        made, new = await self.log.make_topic(topic, partitions=partitions, settings=chosen)
+        made, new = await self.log.make_topic(topic, partitions=partitions, settings=settings)
         return Reply(show_topic(made), 201 if new else 200)
 
     async def topic(self, topic: str) -> TopicWithBounds:
@@ -40,6 +39,9 @@ class LogPerformer:
 
     async def delete_topic(self, topic: str) -> None:
         await self.log.delete_topic(topic)
+
+    async def stats(self, topic: str) -> list[PartitionContent]:
+        return await self.log.stats(topic)
 
     async def bounds(self, topic: str, partition: int) -> ShownBounds:
         return _bounds(partition, await self.log.bounds(topic, partition))

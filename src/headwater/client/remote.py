@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -12,7 +13,8 @@ from headwater.client.log import AsyncLog
 from headwater.client.remote_backend import RemoteBackend
 from headwater.core.clock import Clock
 from headwater.log import operations as log
-from headwater.log.json_form import ShownTopic, read_shown, read_topic, send_records, show_settings
+from headwater.log.answers import PartitionContent, Placed, Places
+from headwater.log.json_form import ShownTopic, read_shown, read_topic, send_records, show_key, show_settings
 from headwater.log.operations import PartitionRequest, ReadRecords, TopicRequest, check_read
 from headwater.log.owners import new_settings
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
@@ -32,6 +34,7 @@ def remote_log(url: str, *, token: str | None, clock: Clock, ca: Path | None = N
 
 class _Page(msgspec.Struct):
     items: list[msgspec.Raw]
+    next: Annotated[str, msgspec.Meta(pattern="^[0-9]{1,18}$")] | None = None
 
 
 class RemoteLog(AsyncLog):
@@ -41,8 +44,10 @@ class RemoteLog(AsyncLog):
         self.backend = backend
         self._appends: dict[tuple[str, int], tuple[str, bytes]] = {}
 
-    async def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
-        written = {} if settings is None else show_settings(new_settings(name, settings, "", kept=True))
+    async def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | Mapping[str, str] | None = None) -> Topic:
+        if isinstance(settings, TopicSettings):
+            settings = show_settings(new_settings(name, settings, "", kept=True))
+        written = dict(settings or {})
         return await self.backend.raw(log.CREATE_TOPIC, log.NewTopic(topic=name, partitions=partitions, settings=written), _read_topic)
 
     async def topics(self) -> list[Topic]:
@@ -73,14 +78,31 @@ class RemoteLog(AsyncLog):
         self._appends[topic, partition] = made = (path, self.backend.http.head(log.APPEND.method, path, headers=_LINES))
         return made
 
+    async def append_by_key(self, topic: str, records: Sequence[Record]) -> list[Placed]:
+        body = {"content": send_records(records), "headers": _LINES}
+        return (await self.backend.raw(log.APPEND_BY_KEY, log.AppendByKey(topic=topic), decoder(Places), **body)).records
+
+    async def stats(self, topic: str) -> list[PartitionContent]:
+        return await self.backend.ask(log.STATS, TopicRequest(topic=topic))
+
     async def bounds(self, topic: str, partition: int) -> Bounds:
         answer = await self.backend.ask(log.BOUNDS, PartitionRequest(topic=topic, partition=partition))
         return Bounds(answer.start, answer.end)
 
-    async def read(self, topic: str, partition: int, start: int, *, limit: int = 1000) -> list[Record]:
-        check_read(start, limit)
-        request = ReadRecords(topic=topic, partition=partition, start=start, limit=min(limit, _LIMIT), decode="binary")
-        return await self.backend.raw(log.READ, request, _read_page)
+    async def read(
+        self, topic: str, partition: int, start: int, *, limit: int = 1000, stop: int | None = None, key: bytes | None = None
+    ) -> list[Record]:
+        check_read(start, limit, stop)
+        wanted = None if key is None else show_key(key)
+        request = ReadRecords(
+            topic=topic, partition=partition, start=start, stop=stop, limit=min(limit, _LIMIT), decode="binary", key=wanted
+        )
+        found, following = await self.backend.raw(log.READ, request, _read_page)
+        while key is not None and following is not None and len(found) < limit:  # a page holds what was found in a part of the log
+            request = msgspec.structs.replace(request, start=following, limit=min(limit - len(found), _LIMIT))
+            more, following = await self.backend.raw(log.READ, request, _read_page)
+            found += more
+        return found
 
     async def tail(self, topic: str, partition: int, start: int | None = None) -> AsyncIterator[Record]:
         check_read(start)
@@ -107,7 +129,7 @@ class RemoteLog(AsyncLog):
         await self.backend.http.aclose()
 
 
-_read_offsets = decoder(log.Offsets)
+_read_offsets = decoder(Offsets)
 
 
 def _read_topic(body: bytes) -> Topic:
@@ -118,5 +140,6 @@ def _read_topics(shown: list[ShownTopic]) -> list[Topic]:
     return [read_topic(topic) for topic in shown]
 
 
-def _read_page(body: bytes) -> list[Record]:
-    return [read_shown(bytes(item)) for item in msgspec.json.decode(body, type=_Page).items]
+def _read_page(body: bytes) -> tuple[list[Record], int | None]:
+    page = msgspec.json.decode(body, type=_Page)
+    return [read_shown(bytes(item)) for item in page.items], None if page.next is None else int(page.next)

@@ -20,9 +20,11 @@ from headwater.core.units import Duration, Size
 
 FILE = "headwater.toml"
 PREFIX = "HEADWATER_"
-# Variables that are no settings: this file's path, the token a client sends, where things that can be made again are kept, and what
-# the servers for development (tools/services) look at.
-NOT_SETTINGS = frozenset({"HEADWATER_CONFIG", "HEADWATER_TOKEN", "HEADWATER_CACHE", "HEADWATER_SERVICES", "HEADWATER_IVY_SETTINGS"})
+# Variables that are no settings: this file's path, the server that commands go to, the token a client sends, where things that can be
+# made again are kept, and what the servers for development (tools/services) look at.
+NOT_SETTINGS = frozenset(
+    {"HEADWATER_CONFIG", "HEADWATER_SERVER", "HEADWATER_TOKEN", "HEADWATER_CACHE", "HEADWATER_SERVICES", "HEADWATER_IVY_SETTINGS"}
+)
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -97,6 +99,7 @@ def load(
         else:
             values[raw.key] = value
         origins[raw.key] = raw.origin
+    _check_directory(values["data"], origins.get("data", Origin("default")))
     settings = _build(values, sections)
     if settings.log.engine == "kafka" and not settings.kafka.bootstrap:
         where = origins.get("log.engine", Origin("default"))
@@ -111,6 +114,16 @@ def load(
             hint='Set `cassandra.contact_points`, such as contact_points = ["node-1", "node-2"].',
         )
     return Config(settings=settings, origins=origins, file=path, sections=sections)
+
+
+def _check_directory(data: Path, origin: Origin) -> None:
+    """Errors: `BadConfig` for an address: as a directory it would be made, and look like an empty log."""
+    scheme = next((part for part in data.parts if re.fullmatch(r"[a-z][a-z0-9+.-]+:", part)), None)
+    if scheme is not None:
+        raise BadConfig(
+            f"`data` is a directory, and {scheme}//... is an address ({origin}).",
+            hint='A server is named with --server or HEADWATER_SERVER, Kafka with [log] engine = "kafka" and [kafka] bootstrap.',
+        )
 
 
 # -- the three sources ------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ HeadwaterError
  │  ├ BadConfig        exit 2
  │  ├ BadMethod   405
  │  ├ BadType     415
+ │  ├ MissingKey  422  a record without a key could go to several partitions
  │  ├ NewerFormat      a later headwater wrote it
  │  ├ Rejected    422  a sink or transform refuses one message
  │  ├ TooLarge    413
@@ -109,6 +110,12 @@ class BadType(BadInput):
     """A body of a type that is not read here."""
 
     status = 415
+
+
+class MissingKey(BadInput):
+    """A record has neither a key nor a partition, and its topic has several partitions."""
+
+    status = 422
 
 
 class NewerFormat(BadInput):

@@ -25,6 +25,7 @@ DECODERS: tuple[Decoder, ...] = get_args(Decoder)
 _MODES = {mode.value: mode.name.lower() for mode in Mode}
 _MODE_NUMBERS = {name: number for number, name in _MODES.items()}
 _NULL = msgspec.Raw(b"null")
+_BINARY = '{"$binary"'
 
 
 class _Sent(msgspec.Struct, forbid_unknown_fields=True):
@@ -44,8 +45,16 @@ class _Shown(_Sent, forbid_unknown_fields=True):
     offset: int = -1
 
 
+class _Kept(_Sent, forbid_unknown_fields=True):
+    """A record as the command line shows it, which may be appended again: where it was does not matter."""
+
+    offset: int | None = None
+    partition: int | None = None
+
+
 _sent = msgspec.json.Decoder(_Sent | list[_Sent])
 _sent_line = msgspec.json.Decoder(_Sent)
+_kept = msgspec.json.Decoder(_Kept)
 _shown = msgspec.json.Decoder(_Shown)
 
 
@@ -107,6 +116,17 @@ def read_records(body: bytes, *, lines: bool) -> list[Record]:
     except (msgspec.MsgspecError, RecursionError) as error:
         raise unreadable(error, _Sent.__struct_fields__) from None
     return [_record(one) for one in sent]
+
+
+def read_line(line: bytes) -> Record:
+    """The record of a line for an append, or of a line that `headwater log show --json` has printed. Errors: `BadInput`."""
+    try:
+        line.decode()
+        return _record(_kept.decode(line))
+    except UnicodeDecodeError as error:
+        raise BadInput(f"It is not UTF-8 at byte {error.start}.", hint='Give bytes as {"$binary": base64}.') from None
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise unreadable(error, _Sent.__struct_fields__) from None
 
 
 def _line(number: int, line: bytes) -> _Sent:
@@ -206,6 +226,21 @@ def _binary(value: dict[str, object], what: str) -> bytes:
         return binascii.a2b_base64(text, strict_mode=True)
     except (binascii.Error, ValueError) as error:
         raise BadInput(f"The {what}'s $binary is no base64: {error}.", hint="Use the standard alphabet, with padding.") from None
+
+
+def show_key(key: bytes) -> str:
+    """A key as the parameter `key` of an address: its text, or where that would be taken for something else `{"$binary": base64}`."""
+    shown = _show(key, "text")
+    if isinstance(shown, str) and not shown.startswith(_BINARY):
+        return shown
+    return msgspec.json.encode(_show(key, "binary")).decode()
+
+
+def read_key(text: str) -> bytes:
+    """The key that is meant. Errors: `BadInput`."""
+    if not text.startswith(_BINARY):
+        return text.encode()
+    return _read(msgspec.Raw(text.encode()), "key", free=False) or b""
 
 
 # -- topics ---------------------------------------------------------------------------------------------------

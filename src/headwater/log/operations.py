@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import msgspec
 
@@ -12,23 +12,33 @@ from headwater.core.errors import (
     Conflict,
     DiskFull,
     Fenced,
+    MissingKey,
     OffsetGone,
     OwnedTopic,
     Unavailable,
     UnknownPartition,
     UnknownTopic,
 )
-from headwater.log.json_form import Decoder, ShownSettings, ShownTopic
+from headwater.log.answers import (
+    FoundOffset,
+    NewRecord,
+    NewStart,
+    Offsets,
+    PartitionContent,
+    Places,
+    Records,
+    ShownBounds,
+    ShownRecord,
+    TopicWithBounds,
+)
+from headwater.log.json_form import Decoder, ShownSettings, ShownTopic, read_key
 from headwater.log.record import Compacted, check_topic_name
-from headwater.wire.json import LARGEST
 from headwater.wire.operation import Operation, Paging, Request, Role, Schema, described, placed
 from headwater.wire.part import PartDefinition
 
 EVENT_ID = "^[0-9]{1,18}$"
-_BASE64 = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 TopicName = Annotated[str, described("The topic's name.", pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,248}$")]
 PartitionNumber = Annotated[int, described("Partitions count from 0: /log/{topic}/0")]
-Offset = Annotated[int, msgspec.Meta(ge=0)]
 
 
 # -- what is asked ----------------------------------------------------------------------------------------------
@@ -48,7 +58,7 @@ class TopicRequest(Request, frozen=True, kw_only=True):
 
 
 class NewTopic(TopicRequest, frozen=True, kw_only=True):
-    """How a topic is made; left out, it gets one partition and the usual settings."""
+    """How a topic is made; left out, it gets one partition, and each setting that is left out is the usual one."""
 
     partitions: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 1
     settings: ShownSettings = msgspec.field(default_factory=dict)
@@ -93,123 +103,23 @@ class ReadRecords(PartitionRequest, frozen=True, kw_only=True):
     after: Annotated[
         int | None, described("The last offset that was seen: go on behind it. Outranks `from`, and for a stream Last-Event-ID.")
     ] = None
+    key: Annotated[str | None, described('Only records with this key: its text, or {"$binary": base64}.')] = None
     last_event: Annotated[
         str | None, placed("header", "For a stream: the id of the last event that was seen.", pattern=EVENT_ID, name="Last-Event-ID")
     ] = None
+
+    @property
+    def wanted(self) -> bytes | None:
+        """The key that is asked for. Errors: `BadInput`."""
+        return None if self.key is None else read_key(self.key)
 
 
 class AppendRecords(PartitionRequest, frozen=True, kw_only=True):
     """Where the records of the body go."""
 
 
-# -- what is answered -------------------------------------------------------------------------------------------
-
-
-class Binary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Bytes, where text or JSON cannot hold them."""
-
-    data: Annotated[str, msgspec.Meta(pattern=_BASE64, extra_json_schema={"contentEncoding": "base64"})] = msgspec.field(name="$binary")
-
-
-_Bytes = str | Binary | None
-_BYTES = {"anyOf": [{"type": "string"}, {"$ref": "#/components/schemas/Binary"}, {"type": "null"}]}
-_Mode = Literal["copy", "sync", "complete"] | Annotated[int, msgspec.Meta(ge=0, le=3)]
-_Op = Annotated[int, msgspec.Meta(ge=0, le=7)]
-_Time = Annotated[
-    Any,
-    msgspec.Meta(
-        description="ISO 8601 in UTC with milliseconds, or milliseconds since 1970.",
-        extra_json_schema={"anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer"}]},
-    ),
-]
-_NewTime = Annotated[
-    Any,
-    msgspec.Meta(
-        description="ISO 8601 from 1970 on, or milliseconds since then. Left out or null: the time of the append.",
-        extra_json_schema={
-            "anyOf": [
-                {"type": "string", "format": "date-time", "pattern": "^(?:19[7-9][0-9]|[2-9][0-9]{3})-"},
-                {"type": "integer", "minimum": 0, "maximum": LARGEST},
-                {"type": "null"},
-            ]
-        },
-    ),
-]
-
-
-class ShownRecord(msgspec.Struct, frozen=True):
-    """A record as it is shown. With decode=json the value is the JSON that was stored."""
-
-    offset: Offset
-    timestamp: _Time
-    key: _Bytes
-    value: Annotated[Any, msgspec.Meta(description="Text, JSON, hex or $binary, as `decode` says; null for no value.")]
-    headers: list[tuple[str, _Bytes]]
-    mode: _Mode
-    op: _Op
-
-
-class NewRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A record to append, with a key or a value. Text is stored as its UTF-8, any other JSON as it is written."""
-
-    key: _Bytes = None
-    value: Annotated[Any, msgspec.Meta(description="Text, any JSON, $binary, or null.")] = None
-    headers: Annotated[
-        Any,
-        msgspec.Meta(
-            extra_json_schema={
-                "anyOf": [
-                    {
-                        "type": "array",
-                        "items": {"type": "array", "prefixItems": [{"type": "string"}, _BYTES], "items": False, "minItems": 2},
-                    },
-                    {"type": "object", "additionalProperties": _BYTES},
-                ]
-            }
-        ),
-    ] = None
-    timestamp: _NewTime = None
-    mode: _Mode = "copy"
-    op: _Op = 0
-
-
-class Records(msgspec.Struct, frozen=True):
-    """A page of records; the Link header leads to the next."""
-
-    items: list[ShownRecord]
-    next: str | None
-
-
-class Offsets(msgspec.Struct, frozen=True):
-    """The offsets, in order."""
-
-    offsets: list[Offset]
-
-
-class FoundOffset(msgspec.Struct, frozen=True):
-    """The offset."""
-
-    offset: Offset
-
-
-class NewStart(msgspec.Struct, frozen=True):
-    """The new start."""
-
-    start: Offset
-
-
-class ShownBounds(msgspec.Struct, frozen=True):
-    """The offsets that a partition keeps: from `start` up to, not including, `end`."""
-
-    partition: Offset
-    start: Offset
-    end: Offset
-
-
-class TopicWithBounds(ShownTopic, frozen=True):
-    """A topic with the bounds of each partition."""
-
-    bounds: list[ShownBounds] = msgspec.field(default_factory=list)
+class AppendByKey(TopicRequest, frozen=True, kw_only=True):
+    """The topic that the records of the body go to, each to the partition of its key."""
 
 
 # -- the table --------------------------------------------------------------------------------------------------
@@ -271,6 +181,17 @@ DELETE_TOPIC: Operation[TopicRequest, None] = Operation(
     changes=True,
     says="Remove a topic and all of its records, for good.",
     errors=(*_KNOWN, OwnedTopic),
+)
+STATS = Operation(
+    part="log",
+    name="stats",
+    method="GET",
+    path=f"{_TOPIC}/stats",
+    request=TopicRequest,
+    answer=list[PartitionContent],
+    role=Role.READER,
+    says="What each partition of a topic consists of: offsets, segments, bytes, torn tails that were cut, damage.",
+    errors=_KNOWN,
 )
 BOUNDS = Operation(
     part="log",
@@ -359,6 +280,20 @@ APPEND = Operation(
     content=_NEW,
     errors=_WRITES,
 )
+APPEND_BY_KEY = Operation(
+    part="log",
+    name="append_by_key",
+    method="POST",
+    path=f"{_TOPIC}/records",
+    request=AppendByKey,
+    answer=Places,
+    role=Role.WRITER,
+    changes=True,
+    says="Append records, each to the partition that its key belongs to, as Kafka's clients place it. One batch for each partition.",
+    statuses={201: "Where the records are, in their order."},
+    content=_NEW,
+    errors=(*_WRITES, MissingKey),
+)
 DELETE_BEFORE = Operation(
     part="log",
     name="delete_before",
@@ -375,13 +310,16 @@ DELETE_BEFORE = Operation(
 LOG = PartDefinition(
     name="log",
     door="log",
-    operations=(TOPICS, CREATE_TOPIC, TOPIC, DELETE_TOPIC, BOUNDS, OFFSET_AT, COMPACT, READ, SCAN, TAIL, APPEND, DELETE_BEFORE),
+    operations=(
+        TOPICS, CREATE_TOPIC, TOPIC, DELETE_TOPIC, STATS, APPEND_BY_KEY, BOUNDS, OFFSET_AT, COMPACT, READ, SCAN, TAIL, APPEND,
+        DELETE_BEFORE,
+    ),
     performs="headwater.client.log_performer:LogPerformer",
     offers="headwater.client.log:AsyncLog",
     handlers="headwater.server.log_handlers:LogHandlers",
     commands="headwater.cli.log:group",
     owned=False,
-)
+)  # fmt: skip
 
 
 # -- what cannot be ---------------------------------------------------------------------------------------------
@@ -396,9 +334,11 @@ def check_place(topic: str, partition: int) -> None:
         raise UnknownPartition(f"Topic {topic} has no partition {partition}.", hint="Partitions count from 0.")
 
 
-def check_read(start: int | None, limit: int = 1) -> None:
-    """Errors: `BadBounds` for an offset below 0, `BadInput` for a limit below 1."""
+def check_read(start: int | None, limit: int = 1, stop: int | None = None) -> None:
+    """Errors: `BadBounds` for an offset below 0 and a range the wrong way round, `BadInput` for a limit below 1."""
     if start is not None and start < 0:
         raise BadBounds(f"{start} is no offset.", hint="Offsets count from 0.")
+    if start is not None and stop is not None and stop < start:
+        raise BadBounds(f"`to` {stop} lies before `from` {start}.", hint="Give the lower one as from.")
     if limit < 1:
         raise BadInput(f"A limit of {limit} records reads nothing.", hint="Give 1 or more.")

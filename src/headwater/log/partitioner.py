@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
-from headwater.core.errors import BadInput
+from headwater.core.errors import BadInput, MissingKey
+from headwater.log.record import Record, unfit
 
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
@@ -19,6 +21,24 @@ def partition_for(key: bytes, count: int) -> int:
     if count < 1:
         raise BadInput(f"A topic cannot have {count} partitions.", hint="Give the topic's partition count.")
     return (murmur2(key) & 0x7FFFFFFF) % count  # Java drops the sign bit, it does not negate
+
+
+def places(topic: str, records: Sequence[Record], count: int) -> dict[int, list[int]]:
+    """Which of the records, by their index, belong to which partition of a topic with `count` of them.
+
+    Errors: `BadInput` for what are no records, `MissingKey` for a record without a key where there are several partitions.
+    """
+    found: dict[int, list[int]] = {}
+    try:
+        for index, record in enumerate(records):
+            if record.key is None and count > 1:
+                raise MissingKey(
+                    f"Record {index} has no key, and topic {topic} has {count} partitions.", hint="Give it a key, or name the partition."
+                )
+            found.setdefault(0 if record.key is None else partition_for(record.key, count), []).append(index)
+    except (TypeError, AttributeError, ValueError, struct.error) as error:
+        raise unfit(records, error) from error
+    return found
 
 
 def murmur2(data: bytes) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from headwater.core.errors import BadInput, UnknownTopic
+from headwater.core.spelling import meant
 
 Header = tuple[str, bytes | None]
 
@@ -132,9 +133,11 @@ def check_partitions(count: int) -> None:
         raise BadInput(f"A topic cannot have {count} partitions.", hint="Give a number from 1 to 4096.")
 
 
-def unknown_topic(name: str) -> UnknownTopic:
-    """The error of a topic that is not there, with the command that makes it."""
+def unknown_topic(name: str, known: Iterable[str] = ()) -> UnknownTopic:
+    """The error of a topic that is not there, with the nearest one that is, and the command that makes it."""
+    near = meant(name, known)
+    did = f"Did you mean {near}? " if near else ""
     return UnknownTopic(
         f"There is no topic {name}.",
-        hint=f"Create it with `headwater log create {name}`, or list topics with `headwater log topics`.",
+        hint=f"{did}Create it with `headwater log create {name}`, or list topics with `headwater log topics`.",
     )

@@ -11,9 +11,10 @@ import msgspec
 from starlette.responses import Response
 
 from headwater.client.log_performer import LogPerformer
-from headwater.core.errors import BadBounds, BadInput, Unsupported
+from headwater.core.errors import BadInput, Unsupported
+from headwater.log.answers import Places
 from headwater.log.json_form import Decoder, read_records, show_record
-from headwater.log.operations import LOG, AppendRecords, ReadRecords
+from headwater.log.operations import LOG, AppendByKey, AppendRecords, ReadRecords, check_read
 from headwater.log.record import Record
 from headwater.server.call import Call, json_answer
 from headwater.server.hot import HotAnswer, HotCall
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _FEW = 100  # records: reading and encoding so few takes less time than handing the work to a thread
 _MANY = 1000
+_SEARCHED = 1_000_000  # offsets that one page of a key's records looks through
 _BATCH = 256 << 10  # bytes that a stream reads at once
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,3}")
 _HOT_TYPES = (b"application/x-ndjson", b"application/json")
@@ -44,18 +46,12 @@ class LogHandlers:
 
     async def append(self, call: Call) -> ASGIApp:
         request: AppendRecords = await call.request()
-        topic, partition = request.topic, request.partition
-        if call.header(b"idempotency-key") is not None:
-            # Taken and then not kept, the key would promise what does not happen: a retry would append twice.
-            raise Unsupported(
-                "Appends to the log keep no Idempotency-Key.", hint="After a lost answer, read what is there before sending it again."
-            )
-        lines, body = call.body_kind() == "lines", await call.body()
-        if len(body) > _LARGE:
-            records = await asyncio.to_thread(read_records, body, lines=lines)
-        else:
-            records = read_records(body, lines=lines)
-        return Response(_offsets(await self._log.append(topic, partition, records)), 201, media_type="application/json")
+        records = await self._sent(call)
+        return Response(_offsets(await self._log.append(request.topic, request.partition, records)), 201, media_type="application/json")
+
+    async def append_by_key(self, call: Call) -> ASGIApp:
+        request: AppendByKey = await call.request()
+        return json_answer(Places(await self._log.append_by_key(request.topic, await self._sent(call))), 201)
 
     def append_hot(self, call: HotCall) -> HotAnswer | None:
         """`append` for a known partition and a body that can be read."""
@@ -71,9 +67,23 @@ class LogHandlers:
             return None
         return HotAnswer(appender.append(records), _offsets)
 
+    async def _sent(self, call: Call) -> list[Record]:
+        """The records of the body. Errors: `BadInput`."""
+        if call.header(b"idempotency-key") is not None:
+            # Taken and then not kept, the key would promise what does not happen: a retry would append twice.
+            raise Unsupported(
+                "Appends to the log keep no Idempotency-Key.", hint="After a lost answer, read what is there before sending it again."
+            )
+        lines, body = call.body_kind() == "lines", await call.body()
+        if len(body) > _LARGE:
+            return await asyncio.to_thread(read_records, body, lines=lines)
+        return read_records(body, lines=lines)
+
     async def read(self, call: Call) -> ASGIApp:
         request: ReadRecords = await call.request()
         topic, partition, stop, decode = request.topic, request.partition, request.stop, request.decode
+        if request.wanted is not None:
+            return await self._search(call, request, request.wanted)
         records = await self._log.read(topic, partition, await self._start(request), limit=request.limit or 100)
         following = None
         if records:
@@ -86,40 +96,44 @@ class LogHandlers:
             return await asyncio.to_thread(_page, call, records, decode, following)
         return _page(call, records, decode, following)
 
+    async def _search(self, call: Call, request: ReadRecords, key: bytes) -> ASGIApp:
+        """A page of the records with a key: what is found in a part of the partition, so that no request takes long for a rare one."""
+        topic, partition, limit = request.topic, request.partition, request.limit or 100
+        start = await self._start(request)
+        records, upto = await self._log.search(topic, partition, start, request.stop, key, limit=limit, most=_SEARCHED)
+        end = (await self._log.bounds(topic, partition)).end
+        following = str(upto) if upto < (end if request.stop is None else min(request.stop, end)) else None
+        return await asyncio.to_thread(_page, call, records, request.decode, following)
+
     async def scan(self, call: Call) -> ASGIApp:
         request: ReadRecords = await call.request()
-        start = await self._start(request)
-        lines = self._lines(request.topic, request.partition, start, request.stop, request.limit, request.decode)
-        return LineStream(lines, streams=self._streams)
+        return LineStream(self._lines(request, request.wanted, await self._start(request)), streams=self._streams)
 
     async def _start(self, request: ReadRecords) -> int:
         """The first offset that is asked for. Errors: `BadBounds` where the range is the wrong way round."""
         start = request.start if request.after is None else request.after + 1
         if start is None:
             start = (await self._log.bounds(request.topic, request.partition)).start
-        if request.stop is not None and request.stop < start:
-            raise BadBounds(f"`to` {request.stop} lies before `from` {start}.", hint="Give the lower one as from.")
+        check_read(start, stop=request.stop)
         return start
 
-    async def _lines(
-        self, topic: str, partition: int, start: int, stop: int | None, limit: int | None, decode: Decoder
-    ) -> AsyncGenerator[bytes]:
+    async def _lines(self, request: ReadRecords, key: bytes | None, start: int) -> AsyncGenerator[bytes]:
+        topic, partition, stop, limit = request.topic, request.partition, request.stop, request.limit
         end = (await self._log.bounds(topic, partition)).end
         if start > end:
             await self._log.read(topic, partition, start, limit=1)  # raises what a page of it would
         stop = end if stop is None else min(stop, end)
 
         def lines(records: list[Record]) -> bytes:
-            return msgspec.json.Encoder().encode_lines([show_record(record, decode) for record in records])
+            return msgspec.json.Encoder().encode_lines([show_record(record, request.decode) for record in records])
 
         left = limit if limit is not None else _MANY
         while start < stop and left > 0:
-            chunk, following, count = await self._batch(topic, partition, start, stop, min(left, _MANY), lines)
-            if not chunk:
-                return
-            yield chunk
+            most = _MANY if key is not None else min(left, _MANY)
+            chunk, start, count = await self._batch(topic, partition, start, stop, most, lines, key, left)
+            if chunk:
+                yield chunk
             del chunk
-            start = following
             left -= count if limit is not None else 0
 
     # -- streams ----------------------------------------------------------------------------------------------
@@ -145,28 +159,39 @@ class LogHandlers:
             start = bounds.end
         else:
             await self._log.read(topic, partition, start, limit=1)  # a start that is gone, or not yet there, is an answer and no stream
-        chunks = self._chunks(topic, partition, start, reset, request.decode)
+        chunks = self._chunks(request, request.wanted, start, reset)
         return EventStream(chunks, streams=self._streams, stop=self._stop, ids=self._ids)
 
-    async def _chunks(self, topic: str, partition: int, start: int, reset: bool, decode: Decoder) -> AsyncGenerator[bytes]:
+    async def _chunks(self, request: ReadRecords, key: bytes | None, start: int, reset: bool) -> AsyncGenerator[bytes]:
+        topic, partition = request.topic, request.partition
         if reset:
             yield b"event: reset\ndata: " + msgspec.json.encode({"start": start}) + b"\n\n"
 
         def events(records: list[Record]) -> bytes:
-            return b"".join(_event(record, decode) for record in records)
+            return b"".join(_event(record, request.decode) for record in records)
 
         async with self._log.watched(topic, partition) as watch:
             while True:
                 end = await watch.beyond(start)
-                chunk, start, _ = await self._batch(topic, partition, start, end, _MANY, events)
+                chunk, start, _ = await self._batch(topic, partition, start, end, _MANY, events, key)
                 if chunk:
                     yield chunk
                 del chunk
 
     async def _batch(
-        self, topic: str, partition: int, start: int, stop: int, limit: int, encode: Callable[[list[Record]], bytes]
+        self,
+        topic: str,
+        partition: int,
+        start: int,
+        stop: int,
+        limit: int,
+        encode: Callable[[list[Record]], bytes],
+        key: bytes | None = None,
+        most: int = _MANY,
     ) -> tuple[bytes, int, int]:
         """The next records below `stop`, encoded: a batch of few bytes, or one record. With it the offset behind them, and their number.
+
+        `limit` are read; of these the first `most` with the `key` count, or all where none is asked for.
 
         What is few is read here, a backlog in a thread: reading it may wait for the disk, and encoding it takes time.
         """
@@ -174,7 +199,10 @@ class LogHandlers:
         def encoded(records: list[Record]) -> tuple[bytes, int, int]:
             wanted = [record for record in records if _offset(record) < stop]
             # Where nothing is left below `stop`, what lies before it holds no records: brokers' own, or compacted away.
-            return encode(wanted), _offset(wanted[-1]) + 1 if wanted else stop, len(wanted)
+            behind = _offset(wanted[-1]) + 1 if wanted else stop
+            if key is not None:
+                wanted = [record for record in wanted if record.key == key][:most]
+            return encode(wanted) if wanted else b"", behind, len(wanted)
 
         async with self._streams.turn():
             if stop - start > _FEW:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from headwater.core.errors import Busy, Denied, Forbidden, HeadwaterError
-from headwater.wire.problems import MEDIA_TYPE, encoded, problem_of
+from headwater.server.hints import http_problem
+from headwater.wire.problems import MEDIA_TYPE, encoded
 
 _AGAIN = "5"  # seconds: by then those who were cut off for taking nothing have made room
 
@@ -17,4 +18,4 @@ def problem_answer(error: HeadwaterError, error_id: str, headers: dict[str, str]
         more["WWW-Authenticate"] = "Bearer"
     if isinstance(error, Busy):
         more["Retry-After"] = _AGAIN
-    return Response(encoded(problem_of(error, error_id)), error.status, more, MEDIA_TYPE)
+    return Response(encoded(http_problem(error, error_id)), error.status, more, MEDIA_TYPE)

@@ -9,8 +9,9 @@ from starlette.types import Receive, Scope, Send
 
 from headwater.core.errors import HeadwaterError
 from headwater.core.ids import Ids
+from headwater.server.hints import http_problem
 from headwater.server.streams import Stream, Streams
-from headwater.wire.problems import encoded, problem_of
+from headwater.wire.problems import encoded
 
 PING = 15.0  # seconds: below the minute after which many proxies give a silent connection up
 _EVENTS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
@@ -67,7 +68,7 @@ class EventStream:
                     await stream.send(send, b": ping\n\n")
         except HeadwaterError as error:
             stream.ending = "error"
-            await stream.send(send, b"event: error\ndata: " + encoded(problem_of(error, self._ids())) + b"\n\n")
+            await stream.send(send, b"event: error\ndata: " + encoded(http_problem(error, self._ids())) + b"\n\n")
         finally:
             if upcoming is not None:
                 upcoming.cancel()

@@ -13,7 +13,10 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class Problem(msgspec.Struct, frozen=True, rename="camel"):
-    """What went wrong. `code` is the error's stable name, `hint` the next thing to do, `error_id` finds it in the server's log."""
+    """What went wrong. `code` is the error's stable name, `hint` the next thing to do, `error_id` finds it in the server's log.
+
+    `command`: the hint for the command line and the door, where it names a command instead of an address.
+    """
 
     title: str
     status: int
@@ -22,6 +25,7 @@ class Problem(msgspec.Struct, frozen=True, rename="camel"):
     hint: str = ""
     error_id: str = ""
     address: str = ""  # where to ask instead
+    command: str = ""
     type: str = "about:blank"
 
 
@@ -68,8 +72,8 @@ def error_named(code: str) -> type[HeadwaterError]:
 
 def _revived(kind: type[HeadwaterError], problem: Problem) -> HeadwaterError:
     if kind is NotOwner:
-        return NotOwner(problem.detail, address=problem.address, hint=problem.hint)
-    return kind(problem.detail, hint=problem.hint)
+        return NotOwner(problem.detail, address=problem.address, hint=problem.command or problem.hint)
+    return kind(problem.detail, hint=problem.command or problem.hint)
 
 
 def _title(error: HeadwaterError) -> str:

@@ -1,22 +1,24 @@
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from headwater.cli.log_reading import follow, row_of, select
+from headwater.cli.log_reading import row_of, select
+from headwater.client import open_blocking
 from headwater.core.errors import BadBounds, BadInput, OffsetGone, UnknownPartition, UnknownTopic
-from headwater.log import Log
-from headwater.log.address import LogAddress
-from headwater.log.opening import open_log
 from headwater.log.record import Mode, Record
+
+if TYPE_CHECKING:
+    from headwater.client.blocking import BlockingLog
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    with open_log(LogAddress(path=str(tmp_path))) as opened:
+def log(tmp_path: Path) -> Iterator[BlockingLog]:
+    with open_blocking(tmp_path) as hw:
+        opened = hw.log
         opened.create_topic("bank", partitions=2)
         opened.create_topic("one")
         for partition in (0, 1):
@@ -27,7 +29,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 
 def found(
-    log: Log, partition: int | None, first: int | None, last: int | None, key: str | None = None, topic: str = "bank"
+    log: BlockingLog, partition: int | None, first: int | None, last: int | None, key: str | None = None, topic: str = "bank"
 ) -> list[tuple[int, int | None]]:
     return [(number, record.offset) for number, record in select(log, topic, partition, first, last, key)]
 
@@ -35,24 +37,24 @@ def found(
 # -- which records ----------------------------------------------------------------------------------------------
 
 
-def test_without_a_range_every_partition_is_shown_in_turn(log: Log) -> None:
+def test_without_a_range_every_partition_is_shown_in_turn(log: BlockingLog) -> None:
     assert found(log, None, None, None) == [(p, o) for p in (0, 1) for o in range(10)]
     assert found(log, 1, None, None) == [(1, o) for o in range(10)]
 
 
-def test_a_range_of_one_partition(log: Log) -> None:
+def test_a_range_of_one_partition(log: BlockingLog) -> None:
     assert found(log, 1, 3, 5) == [(1, 3), (1, 4), (1, 5)]
     assert found(log, 1, 8, None) == [(1, 8), (1, 9)]
     assert found(log, 1, 8, 1000) == [(1, 8), (1, 9)]
     assert found(log, 0, 0, 0) == [(0, 0)]
 
 
-def test_a_range_in_a_topic_of_several_partitions_needs_one(log: Log) -> None:
+def test_a_range_in_a_topic_of_several_partitions_needs_one(log: BlockingLog) -> None:
     with pytest.raises(BadInput, match="2 partitions"):
         found(log, None, 3, 5)
 
 
-def test_a_key_is_looked_for_in_columns_and_comes_with_everything(log: Log) -> None:
+def test_a_key_is_looked_for_in_columns_and_comes_with_everything(log: BlockingLog) -> None:
     assert found(log, None, None, None, "k1") == [(p, o) for p in (0, 1) for o in (1, 4, 7)]
     assert found(log, 0, 2, 6, "k1") == [(0, 4)]
     assert found(log, 0, None, None, "nobody") == []
@@ -61,7 +63,7 @@ def test_a_key_is_looked_for_in_columns_and_comes_with_everything(log: Log) -> N
     assert by_key == by_offset
 
 
-def test_bounds_are_checked_before_anything_is_shown(log: Log) -> None:
+def test_bounds_are_checked_before_anything_is_shown(log: BlockingLog) -> None:
     log.delete_before("bank", 0, 4)
     with pytest.raises(OffsetGone, match="begins at offset 4"):
         select(log, "bank", 0, 3, 5, None)
@@ -76,39 +78,6 @@ def test_bounds_are_checked_before_anything_is_shown(log: Log) -> None:
     with pytest.raises(UnknownPartition):
         select(log, "bank", 2, None, None, None)
     assert found(log, None, None, None, topic="one") == []
-
-
-# -- following --------------------------------------------------------------------------------------------------
-
-
-def test_several_partitions_are_followed_at_once(log: Log) -> None:
-    stop = threading.Event()
-    seen: list[tuple[int, int | None]] = []
-    for partition, record in follow(log, "bank", {0: 8, 1: 10}, stop.is_set):
-        seen.append((partition, record.offset))
-        if len(seen) == 2:
-            log.append("bank", 1, [Record(key=None, value=b"new"), Record(key=None, value=b"newer")])
-        if len(seen) == 4:
-            stop.set()
-    assert [offset for partition, offset in seen if partition == 0] == [8, 9]
-    assert [offset for partition, offset in seen if partition == 1] == [10, 11]
-
-
-def test_what_fails_in_one_partition_is_raised(log: Log) -> None:
-    log.delete_before("bank", 1, 5)
-    with pytest.raises(OffsetGone):
-        list(follow(log, "bank", {0: 10, 1: 0}, lambda: False))
-
-
-def test_leaving_early_leaves_no_thread(log: Log) -> None:
-    before = threading.active_count()
-    records = follow(log, "bank", {0: 0, 1: 0}, lambda: False)
-    next(records)
-    records.close()  # type: ignore[attr-defined]
-    for thread in threading.enumerate():
-        if thread.name == "headwater-log-watcher":  # it ends by itself when nobody waits
-            thread.join(60)
-    assert threading.active_count() == before
 
 
 # -- how they look ----------------------------------------------------------------------------------------------

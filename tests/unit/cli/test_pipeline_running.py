@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.pipeline_options import At
-from headwater.cli.pipeline_running import _told
+from headwater.cli.at import At
+from headwater.cli.pipeline_running import _told, lasted
 from headwater.core.errors import Stopped
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline.offsets.state import Failure
@@ -33,3 +33,11 @@ def test_a_refused_batch_of_a_run_that_was_asked_to_stop_is_no_message_that_a_si
         for failure, asked in ((exact, True), (exact, False), (batch, False)):  # the last one: on_error="stop_all"
             with pytest.raises(Stopped, match=f"stands at message {failure.offset}"):
                 _told(result(failure, asked=asked), log, AT)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.04, "0.0 s"), (9.94, "9.9 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (65, "1 min 5 s"), (3599.6, "1 h 0 min"), (7380, "2 h 3 min")],
+)
+def test_how_long_it_took(seconds: float, said: str) -> None:
+    assert lasted(seconds) == said

@@ -87,14 +87,17 @@ class EmbeddedTopics:
     def list(self) -> list[Topic]:
         if not self.folder.is_dir():
             return []
-        names = sorted(path.name for path in self.folder.iterdir() if path.name[0].isalnum() and path.is_dir())
-        return [topic for topic in map(self._load, names) if topic is not None]
+        return [topic for topic in map(self._load, sorted(self._names())) if topic is not None]
+
+    def _names(self) -> Iterator[str]:
+        if self.folder.is_dir():
+            yield from (path.name for path in self.folder.iterdir() if path.name[0].isalnum() and path.is_dir())
 
     def get(self, name: str) -> Topic:
         check_new_topic_name(name)
         found = self._load(name)
         if found is None:
-            raise unknown_topic(name)
+            raise unknown_topic(name, self._names())
         return found
 
     def delete(self, name: str, part: str) -> None:

@@ -19,6 +19,7 @@ class Freed(msgspec.Struct, frozen=True, kw_only=True):
     records_after: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
+    truncates: bool = False
 
 
 def limit(state: State) -> int:
@@ -57,12 +58,13 @@ def compact(control: Control, *, dry_run: bool = False) -> Freed:
     bounds = log.bounds(topic, 0)
     freed = Freed(before=max(bounds.start, min(limit(state), bounds.end)))
     if dry_run:
-        return freed
+        return msgspec.structs.replace(freed, truncates=log.engine == "kafka")
     try:
         freed = Freed(before=freed.before, **msgspec.structs.asdict(_writer(control).compact(freed.before)))
     except Unsupported:
         last = [offset for names in state.taken.values() for offset in names.values()]
         _writer(control).delete_before(min([freed.before, *last]))
+        freed = Freed(before=freed.before, truncates=True)
     control.compact()
     return freed
 

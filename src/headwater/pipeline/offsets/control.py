@@ -14,6 +14,7 @@ import msgspec
 from headwater.core.clock import Clock
 from headwater.core.errors import Conflict, Fenced, OffsetGone, OutcomeUnknown, UnknownPipeline, UnknownTopic, Unsupported
 from headwater.core.ids import random_id
+from headwater.core.spelling import meant
 from headwater.log import Log, Writer
 from headwater.log.epochs import Epochs
 from headwater.log.record import Record, TopicSettings
@@ -39,6 +40,13 @@ def newer_run(pipeline: str) -> Fenced:
     return Fenced(f"A newer run of {pipeline} has begun.", hint="See `headwater pipeline status`.")
 
 
+def pipeline_names(log: Log) -> list[str]:
+    """The names of all pipelines that have run on this log."""
+    before, after = offsets_topic("\n").split("\n")
+    found = [topic.name for topic in log.topics() if topic.name.startswith(before) and topic.name.endswith(after)]
+    return [name.removeprefix(before).removesuffix(after) for name in found]
+
+
 class Control:
     """A pipeline's state, folded from its offset log, `topic`; `messages` is the topic of its messages. Safe for several threads.
 
@@ -59,7 +67,9 @@ class Control:
             self._next = log.bounds(self.topic, 0).start
             self.refresh()
         except UnknownTopic:
-            raise UnknownPipeline(f"No pipeline named {pipeline} has run here.", hint="List them with `headwater pipeline list`.") from None
+            near = meant(pipeline, pipeline_names(log))
+            hint = f"{f'Did you mean {near}? ' if near else ''}List them with `headwater pipeline list`."
+            raise UnknownPipeline(f"No pipeline named {pipeline} has run here.", hint=hint) from None
 
     @classmethod
     def create(cls, log: Log, pipeline: str, clock: Clock) -> Control:

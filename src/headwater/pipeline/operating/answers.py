@@ -191,11 +191,12 @@ class Acked(SinkChange, frozen=True, kw_only=True):
 
 
 class Stepped(SinkChange, frozen=True, kw_only=True):
-    """How many messages the sink took, where it is, and the message that comes next; None where it has everything."""
+    """How many messages the sink took and which, where it is, and the message that comes next; None where it has everything."""
 
     taken: int
     position: int
     next: int | None
+    offsets: list[int] = []
 
 
 class Replayed(SinkChange, frozen=True, kw_only=True):
@@ -253,13 +254,14 @@ class Removed(PipelineChange, frozen=True, kw_only=True):
 
 
 class Compaction(PipelineChange, frozen=True, kw_only=True):
-    """Below `before` the last message of each namespace was kept."""
+    """Below `before` the last message of each namespace was kept. `truncates`: the log was cut, because its engine compacts nothing."""
 
     before: int
     records_before: int = 0
     records_after: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
+    truncates: bool = False
 
 
 # -- from what is stored ----------------------------------------------------------------------------------------

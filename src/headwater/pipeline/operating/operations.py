@@ -14,8 +14,7 @@ from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log
 from headwater.log.opening import open_log
 from headwater.pipeline.definition import Pipeline
-from headwater.pipeline.offsets.control import Control
-from headwater.pipeline.offsets.ownership import PREFIX, pipeline_of
+from headwater.pipeline.offsets.control import Control, pipeline_names
 from headwater.pipeline.operating import answers
 from headwater.pipeline.operating.changes import PipelineChanges
 from headwater.pipeline.operating.log_dirs import address, log_dirs
@@ -24,7 +23,6 @@ from headwater.pipeline.operating.view import PipelineView
 if TYPE_CHECKING:
     from headwater.pipeline.operating.manual_delivery import ManualDelivery
 
-_SUFFIX = "-offsets"
 _NO_SPARK = Settings(spark=SparkSettings(start="never"))  # sending by hand needs none, and inside a server must never start one
 
 
@@ -84,16 +82,16 @@ class PipelineOperations(PipelineChanges):
             raise NotFound(f"{run.folder}, where {self.pipeline} was run, is not there.", hint="Run it once more, from where it is now.")
         return Path(run.folder)
 
-    def step(
-        self, sink: str, count: int = 1, *, why: str = "", dry_run: bool = False, told: Callable[[int], None] | None = None
-    ) -> answers.Stepped:
-        """Deliver the next messages, each acknowledged before the one after; `told` hears of each."""
+    def step(self, sink: str, count: int = 1, *, why: str = "", dry_run: bool = False) -> answers.Stepped:
+        """Deliver the next messages, each acknowledged before the one after."""
         delivery = self._delivery(sink)
         if dry_run:
             delivery.alone()
-        taken = 0 if dry_run else delivery.deliver_next(count, why=why, told=told)
-        position = self.sink(sink).position
-        return answers.Stepped(sink=sink, taken=taken, position=position, next=delivery.following(), dry_run=dry_run)
+        taken: list[int] = []
+        if not dry_run:
+            delivery.deliver_next(count, why=why, told=taken.append)
+        position, following = self.sink(sink).position, delivery.following()
+        return answers.Stepped(sink=sink, taken=len(taken), offsets=taken, position=position, next=following, dry_run=dry_run)
 
     def replay(self, sink: str, first: int, last: int, *, why: str = "", dry_run: bool = False) -> answers.Replayed:
         delivery = self._delivery(sink)
@@ -123,17 +121,12 @@ class PipelineOperations(PipelineChanges):
         return ManualDelivery(self, self.definition(), sink, self._settings, clock=self.clock)
 
 
-def names(log: Log) -> list[str]:
-    """The names of all pipelines that have run on this log."""
-    return [pipeline_of(topic.name) for topic in log.topics() if topic.name.startswith(PREFIX) and topic.name.endswith(_SUFFIX)]
-
-
 def everything(log: Log, asked: Callable[[str], answers.Status]) -> list[answers.Status]:
     """The status of every pipeline that has run on this log, as `asked` gives it, and of those that are noted beside it because their log
     is in a directory of its own. One that cannot be read is `damaged` or `lost`, and does not hide the others."""
     apart = log_dirs(log.address.path)
     found = [_apart(name, folder) for name, folder in apart.items()]
-    for name in names(log):
+    for name in pipeline_names(log):
         if name in apart:
             continue
         try:

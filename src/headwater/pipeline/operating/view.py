@@ -8,6 +8,7 @@ import msgspec
 
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import BadBounds, BadInput, NotFound, UnknownPipeline, UnknownSink
+from headwater.core.spelling import meant
 from headwater.log import Log
 from headwater.log.record import Bounds, Record
 from headwater.pipeline.definition import Sink
@@ -173,8 +174,10 @@ class PipelineView:
     def sink(self, name: str) -> SinkState:
         state = self.state()
         if name not in state.sinks:
+            near = meant(name, state.sinks)
+            did = f"Did you mean {near}? " if near else ""
             raise UnknownSink(
-                f"Pipeline {self.pipeline} has no sink {name}.", hint=f"It has {', '.join(sorted(state.sinks)) or 'none yet'}."
+                f"Pipeline {self.pipeline} has no sink {name}.", hint=f"{did}It has {', '.join(sorted(state.sinks)) or 'none yet'}."
             )
         return state.sinks[name]
 

@@ -71,8 +71,8 @@ class Engine:
         if not self.spark.allowed:
             raise Unsupported(
                 "A transform needs Spark, which is not started here.",
-                hint="Over HTTP and in Python it never is: run the pipeline, or use `headwater pipeline`. "
-                'On the command line set spark.start = "lazy".',
+                hint="Over HTTP and in Python it never is: run the pipeline; or send it from the command line with --file FILE, "
+                'and with spark.start = "lazy".',
             )
         return self.spark.runner().session
 

@@ -1,0 +1,160 @@
+"""What a command was told: where the data are, and how it answers. Every way from a command to the data begins here.
+
+A command goes through the door: to the server that it names, to the server that serves the data directory, or else to the directory
+itself. So it never takes a partition away from the process that owns it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from headwater.core.config import Config, Flag, load
+from headwater.core.errors import BadConfig, HeadwaterError, NotFound
+
+if TYPE_CHECKING:
+    from headwater.client import Blocking
+    from headwater.core.settings import Settings
+    from headwater.log import Log
+
+SERVER = "HEADWATER_SERVER"
+_COMMAND = re.compile(r"(`|^ *)headwater ((?:log|pipeline) (?!about|init|test)[^`\n]+)", re.MULTILINE)
+_FILES = re.compile(r"log (?:check|repair|import)|pipeline run")  # commands that have no --server
+
+
+class At:
+    """The options that commands share, by their names."""
+
+    def __init__(
+        self,
+        *,
+        data: Path | None = None,
+        config: Path | None = None,
+        server: str | None = None,
+        json: bool = False,
+        dry_run: bool = False,
+        yes: bool = False,
+        file: Path | None = None,
+    ) -> None:
+        self.data, self.config, self.server = data, config, server
+        self.json, self.dry_run, self.yes, self.file = json, dry_run, yes, file
+
+    # -- where the data are ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def door(self, *, changes: bool = False, creates: bool = False) -> Iterator[Blocking]:
+        """The door to the data; of a directory that nobody serves only for reading, unless the command `changes` something.
+
+        Errors: `NotFound` for a data directory that does not exist, unless the command `creates` it: a typo must not look like an empty
+        log. `BadConfig` for what is no address of a server, `Unreachable`, `Denied`.
+        """
+        from headwater.client import Blocking
+        from headwater.client.door import Headwater
+
+        with self.told():
+            where, loaded = self.named_server(), self._loaded()
+            if where is None:
+                self._there(loaded.settings, creates=creates)
+            # Absolute: sending by hand goes to the folder where the pipeline was run, and the log must still be found from there.
+            place = where or loaded.settings.data.absolute()
+            door = Blocking(Headwater(place, create=creates, config=loaded, read_only=not changes))
+            door.__enter__()
+            try:
+                yield door
+            except KeyboardInterrupt:
+                raise  # the process ends at once: whatever the door still does is safe to be interrupted, and nobody waits for it
+            except BaseException:
+                door.close()
+                raise
+            door.close()
+
+    def named_server(self) -> str | None:
+        """The server that `--server` names, or HEADWATER_SERVER unless `--data` names a directory. Errors: `BadConfig`, usage."""
+        if self.server is not None and self.data is not None:
+            raise typer.BadParameter("--server and --data are two places. Give one of them.")
+        named = self.server or (os.environ.get(SERVER) if self.data is None else None)
+        if not named:
+            return None
+        if not re.match("https?://", named):
+            origin = "--server" if self.server else SERVER
+            raise BadConfig(f"{origin} {named!r} is no address of a server.", hint="Write it such as http://127.0.0.1:8420.")
+        return named
+
+    def serving(self) -> str | None:
+        """The address of the server that this command goes through; None where it opens the directory itself."""
+        from headwater.client.presence import serving
+
+        if (named := self.named_server()) is not None:
+            return named
+        found = serving(self._loaded().settings.data)
+        return None if found is None else found.url
+
+    def settings(self) -> Settings:
+        """The settings, for a command that works on files of this machine.
+
+        Errors: `BadConfig` where HEADWATER_SERVER says that the data are elsewhere, and no `--data` says otherwise.
+        """
+        if self.data is None and os.environ.get(SERVER):
+            raise BadConfig(
+                f"This command works on files of this machine, and {SERVER} names a server.",
+                hint=f"Run it where the server's data are; or name a directory of this machine with --data, or unset {SERVER}.",
+            )
+        return self._loaded().settings
+
+    @contextmanager
+    def log(self, *, changes: bool = False, creates: bool = False) -> Iterator[Log]:
+        """The log itself, for a command that works on its files. Errors: as `door` and `settings`."""
+        from headwater.log.opening import address_of, open_log
+
+        with self.told():
+            settings = self.settings()
+            self._there(settings, creates=creates)
+            with open_log(address_of(settings, settings.data.absolute()), read_only=not changes) as log:
+                yield log
+
+    def _loaded(self) -> Config:
+        return load(file=self.config, flags={"data": Flag("--data", self.data)})
+
+    def _there(self, settings: Settings, *, creates: bool) -> None:
+        if settings.log.engine == "embedded" and not creates and not settings.data.exists():
+            raise NotFound(
+                f"There is no data directory {settings.data}.",
+                hint="Name it with --data, or a server with --server; `headwater log create TOPIC` or `headwater serve` makes a new one.",
+            )
+
+    # -- how it answers -------------------------------------------------------------------------------------
+
+    def command(self, words: str) -> str:
+        """A command to type next: with the place that this one was told of, or it would look somewhere else."""
+        places: dict[str, Path | str | None] = {"--data": self.data, "--config": self.config}
+        if not _FILES.match(words):
+            places["--server"] = self.server
+        told = [word for option, value in places.items() if value is not None for word in (option, shlex.quote(str(value)))]
+        return " ".join(["headwater", words, *told])
+
+    def answered(self, answer: object, text: str) -> None:
+        """Say what was done: the answer to a program, the text to people."""
+        from headwater.cli.output import print_json
+
+        print_json(answer) if self.json else typer.echo(text)
+
+    def note(self, text: str) -> None:
+        """Something beside the answer, for people."""
+        if not self.json:
+            typer.echo(text, err=True)
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Errors name the same place in the commands that they say come next."""
+        try:
+            yield
+        except HeadwaterError as error:
+            error.hint = _COMMAND.sub(lambda found: found[1] + self.command(found[2]), error.hint)
+            raise

@@ -1,0 +1,79 @@
+"""Commands as functions: a function says its own arguments, and gets what all commands share as one value, `at`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from headwater.cli.at import At
+from headwater.cli.options import ConfigFile, DataDir, DryRun, Json, ServerUrl, Yes
+
+DefinedIn = Annotated[
+    Path | None,
+    typer.Option("--file", metavar="FILE", help="The pipeline's file, where it is not the one that ran last. Sends from this process."),
+]
+_SHARED: dict[str, tuple[Any, Any]] = {
+    "file": (DefinedIn, None),
+    "yes": (Yes, False),
+    "dry_run": (DryRun, False),
+    "data": (DataDir, None),
+    "server": (ServerUrl, None),
+    "config": (ConfigFile, None),
+    "json": (Json, False),
+}
+_ALWAYS = ("data", "server", "config", "json")
+
+
+class Listed(NamedTuple):
+    """How a command is listed."""
+
+    name: str
+    example: str
+
+
+def command(*more: str, name: str = "", example: str = "", files: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command with `--data`, `--server`, `--config`, `--json` and the options of `more`.
+
+    `name`: how it is called, where that is not the function's name. `example`: stands below its help. `files`: it works on files of this
+    machine, and goes to no server.
+    """
+    names = [one for one in _SHARED if one in more or (one in _ALWAYS and not (files and one == "server"))]
+
+    def wrap(made: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(made)
+        def called(**words: Any) -> None:
+            made(**{one: words[one] for one in own}, at=At(**{one: words[one] for one in names}))
+
+        own = {one: parameter for one, parameter in inspect.signature(made, eval_str=True).parameters.items() if one != "at"}
+        shared = [
+            inspect.Parameter(one, inspect.Parameter.KEYWORD_ONLY, default=_SHARED[one][1], annotation=_SHARED[one][0]) for one in names
+        ]
+        signature = inspect.Signature([*own.values(), *shared])
+        called.__signature__ = signature  # type: ignore[attr-defined]
+        called.__annotations__ = {one: parameter.annotation for one, parameter in signature.parameters.items()}
+        return plain_command(name, example)(called)
+
+    return wrap
+
+
+def plain_command(name: str = "", example: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command that has only the options of its own."""
+
+    def wrap(made: Callable[..., None]) -> Callable[..., None]:
+        made.listed = Listed(name or made.__name__.replace("_", "-"), example)  # type: ignore[attr-defined]
+        return made
+
+    return wrap
+
+
+def commands_of(module: ModuleType) -> Iterator[tuple[Listed, Callable[..., None]]]:
+    """The commands that a module makes, in the order in which they stand there."""
+    for value in vars(module).values():
+        if getattr(value, "__module__", "") == module.__name__ and hasattr(value, "listed"):
+            yield value.listed, value

@@ -1,0 +1,41 @@
+"""What the shell may complete: names of topics, pipelines, sinks and adaptors, looked up where the command would look.
+
+Whatever goes wrong offers nothing: a Tab is no place for an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import typer
+
+from headwater.cli.at import At
+
+Complete = Callable[[typer.Context, str], list[str]]
+
+
+def _completing(found: Callable[[Any, dict[str, Any]], Iterable[str]]) -> Complete:
+    """The names that `found` gives of an open door and the words so far, as far as they begin with what is typed."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        words = ctx.params
+        try:
+            with At(data=words.get("data"), config=words.get("config"), server=words.get("server")).door() as hw:
+                return sorted(name for name in found(hw, words) if name.startswith(incomplete))
+        except Exception:
+            return []
+
+    return complete
+
+
+topics = _completing(lambda hw, words: (topic.name for topic in hw.log.topics()))
+pipelines = _completing(lambda hw, words: (one.pipeline for one in hw.pipelines.list()))
+sinks = _completing(lambda hw, words: (one.sink for one in hw.pipelines[words["name"]].offsets()))
+
+
+def adaptors(incomplete: str) -> list[str]:
+    """The adaptors that are installed."""
+    from headwater.pipeline.adaptors import names
+
+    return sorted(name for name in names() if name.startswith(incomplete))

@@ -1,0 +1,42 @@
+"""How commands are read and explained: words that do not fit end with exit code 2, and flags look like flags in the help."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+from headwater.core.errors import HeadwaterError
+
+
+class UsageMistake(HeadwaterError, code="usage"):
+    """The words of a command do not fit together."""
+
+    status = 400
+    exit_code = 2
+
+
+class Command(TyperCommand):
+    """A command whose arguments may be negative numbers: `offset NAME mark SINK -1` means the beginning, and is no option -1."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [f" {word}" if re.fullmatch(r"-\d+", word) else word for word in args])
+
+    def get_params(self, ctx: Any) -> Any:
+        return _plain(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """A group of commands."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _plain(super().get_params(ctx))
+
+
+def _plain(params: Any) -> Any:
+    """The parameters, flags among them without the type of a value: they take none."""
+    for one in params:
+        if getattr(one, "is_flag", False) and one.metavar is None:
+            one.metavar = ""
+    return params

@@ -1,0 +1,33 @@
+"""What a partition consists of, in one form for both engines."""
+
+from __future__ import annotations
+
+from headwater.log import Log
+from headwater.log.answers import PartitionContent
+
+
+def content_of(log: Log, topic: str) -> list[PartitionContent]:
+    """Every partition of a topic. A damaged one says so and hides no other. Errors: `UnknownTopic`."""
+    return [_content(log, topic, number) for number in range(log.topic(topic).partitions)]
+
+
+def _content(log: Log, topic: str, partition: int) -> PartitionContent:
+    from headwater.log.embedded.log import EmbeddedLog
+
+    if isinstance(log, EmbeddedLog):
+        from headwater.log.embedded.check import stats
+
+        found = stats(log.reader(topic, partition))
+        return PartitionContent(
+            topic=topic,
+            partition=partition,
+            start=found.start,
+            end=found.end,
+            segments=found.segments,
+            bytes=found.bytes,
+            epoch=found.epoch,
+            cuts=found.cuts,
+            damage=found.damage,
+        )
+    bounds = log.bounds(topic, partition)
+    return PartitionContent(topic=topic, partition=partition, start=bounds.start, end=bounds.end)

@@ -1,0 +1,62 @@
+"""Hints over HTTP name addresses: whoever sends requests has no command line.
+
+Errors name the next command (`headwater log create bank`). Here a command becomes the request that does the same, as its operation's
+table says. A command that works on files of the server's machine stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from headwater.core.errors import HeadwaterError
+from headwater.log import operations as log
+from headwater.pipeline import operations as pipeline
+from headwater.wire.operation import Operation
+from headwater.wire.problems import Problem, problem_of
+
+_COMMAND = re.compile(r"(`|^ *)headwater ([^`\n]+)", re.MULTILINE)
+_OPTION = re.compile(r" --[a-z-]+(?: (?!--)\S+)?")
+_SINK = r"(?P<name>\S+) (?P<sink>\S+)"
+# A command without its options, and the operation that does it; what the table's address names is taken from the words.
+_REQUESTS: tuple[tuple[str, Operation[Any, Any], str], ...] = (
+    ("log topics", log.TOPICS, ""),
+    (r"log create (?P<topic>\S+)", log.CREATE_TOPIC, ""),
+    (r"log stats (?P<topic>\S+)", log.STATS, ""),
+    ("pipeline list", pipeline.LIST, ""),
+    (r"pipeline status (?P<name>\S+)", pipeline.STATUS, ""),
+    (r"pipeline stop (?P<name>\S+)", pipeline.STOP, ""),
+    (r"pipeline offset (?P<name>\S+) list", pipeline.OFFSETS, ""),
+    (r"pipeline offset (?P<name>\S+) mark (?P<sink>\S+) \S+", pipeline.MARK, ""),
+    (r"pipeline xlog (?P<name>\S+) current", pipeline.MESSAGES, ""),
+    (r"pipeline xlog (?P<name>\S+) show (?P<from>\d+)", pipeline.MESSAGES, "?from={from}&to={from}"),
+    (rf"pipeline ack {_SINK} \S+", pipeline.ACK, ""),
+    (rf"pipeline replay {_SINK} \S+", pipeline.REPLAY, ""),
+    (rf"pipeline step {_SINK}", pipeline.STEP, ""),
+    (r"pipeline edit (?P<name>\S+) (?P<offset>\d+)", pipeline.EDIT, ""),
+    (r"pipeline dead (?P<name>\S+) list", pipeline.DEAD, ""),
+    (r"pipeline dead (?P<name>\S+) retry (?P<offset>\d+)", pipeline.RETRY, ""),
+    (r"pipeline dead (?P<name>\S+) drop (?P<offset>\d+)", pipeline.DROP, ""),
+)
+
+
+def http_problem(error: HeadwaterError, error_id: str) -> Problem:
+    """The problem that stands for an error, with what to request next, and what to type beside it."""
+    problem = problem_of(error, error_id)
+    hint = http_hint(error.hint)
+    return problem if hint == error.hint else msgspec.structs.replace(problem, hint=hint, command=error.hint)
+
+
+def http_hint(hint: str) -> str:
+    """The hint with requests in the place of commands."""
+    return _COMMAND.sub(lambda found: f"{found[1]}{_request(found[2]) or f'headwater {found[2]}'}", hint)
+
+
+def _request(command: str) -> str | None:
+    words = _OPTION.sub("", command).strip()
+    for pattern, operation, query in _REQUESTS:
+        if found := re.fullmatch(pattern, words):
+            return f"{operation.method} {operation.path}{query}".format(**found.groupdict())
+    return None
