@@ -11,6 +11,7 @@ SRC = UNIT.parents[1] / "src" / "headwater"
 PACKAGES = {"adaptors", "cli", "client", "core", "server", "testing", "wire"}
 MODULES = {
     *("log/address", "log/arrow", "log/marker", "log/opening", "log/operations"),
+    *("cluster/kafka", "store/cassandra/schema_lock", "log/kafka/partition", "log/guard", "log/answers", "log/content", "log/search"),
     *("log/kafka/arrivals", "log/kafka/check", "log/kafka/log", "log/kafka/readers", "log/kafka/writer"),
     *("pipeline/adaptor", "pipeline/adaptors", "pipeline/loading", "pipeline/operations", "pipeline/transform"),
     *("pipeline/transforms/batched", "pipeline/transforms/columns", "pipeline/transforms/conditions", "pipeline/transforms/opfilter"),

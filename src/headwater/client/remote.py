@@ -13,7 +13,7 @@ from headwater.client.log import AsyncLog
 from headwater.client.remote_backend import RemoteBackend
 from headwater.core.clock import Clock
 from headwater.log import operations as log
-from headwater.log.answers import PartitionContent, Placed, Places
+from headwater.log.answers import Offsets, PartitionContent, Placed, Places
 from headwater.log.json_form import ShownTopic, read_shown, read_topic, send_records, show_key, show_settings
 from headwater.log.operations import PartitionRequest, ReadRecords, TopicRequest, check_read
 from headwater.log.owners import new_settings

@@ -43,8 +43,8 @@ class Adaptor(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: ClassVar[str]
     about: ClassVar[About]
-    source_class: ClassVar[str] = "headwater.pipeline.adaptor:Source"  # "module:Class", imported where the adaptor is read from
-    sink_class: ClassVar[str] = "headwater.pipeline.adaptor:Sink"  # the same for writing
+    source_class: ClassVar[str] = "headwater.pipeline.adaptor:SourceAdaptor"  # "module:Class", imported where the adaptor is read from
+    sink_class: ClassVar[str] = "headwater.pipeline.adaptor:SinkAdaptor"  # the same for writing
     extra: ClassVar[str] = ""  # of the package: what has to be installed for these two to be imported
 
     def checked(self) -> Self:
@@ -65,7 +65,8 @@ class Adaptor(msgspec.Struct, frozen=True, kw_only=True):
 
         Errors: `Unreachable`, `Denied`, `BadConfig`, `NotFound`, each naming what is missing.
         """
-        found: Source[Any] | Sink[Any] = _class_at(self.source_class if role == "source" else self.sink_class, self.extra)(self)
+        path = self.source_class if role == "source" else self.sink_class
+        found: SourceAdaptor[Any] | SinkAdaptor[Any] = _class_at(path, self.extra)(self)
         return found.check(chosen)
 
     def circular(self, pipeline: str, log_dir: str | None, sinks: Mapping[str, tuple[Adaptor, bool]]) -> str:
@@ -122,7 +123,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 Own = TypeVar("Own", bound=Adaptor)
 
 
-class Source(Generic[Own]):
+class SourceAdaptor(Generic[Own]):
     """How an adaptor's system is read. Each method opens its own connection and closes it."""
 
     def __init__(self, adaptor: Own) -> None:
@@ -163,8 +164,8 @@ class Source(Generic[Own]):
 class CanRead(Adaptor, frozen=True, kw_only=True):
     """A source of either kind."""
 
-    def _source(self) -> Source[Any]:
-        found: Source[Any] = _class_at(self.source_class, self.extra)(self)
+    def _source(self) -> SourceAdaptor[Any]:
+        found: SourceAdaptor[Any] = _class_at(self.source_class, self.extra)(self)
         return found
 
 
@@ -246,7 +247,7 @@ class SinkWriter(ABC):
         """Let go of connections, whatever has happened. What was not finished is dropped where it can be."""
 
 
-class Sink(Generic[Own]):
+class SinkAdaptor(Generic[Own]):
     """How an adaptor's system is written. Each method opens its own connection and closes it."""
 
     def __init__(self, adaptor: Own) -> None:
@@ -329,8 +330,8 @@ class CanWrite(Adaptor, frozen=True, kw_only=True):
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         return self._sink().rows(namespace)
 
-    def _sink(self) -> Sink[Any]:
-        found: Sink[Any] = _class_at(self.sink_class, self.extra)(self)
+    def _sink(self) -> SinkAdaptor[Any]:
+        found: SinkAdaptor[Any] = _class_at(self.sink_class, self.extra)(self)
         return found
 
 

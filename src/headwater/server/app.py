@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 from headwater.core.errors import BadMethod, Forbidden, HeadwaterError, NotFound
 from headwater.core.ids import Ids
 from headwater.core.metrics import HttpMetrics
-from headwater.server.auth import Guard, Tokens
+from headwater.server.auth import OriginCheck, Tokens
 from headwater.server.call import WHO, Call, ClientGone
 from headwater.server.caller import ANYBODY, OWNER, Caller
 from headwater.server.hot import HotPath
@@ -37,7 +37,7 @@ class App:
         routes: Iterable[Route],
         *,
         tokens: Tokens | None,
-        guard: Guard,
+        guard: OriginCheck,
         metrics: HttpMetrics,
         ids: Ids,
         report: Report,

@@ -77,7 +77,7 @@ class Tokens:
         return found
 
 
-class Guard:
+class OriginCheck:
     """Keeps web pages of other sites away from a server on this machine, which any browser on it can reach.
 
     A page can make the browser send requests to 127.0.0.1. Without tokens two checks stand in the way: the Host must be a name of this

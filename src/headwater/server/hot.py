@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from headwater.core.errors import HeadwaterError
 from headwater.core.metrics import HttpMetrics
-from headwater.server.auth import Guard, Tokens
+from headwater.server.auth import OriginCheck, Tokens
 from headwater.server.caller import OWNER, Caller
 from headwater.server.route import Route, Router
 from headwater.wire.operation import Operation
@@ -79,7 +79,7 @@ class HotPath:
         routes: Iterable[Route],
         *,
         tokens: Tokens | None,
-        guard: Guard,
+        guard: OriginCheck,
         metrics: HttpMetrics,
         problem: Callable[[Exception], tuple[int, bytes]],
         max_body: int,

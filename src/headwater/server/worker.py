@@ -21,7 +21,7 @@ from headwater.core.ids import Ids
 from headwater.core.metrics import HttpMetrics, Metrics
 from headwater.core.settings import Settings
 from headwater.server.app import App
-from headwater.server.auth import Guard, Tokens, allowed_hosts
+from headwater.server.auth import OriginCheck, Tokens, allowed_hosts
 from headwater.server.connections import Connections, Limits
 from headwater.server.forward import Forwarding
 from headwater.server.handlers import Handlers
@@ -149,7 +149,7 @@ class Worker:
         app = App(
             routes,
             tokens=self._tokens,
-            guard=Guard(hosts=None if self._tokens else allowed_hosts(server.host)),
+            guard=OriginCheck(hosts=None if self._tokens else allowed_hosts(server.host)),
             metrics=metrics.http,
             ids=self._ids,
             report=_report,

@@ -12,7 +12,7 @@ from headwater.client.local_backend import LocalBackend
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.metrics import Metrics
 from headwater.server.app import App
-from headwater.server.auth import Guard, Tokens
+from headwater.server.auth import OriginCheck, Tokens
 from headwater.server.handlers import Handlers
 from headwater.server.openapi import document
 from headwater.server.own import OWN, OwnHandlers
@@ -40,7 +40,7 @@ def app_over(
     return App(
         [*own.routes(), *handlers.routes(), *more],
         tokens=tokens,
-        guard=Guard(hosts=hosts),
+        guard=OriginCheck(hosts=hosts),
         metrics=metrics.http,
         ids=lambda: "id",
         report=report or (lambda error_id, error: None),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headwater.core.errors import BadConfig, Denied, Forbidden
-from headwater.server.auth import Guard, Tokens, allowed_hosts
+from headwater.server.auth import OriginCheck, Tokens, allowed_hosts
 from headwater.server.caller import Caller
 from headwater.wire.operation import Role
 
@@ -76,7 +76,7 @@ def test_one_more_operator_joins(tmp_path: Path) -> None:
     assert tokens.caller(f"Bearer {READER}").role is Role.READER
 
 
-HERE = Guard(hosts=allowed_hosts("127.0.0.1"))
+HERE = OriginCheck(hosts=allowed_hosts("127.0.0.1"))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8420", "127.0.0.1", "localhost:9", "LOCALHOST", "[::1]:8420"])
@@ -131,7 +131,7 @@ def test_the_servers_own_pages_may() -> None:
 
 
 def test_with_tokens_any_host_is_fine() -> None:
-    Guard(hosts=None).check("POST", [(b"host", b"log.example")])
+    OriginCheck(hosts=None).check("POST", [(b"host", b"log.example")])
 
 
 # -- names, prefixes, and a file that changes ---------------------------------------------------------------------

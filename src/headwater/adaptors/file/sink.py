@@ -21,11 +21,11 @@ from headwater.adaptors.file.tables import TableWriter
 from headwater.adaptors.file.target import Target, temporary
 from headwater.adaptors.file.writers import LineWriter, Temporary, TextWriter
 from headwater.core.errors import ReadOnly
-from headwater.pipeline.adaptor import Part, Sink
+from headwater.pipeline.adaptor import Part, SinkAdaptor
 from headwater.pipeline.namespaces import Namespaces
 
 
-class FileSink(Sink[File]):
+class FileSink(SinkAdaptor[File]):
     """A folder of parts, one file, or standard output."""
 
     def check(self, chosen: Namespaces) -> list[str]:

@@ -14,14 +14,14 @@ from headwater.adaptors.file.formats import collection, compression_of, format_o
 from headwater.adaptors.file.groups import parquet_pieces
 from headwater.adaptors.file.lines import line_pieces, stream_pieces
 from headwater.core.errors import BadInput, Damaged, Differs, NotFound
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, Source
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces
 
 _LEAST_SLICE = 8 << 20
 _CHANGED = "Put it back as it was, or read it anew from its beginning with `headwater pipeline run --again`."
 
 
-class FileSource(Source[File]):
+class FileSource(SourceAdaptor[File]):
     """Files as they are at one moment: one that changes under a copy is an error."""
 
     def check(self, chosen: Namespaces) -> list[str]:

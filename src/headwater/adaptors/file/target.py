@@ -13,7 +13,7 @@ from typing import Any
 from headwater.adaptors.file.adaptor import File
 from headwater.adaptors.file.formats import WrittenCompression, compression_of
 from headwater.adaptors.file.store import FolderStore
-from headwater.adaptors.parts.ownership import Ownership
+from headwater.adaptors.parts.ownership import PartsOwnership
 from headwater.core.errors import AlreadyExists, HeadwaterError, Unavailable
 from headwater.core.files import FileLock, Files, explained
 from headwater.pipeline.adaptor import Part
@@ -42,7 +42,7 @@ class Target(ABC):
     def __init__(self, adaptor: File, pipeline: str, sink: str, *, work: Path, files: Files | None = None) -> None:
         """`work`: a hidden folder for temporaries, the owner's name and notes."""
         self.work, self._adaptor, self._files = work, adaptor, files or Files()
-        self._ownership = Ownership(FolderStore(work, self._files, where=str(adaptor.path)), "owner.json", pipeline, sink)
+        self._ownership = PartsOwnership(FolderStore(work, self._files, where=str(adaptor.path)), "owner.json", pipeline, sink)
 
     @property
     def _compression(self) -> WrittenCompression:

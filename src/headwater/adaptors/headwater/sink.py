@@ -32,7 +32,7 @@ from headwater.log.layout import too_large
 from headwater.log.partitioner import partition_for
 from headwater.log.record import Bounds, Record, Topic
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part, Sink, SinkWriter
+from headwater.pipeline.adaptor import Batch, Part, SinkAdaptor, SinkWriter
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 
@@ -41,7 +41,7 @@ Sent = tuple[int, Record]  # the message's offset, and what it became
 Addressed = tuple[str, int, Sent]  # with its topic and partition
 
 
-class HeadwaterSink(Sink[HeadwaterAdaptor]):
+class HeadwaterSink(SinkAdaptor[HeadwaterAdaptor]):
     """Topics, which are made where they are missing."""
 
     def check(self, chosen: Namespaces) -> list[str]:

@@ -23,7 +23,7 @@ from headwater.adaptors.headwater.loop_check import stored_reader
 from headwater.core.errors import BadBounds, Differs, NotFound, OffsetGone, Unavailable, UnknownTopic, Unreachable
 from headwater.log.epochs import Epochs, unmarked
 from headwater.log.record import Record, Topic
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, Source
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces
 
 _ONCE = 10_000  # records asked for at once
@@ -42,7 +42,7 @@ def _waiting() -> Iterator[None]:
         raise Unreachable(error.message, hint=error.hint) from error
 
 
-class HeadwaterSource(Source[HeadwaterAdaptor]):
+class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
     """One topic. Positions are offsets of its partitions, each with the claim that holds there."""
 
     def check(self, chosen: Namespaces) -> list[str]:

@@ -15,7 +15,7 @@ import httpx2
 from headwater.adaptors.http.adaptor import Http
 from headwater.core.errors import BadConfig, Denied, Rejected, Timeout, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part, Sink, SinkWriter
+from headwater.pipeline.adaptor import Batch, Part, SinkAdaptor, SinkWriter
 from headwater.pipeline.clients import Closing, error_text, trusting
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
@@ -29,7 +29,7 @@ REST = 0.5  # seconds: no server ends a connection sooner because nobody uses it
 SECONDS = 10.0  # to look whether the address answers at all
 
 
-class HttpSink(Sink[Http]):
+class HttpSink(SinkAdaptor[Http]):
     """An address that takes messages."""
 
     def check(self, chosen: Namespaces) -> list[str]:

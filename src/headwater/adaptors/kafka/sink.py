@@ -10,7 +10,7 @@ from headwater.adaptors.kafka.adaptor import KafkaAdaptor
 from headwater.adaptors.kafka.connection import GONE, ClientErrors, Cluster, explained, library, made, settings
 from headwater.core.errors import BadInput, HeadwaterError, NotFound, Rejected, Timeout, Unavailable, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Part, Sink, SinkWriter
+from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 
@@ -19,7 +19,7 @@ _REFUSED = _TOO_LARGE | {"INVALID_RECORD", "INVALID_TIMESTAMP", "POLICY_VIOLATIO
 _LATE = frozenset({"_MSG_TIMED_OUT", "_TIMED_OUT", "_PURGE_QUEUE", "_PURGE_INFLIGHT"})
 
 
-class KafkaSink(Sink[KafkaAdaptor]):
+class KafkaSink(SinkAdaptor[KafkaAdaptor]):
     """Topics that are there: none is created."""
 
     def check(self, chosen: Namespaces) -> list[str]:

@@ -12,7 +12,7 @@ from headwater.adaptors.kafka.connection import DENIED, GONE, Cluster, explained
 from headwater.core.errors import BadInput, Differs, HeadwaterError, NotFound, OffsetGone, Unreachable
 from headwater.log.kafka.records import UNREADABLE, headers_of
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, Source
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.message import Message, Mode, Op, identified, op_said
 from headwater.pipeline.namespaces import Namespaces
 
@@ -27,7 +27,7 @@ _ID = "id"  # beside the offsets of a topic's partitions in a cursor: which topi
 Cursor = dict[str, dict[str, Any]]  # by topic, the next offset of each partition, and the topic's id
 
 
-class KafkaSource(Source[KafkaAdaptor]):
+class KafkaSource(SourceAdaptor[KafkaAdaptor]):
     """Topics. Positions are offsets of their partitions."""
 
     def check(self, chosen: Namespaces) -> list[str]:

@@ -17,7 +17,7 @@ from headwater.adaptors.mongodb.connection import MongoConnection
 from headwater.adaptors.mongodb.types import as_read, from_json, row, to_json
 from headwater.core.errors import BadInput, Denied, DiskFull, Rejected, Timeout, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Part, Sink, SinkWriter
+from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 
@@ -46,7 +46,7 @@ class MongoRefusal(NamedTuple):
     text: str
 
 
-class MongoSink(Sink[MongoDB]):
+class MongoSink(SinkAdaptor[MongoDB]):
     """The collections of one database."""
 
     def check(self, chosen: Namespaces) -> list[str]:

@@ -18,7 +18,7 @@ from headwater.adaptors.mongodb.connection import MongoConnection
 from headwater.adaptors.mongodb.types import NO_TEXT, from_json, to_json
 from headwater.core.errors import BadInput, Differs
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, Source
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ _PYTHON: tuple[tuple[type, ...], ...] = (  # in the same order, but for truth va
 )
 
 
-class MongoSource(Source[MongoDB]):
+class MongoSource(SourceAdaptor[MongoDB]):
     """The collections of one database."""
 
     def check(self, chosen: Namespaces) -> list[str]:

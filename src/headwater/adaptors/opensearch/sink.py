@@ -21,7 +21,7 @@ from headwater.adaptors.opensearch.source import everything
 from headwater.adaptors.opensearch.versions import Versions
 from headwater.core.errors import BadInput, Denied, DiskFull, NotFound, Rejected, Timeout, Unavailable, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Part, Sink, SinkWriter
+from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 
@@ -55,7 +55,7 @@ class Item(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, where=self.where | {"version": version})
 
 
-class OpenSearchSink(Sink[OpenSearch]):
+class OpenSearchSink(SinkAdaptor[OpenSearch]):
     """Indices, which the server makes as they are needed."""
 
     def check(self, chosen: Namespaces) -> list[str]:

@@ -14,14 +14,14 @@ from headwater.adaptors.opensearch.adaptor import OpenSearch
 from headwater.adaptors.opensearch.client import SearchClient
 from headwater.core.errors import Differs, HeadwaterError, NotFound, Unreachable, Unsupported
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, Source
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces
 
 PIECE = 8 << 20
 ORDER = [{"_seq_no": "asc"}]
 
 
-class OpenSearchSource(Source[OpenSearch]):
+class OpenSearchSource(SourceAdaptor[OpenSearch]):
     """Indices."""
 
     def check(self, chosen: Namespaces) -> list[str]:

@@ -16,7 +16,7 @@ class Owner(msgspec.Struct, frozen=True):
     epoch: int = 0
 
 
-class Ownership:
+class PartsOwnership:
     """The note at a place that says whose it is."""
 
     def __init__(self, store: PartStore, note: str, pipeline: str, sink: str) -> None:

@@ -13,7 +13,7 @@ from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
 from headwater.adaptors.rabbitmq.connection import PRECONDITION, SECONDS, TOO_LARGE, connected, declared, explained, parameters, place
 from headwater.core.errors import BadInput, HeadwaterError, NotFound, Rejected, Unavailable, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Part, Sink, SinkWriter
+from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 
@@ -28,7 +28,7 @@ class Outgoing(NamedTuple):
     properties: Any
 
 
-class RabbitMQSink(Sink[RabbitMQ]):
+class RabbitMQSink(SinkAdaptor[RabbitMQ]):
     """Exchanges."""
 
     def check(self, chosen: Namespaces) -> list[str]:

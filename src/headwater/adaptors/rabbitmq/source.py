@@ -12,7 +12,7 @@ from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
 from headwater.adaptors.rabbitmq.connection import ABSENT, connected, declared, parameters, place
 from headwater.core.errors import BadInput, HeadwaterError, NotFound, TooLarge, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import LONGEST, Piece, Source
+from headwater.pipeline.adaptor import LONGEST, Piece, SourceAdaptor
 from headwater.pipeline.message import Message, Mode, op_said
 from headwater.pipeline.namespaces import Namespaces
 
@@ -30,7 +30,7 @@ class Got(NamedTuple):
     size: int
 
 
-class RabbitMQSource(Source[RabbitMQ]):
+class RabbitMQSource(SourceAdaptor[RabbitMQ]):
     """Queues. The broker keeps the position."""
 
     def check(self, chosen: Namespaces) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from headwater.adaptors.file.readback import read_as, stored_as
 from headwater.adaptors.file.sink import part_writer
 from headwater.adaptors.parts.offset_parts import OffsetParts
-from headwater.adaptors.parts.ownership import Ownership
+from headwater.adaptors.parts.ownership import PartsOwnership
 from headwater.adaptors.s3.adaptor import S3
 from headwater.adaptors.s3.connection import PART, Bucket
 from headwater.adaptors.s3.source import S3Source
@@ -25,11 +25,11 @@ from headwater.adaptors.s3.store import WORK, PrefixStore
 from headwater.core.errors import Conflict, Denied, Fenced, HeadwaterError, NotFound, Unreachable
 from headwater.core.files import explained
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part, Sink, SinkWriter, Slice
+from headwater.pipeline.adaptor import Batch, Part, SinkAdaptor, SinkWriter, Slice
 from headwater.pipeline.namespaces import Namespaces
 
 
-class S3Sink(Sink[S3]):
+class S3Sink(SinkAdaptor[S3]):
     """An object for each range of offsets."""
 
     def check(self, chosen: Namespaces) -> list[str]:
@@ -96,8 +96,8 @@ def _parts(adaptor: S3, store: PrefixStore) -> OffsetParts:
     return OffsetParts(store, WORK, adaptor.ending)
 
 
-def _ownership(store: PrefixStore, pipeline: str, sink: str) -> Ownership:
-    return Ownership(store, f"{WORK}owner.json", pipeline, sink)
+def _ownership(store: PrefixStore, pipeline: str, sink: str) -> PartsOwnership:
+    return PartsOwnership(store, f"{WORK}owner.json", pipeline, sink)
 
 
 @contextmanager

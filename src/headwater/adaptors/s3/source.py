@@ -16,14 +16,14 @@ from headwater.adaptors.file.lines import KEPT, line_documents, passed, stream_p
 from headwater.adaptors.s3.adaptor import S3
 from headwater.adaptors.s3.connection import Bucket, Object, ObjectFile
 from headwater.core.errors import NotFound
-from headwater.pipeline.adaptor import LONGEST, CopyPlan, Piece, Slice, Source
+from headwater.pipeline.adaptor import LONGEST, CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces
 
 _BLOCK = 2 << 20
 _AHEAD = 8 << 20  # bytes asked for at once
 
 
-class S3Source(Source[S3]):
+class S3Source(SourceAdaptor[S3]):
     """Objects as they are at one moment: one that is replaced under a copy is an error."""
 
     def check(self, chosen: Namespaces) -> list[str]:

@@ -11,17 +11,17 @@ from typing import Any
 from headwater.adaptors.file.readback import of_table
 from headwater.adaptors.file.tables import TableWriter
 from headwater.adaptors.file.target import gone
-from headwater.adaptors.parts.ownership import Ownership
+from headwater.adaptors.parts.ownership import PartsOwnership
 from headwater.adaptors.spark.adaptor import SparkAdaptor
 from headwater.adaptors.spark.connection import loaded, spoken, staging, started
 from headwater.adaptors.spark.store import WORK, HadoopStore, SparkRanges
 from headwater.core.files import explained
-from headwater.pipeline.adaptor import Part, Sink, SinkWriter
+from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
 from headwater.pipeline.env import resolve
 from headwater.pipeline.namespaces import Namespaces
 
 
-class SparkSink(Sink[SparkAdaptor]):
+class SparkSink(SinkAdaptor[SparkAdaptor]):
     """A path with a folder for each range of offsets; without a path, rows are appended."""
 
     def check(self, chosen: Namespaces) -> list[str]:
@@ -122,5 +122,5 @@ class SparkSink(Sink[SparkAdaptor]):
         return spoken(self.adaptor, f"use the folder {self.adaptor.path}")
 
 
-def _ownership(store: HadoopStore, pipeline: str, sink: str) -> Ownership:
-    return Ownership(store, f"{WORK}owner.json", pipeline, sink)
+def _ownership(store: HadoopStore, pipeline: str, sink: str) -> PartsOwnership:
+    return PartsOwnership(store, f"{WORK}owner.json", pipeline, sink)

@@ -17,7 +17,7 @@ from headwater.adaptors.spark.connection import loaded, spoken, staging
 from headwater.core.errors import NotFound
 from headwater.core.ids import random_id
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, Source
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class SparkSource(Source[SparkAdaptor]):
+class SparkSource(SourceAdaptor[SparkAdaptor]):
     """One data set, of which a copy reads what was staged."""
 
     def check(self, chosen: Namespaces) -> list[str]:

@@ -13,7 +13,7 @@ from headwater.adaptors.sql.statements import Statements
 from headwater.adaptors.sql.table import split_name
 from headwater.core.errors import BadConfig
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import CanCopy, CanTail, CanWrite, CopyPlan, Delivery, Sink, Slice, Source
+from headwater.pipeline.adaptor import CanCopy, CanTail, CanWrite, CopyPlan, Delivery, SinkAdaptor, Slice, SourceAdaptor
 from headwater.pipeline.env import Env
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.options import Means
@@ -41,7 +41,7 @@ class SqlAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
 AnySql = TypeVar("AnySql", bound=SqlAdaptor)
 
 
-class SqlSource(Source[AnySql]):
+class SqlSource(SourceAdaptor[AnySql]):
     """Tables, and the changes of their rows."""
 
     @abstractmethod
@@ -61,7 +61,7 @@ class SqlSource(Source[AnySql]):
         return self.cut(chosen, slices, self.cursor(chosen) if self.adaptor.tail else None)
 
 
-class SqlSink(Sink[AnySql]):
+class SqlSink(SinkAdaptor[AnySql]):
     """Tables; what was taken is kept beside them, in the transactions that write the rows."""
 
     @abstractmethod

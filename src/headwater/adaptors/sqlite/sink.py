@@ -16,14 +16,14 @@ from headwater.adaptors.sqlite.source import rows
 from headwater.adaptors.sqlite.tables import Tables, cell, cells, quoted, upsert
 from headwater.core.errors import BadConfig, ReadOnly, Rejected
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part, Sink, SinkWriter, deliverable
+from headwater.pipeline.adaptor import Batch, Part, SinkAdaptor, SinkWriter, deliverable
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 
 _ACK = "Acknowledge it with `headwater pipeline ack`."
 
 
-class SqliteSink(Sink[Sqlite]):
+class SqliteSink(SinkAdaptor[Sqlite]):
     """The tables of a database file, made and widened as documents need them."""
 
     def check(self, chosen: Namespaces) -> list[str]:

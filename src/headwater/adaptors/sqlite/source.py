@@ -13,7 +13,7 @@ from headwater.adaptors.sqlite.session import OWN, connect, machine_error
 from headwater.adaptors.sqlite.tables import quoted
 from headwater.core.errors import NotFound, Unsupported
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, Source
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces
 
 _ROWS = 5000
@@ -22,7 +22,7 @@ _PLAIN = frozenset({type(None), int, str})  # floats may be infinite, bytes are 
 _LEAST = 20_000
 
 
-class SqliteSource(Source[Sqlite]):
+class SqliteSource(SourceAdaptor[Sqlite]):
     """The tables of a database file."""
 
     def check(self, chosen: Namespaces) -> list[str]:

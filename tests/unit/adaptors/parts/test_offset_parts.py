@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.adaptors.parts.offset_parts import OffsetParts
-from headwater.adaptors.parts.ownership import Ownership
+from headwater.adaptors.parts.ownership import PartsOwnership
 from headwater.adaptors.parts.store import PartStore
 from headwater.core.errors import Conflict, Fenced
 from headwater.pipeline.adaptor import Part
@@ -99,7 +99,7 @@ def test_parts_of_another_log_keep_their_content(store: MemoryStore, parts: Offs
 
 
 def test_an_older_run_and_another_sink_are_refused(store: MemoryStore) -> None:
-    mine = Ownership(store, "work/owner.json", "p#1", "s")
+    mine = PartsOwnership(store, "work/owner.json", "p#1", "s")
     assert mine.former_log() is None
     mine.take(2)
     with pytest.raises(Fenced):
@@ -108,8 +108,8 @@ def test_an_older_run_and_another_sink_are_refused(store: MemoryStore) -> None:
         mine.check(1)
     mine.check(2)
     with pytest.raises(Conflict, match="belongs to sink s of pipeline p#1"):
-        Ownership(store, "work/owner.json", "q#1", "s").take(3)
-    newer = Ownership(store, "work/owner.json", "p#2", "s")
+        PartsOwnership(store, "work/owner.json", "q#1", "s").take(3)
+    newer = PartsOwnership(store, "work/owner.json", "p#2", "s")
     assert newer.former_log() == "1"
     newer.take(1)
     with pytest.raises(Fenced):
@@ -117,7 +117,7 @@ def test_an_older_run_and_another_sink_are_refused(store: MemoryStore) -> None:
 
 
 def test_of_two_that_take_a_place_at_once_the_second_is_refused(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = Ownership(store, "owner.json", "p#1", "s")
+    mine = PartsOwnership(store, "owner.json", "p#1", "s")
 
     def lost(name: str, data: bytes) -> None:
         store.write(name, data.replace(b'"epoch":1', b'"epoch":5'))

@@ -14,7 +14,7 @@ def test_an_adaptor_tells_what_it_can_and_which_options_it_has() -> None:
     assert (told["copies"], told["delivery"]) == (True, "exactly once")
     meaning = "As a sink, write all messages to this table, whatever their namespace."
     assert {"name": "table", "default": "None", "meaning": meaning} in told["options"]
-    assert all(set(one) == {"name", "default"} for one in told["options"])
+    assert all(set(one) == {"name", "default", "meaning"} for one in told["options"])
     assert describe("http")["copies"] is False
 
 
