@@ -18,8 +18,9 @@ from headwater.core.errors import BadBounds, BadInput, Fenced, OutcomeUnknown, U
 from headwater.core.settings import LogSettings, Settings
 from headwater.core.units import Size
 from headwater.log.partitioner import partition_for
-from headwater.log.record import Record
+from headwater.log.record import Record, TopicSettings
 from headwater.server import log_handlers
+from headwater.testing import scripted
 from headwater.testing.app import app_over
 
 pytestmark = pytest.mark.anyio
@@ -39,9 +40,10 @@ async def log(request: pytest.FixtureRequest, served: LocalLog) -> AsyncIterator
     if request.param == "directory":
         yield served
         return
-    remote = remote_log("http://server", token=None, clock=SystemClock(), transport=httpx2.ASGITransport(app=app_over(served)))
-    yield remote
-    await remote.aclose()
+    async with scripted.served(app_over(served)) as url:
+        remote = remote_log(url, token=None, clock=SystemClock())
+        yield remote
+        await remote.aclose()
 
 
 async def filled(log: AsyncLog, count: int = 10) -> None:
@@ -187,5 +189,8 @@ async def test_where_records_were_placed_is_answered(served: LocalLog) -> None:
             201,
             {"records": [{"partition": place, "offset": 0}, {"partition": place, "offset": 1}]},
         )
+    owned = TopicSettings(segment=1 << 20)
+    (await served.open()).create_topic("pipeline-shop-offsets", settings=owned, part="pipeline")
+    async with httpx2.AsyncClient(base_url="http://server", transport=transport) as http:
         refused = await http.post("/log/pipeline-shop-offsets/records", json={"key": "k0"})
-        assert refused.status_code == 403
+        assert (refused.status_code, refused.json()["code"]) == (409, "owned-topic")

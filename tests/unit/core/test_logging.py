@@ -44,9 +44,9 @@ def test_one_json_object_a_line_where_nobody_looks() -> None:
 def test_messages_of_the_standard_library_look_the_same() -> None:
     stream = io.StringIO()
     set_up(Logging(), stream=stream)
-    logging.getLogger("uvicorn.error").warning("port %d is busy", 8420)
+    logging.getLogger("some.client").warning("port %d is busy", 8420)
     [line] = lines(stream)
-    assert (line["event"], line["level"], line["logger"]) == ("port 8420 is busy", "warning", "uvicorn.error")
+    assert (line["event"], line["level"], line["logger"]) == ("port 8420 is busy", "warning", "some.client")
 
 
 def test_lines_for_people_on_a_terminal_unless_json_is_asked_for() -> None:

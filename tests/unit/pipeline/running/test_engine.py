@@ -32,7 +32,7 @@ def test_a_transform_that_needs_spark_is_told_where_it_is_not_started(log: Log) 
     engine = Engine(log, SparkSettings(start="never"), stopping=threading.Event())
     with pytest.raises(Unsupported, match="A transform needs Spark") as told:
         engine.start()
-    assert "headwater pipeline" in told.value.hint
+    assert "from the command line with --file FILE" in told.value.hint
 
 
 def test_what_tasks_send_back_is_one_small_row() -> None:
