@@ -21,7 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 class Suite(msgspec.Struct, frozen=True):
     """A call of pytest. `workers`: how many processes; in suites that start Spark or servers each keeps to whole files, which share them.
 
-    `again`: what fails is run a second time, and said to have been: real servers are slow at times through no fault of anybody here.
+    `again`: what fails is run a second time, and said to have been: real servers are slow at times through no fault of anybody here. The
+    soak runs the same suites without it: there a test that needs a second try is a failure.
     """
 
     name: str
@@ -45,6 +46,7 @@ SUITES = [
 SOAK = [
     Suite("soak", ["tests", "-m", "soak"], 2, files=True),
     Suite("faults", ["tests/faults"], 2),
+    *(msgspec.structs.replace(suite, again=False) for suite in SUITES if suite.again),
 ]
 LONG = {  # not HEADWATER_…: headwater refuses settings that it does not know
     "SOAK_KILL_ROUNDS": "500",  # on disk and in memory: 1 000 in all

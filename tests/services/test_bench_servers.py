@@ -19,8 +19,8 @@ PEERS = ("dlt", "PostgreSQL → parquet")
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("kafka", marks=pytest.mark.service("kafka")),
-        pytest.param("spark", marks=pytest.mark.spark),
+        pytest.param("kafka", marks=[pytest.mark.service("kafka"), pytest.mark.soak]),
+        pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.soak]),
         pytest.param("pipelines", marks=[pytest.mark.spark, pytest.mark.service("postgres"), pytest.mark.soak]),
     ],
 )
