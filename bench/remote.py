@@ -36,7 +36,7 @@ def remote(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
     """
     with tempfile.TemporaryDirectory(prefix="headwater-bench-", dir=_MEMORY) as memory, place.sub("remote") as folder:
         for where, data in (("memory", Path(memory)), ("disk", folder)):
-            with SpawnedServer(data / "data") as server, _Echo.started(folder) as echo:
+            with SpawnedServer(data / "data") as server, _Echo.started() as echo:
                 for way, unix in (("unix", server.data / "server.sock"), ("port", None)):
                     for callers in _CALLERS:
                         client = _Client(server, unix, callers)
@@ -81,18 +81,21 @@ class _Echo:
 
     @classmethod
     @contextmanager
-    def started(cls, folder: Path) -> Iterator[_Echo]:
+    def started(cls) -> Iterator[_Echo]:
         context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_echo, args=(folder / "echo.sock", theirs), daemon=True)
-        process.start()
-        try:
-            ours.recv()
-            assert process.pid is not None
-            yield cls(folder / "echo.sock", process.pid)
-        finally:
-            process.kill()
-            process.join()
+        with tempfile.TemporaryDirectory(prefix="echo-") as folder:  # a path as short as that of a socket has to be
+            path = Path(folder) / "echo.sock"
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_echo, args=(path, theirs), daemon=True)
+            process.start()
+            theirs.close()  # so that the end of the process ends the wait
+            try:
+                ours.recv()
+                assert process.pid is not None
+                yield cls(path, process.pid)
+            finally:
+                process.kill()
+                process.join()
 
     def round(self, count: int, callers: int) -> Sample:
         return asyncio.run(self._ask(max(1, count // callers), callers))
