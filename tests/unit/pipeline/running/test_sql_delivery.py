@@ -23,6 +23,7 @@ from headwater.pipeline.adaptor import Part
 from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import SinkState
 from headwater.pipeline.running import sql_delivery
 from headwater.pipeline.running.engine import Engine
@@ -210,7 +211,9 @@ def test_a_document_that_cannot_pass_ends_its_part_and_no_other(
 def test_commands_and_several_namespaces_are_the_drivers(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ground = Ground(log, tmp_path, documents(400), monkeypatch)
     work = msgspec.structs.replace(ground.work("tasks", [sql("*, qty + 1 AS more")])[0], epoch=2)
-    log.claim(work.topic, 0).append([Record(b"other" if i == 190 else b"t", b'{"qty":1}', op=3 if i == 390 else 0) for i in range(400)])
+    log.claim(work.topic, 0, part=PART).append(
+        [Record(b"other" if i == 190 else b"t", b'{"qty":1}', op=3 if i == 390 else 0) for i in range(400)]
+    )
     parts = [Part(pipeline="p", sink="out", start=a, end=a + 200, epoch=1, attempt=str(a)) for a in (200, 400, 600)]
     outcomes = SqlDelivery(work.sink, log, ground.engine).deliver_in_tasks(work, parts, batch=100)
     assert outcomes is not None
