@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -45,7 +46,7 @@ class TestFolderSource(CopyContract):
 class TestTableSource(CopyContract):
     @pytest.fixture
     def source(self, tmp_path: Path) -> CanCopy:
-        with sqlite3.connect(tmp_path / "in.db") as db:
+        with closing(sqlite3.connect(tmp_path / "in.db")) as db, db:
             db.execute("create table plain (name, data blob)")
             db.execute("create table keyed (a integer, b text, primary key (a, b)) without rowid")
             db.executemany("insert into plain values (?, ?)", [(f"n{n}", bytes([n])) for n in range(30)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,7 @@ def test_a_pipeline_runs_on_kafka_and_a_second_run_finds_nothing_to_do(log: Log,
 
 def test_positions_states_and_words_of_an_operator_are_kept_in_kafka(log: Log, tmp_path: Path) -> None:
     written(tmp_path, 20)
-    with sqlite3.connect(tmp_path / "out.db") as db:
+    with closing(sqlite3.connect(tmp_path / "out.db")) as db, db:
         db.execute("create table t (_id integer primary key check (_id <> 14), text)")
     name, settings = fresh("p"), Settings(data=tmp_path / "data", spark=SparkSettings(start="never"))
     assert Run(defined(tmp_path, name), log, settings).go().state == "stopped"
@@ -72,7 +73,7 @@ def test_positions_states_and_words_of_an_operator_are_kept_in_kafka(log: Log, t
     assert next(operator.show(operator.sink("table").position + 1)).data["_id"] == 14
     operator.edit(operator.sink("table").position + 1, {"_id": 140, "text": "mended"}, why="a number that is refused")
     assert Run(defined(tmp_path, name), log, settings).go().state == "done"
-    with sqlite3.connect(tmp_path / "out.db") as db:
+    with closing(sqlite3.connect(tmp_path / "out.db")) as db, db:
         assert db.execute("select count(*), max(_id) from t").fetchone() == (20, 140)
     before = log.bounds(f"{log_topic(name)}-offsets", 0)
     operator.compact()
@@ -94,7 +95,7 @@ def followed(folder: Path, servers: str, name: str) -> Pipeline:
 
 
 def test_a_newer_run_takes_over_and_the_older_one_ends(kafka: str, log: Log, tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "out.db") as db:
+    with closing(sqlite3.connect(tmp_path / "out.db")) as db, db:
         db.execute("create table t (_id integer primary key check (_id <> 30), text)")
     name, settings = fresh("p"), Settings(data=tmp_path / "data", spark=SparkSettings(start="never"))
     problems: list[BaseException] = []
@@ -135,5 +136,5 @@ def test_tasks_of_a_cluster_deliver_what_is_in_kafka(log: Log, spark_master: str
         headwater.spark.stop(headwater.spark.session(settings.spark))
     assert result.state == "done"
     assert lines(tmp_path) == sorted(source.read_text().splitlines())
-    with sqlite3.connect(tmp_path / "out.db") as db:
+    with closing(sqlite3.connect(tmp_path / "out.db")) as db, db:
         assert db.execute("select count(*) from t").fetchone() == (30_000,)

@@ -124,6 +124,28 @@ def test_pipelines_hide_no_mistake_behind_an_attribute_error() -> None:
     assert found == []
 
 
+def test_sqlite_is_used_through_one_library() -> None:
+    """A process drops all its POSIX locks on a file when it closes it once. A second library closes what the first has locked."""
+    found = [
+        f"{path.relative_to(SRC.parent)}:{node.lineno}"
+        for path in sorted(SRC.parent.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if {"sqlite3", "_sqlite3"} & {name.partition(".")[0] for name in _imported(node)}
+    ]
+    assert found == []
+
+
+def _imported(node: ast.AST) -> list[str]:
+    """The modules that a statement imports, and the one that a call names (`import_module("sqlite3")`)."""
+    if isinstance(node, ast.Import):
+        return [one.name for one in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""]
+    if isinstance(node, ast.Call):
+        return [one.value for one in node.args[:1] if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    return []
+
+
 @pytest.mark.parametrize(
     "program",
     [

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
-from urllib.parse import quote
+
+import apsw
 
 from headwater.adaptors.sql.session import Session
 from headwater.adaptors.sql.statements import Statements
 from headwater.core.errors import DiskFull, HeadwaterError, ReadOnly, Timeout, Unavailable
+from headwater.store.sqlite.library import close_connection, open_file
 
 RANGES = "headwater_ranges"
 RUNS = "headwater_runs"
@@ -43,7 +44,7 @@ class SqliteSession(Session):
     """One database file. Commits are synced."""
 
     server: ClassVar[str] = "SQLite"
-    fails: tuple[type[Exception], ...] = (sqlite3.Error,)
+    fails: tuple[type[Exception], ...] = (apsw.Error,)
 
     def __init__(self, path: str, *, timeout: float = WAIT) -> None:
         super().__init__(path)
@@ -54,7 +55,8 @@ class SqliteSession(Session):
         return self.db.execute(statement, given or ()).fetchall()
 
     def do(self, statement: str | bytes, given: Any = None) -> int:
-        return self.db.execute(statement if isinstance(statement, str) else statement.decode(), given or ()).rowcount
+        self.db.execute(statement if isinstance(statement, str) else statement.decode(), given or ())
+        return self.db.changes()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -67,13 +69,13 @@ class SqliteSession(Session):
                 self.db.execute("rollback")
 
     def about_data(self, error: BaseException) -> bool:
-        return isinstance(error, sqlite3.Error) and not is_machine_error(error)
+        return isinstance(error, apsw.Error) and not is_machine_error(error)
 
     def there_already(self, error: BaseException) -> bool:
         return False  # the statements themselves allow for it
 
     def meaning(self, error: BaseException) -> HeadwaterError:
-        assert isinstance(error, sqlite3.Error)
+        assert isinstance(error, apsw.Error)
         return machine_error(error, self.where, waited=self._timeout)
 
     def said(self, error: BaseException) -> str:
@@ -83,51 +85,55 @@ class SqliteSession(Session):
         raise NotImplementedError("A file has no connection that could be cut.")
 
     def close(self) -> None:
-        self.db.close()
+        close_connection(self.db)
 
 
-def connect(path: str, *, timeout: float = WAIT, read_only: bool = False) -> sqlite3.Connection:
-    """A connection whose commits are synced. Errors: `Unavailable`, `Timeout`, `ReadOnly`."""
+def connect(path: str, *, timeout: float = WAIT, read_only: bool = False) -> apsw.Connection:
+    """A connection whose commits are synced. It is for one thread. Errors: `Unavailable`, `Timeout`, `ReadOnly`."""
     try:
-        if read_only:
-            return sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=timeout, isolation_level=None)
-        db = sqlite3.connect(path, timeout=timeout, isolation_level=None)
-        db.execute("pragma journal_mode = wal")
-        db.execute("pragma synchronous = full")
-        db.execute("pragma wal_autocheckpoint = 16384")
-    except sqlite3.Error as error:
+        db = open_file(path, timeout=timeout, read_only=read_only)
+        try:
+            if not read_only:
+                # The store's own files have more settings. Foreign keys of a user's tables stay unchecked: rows come in any order.
+                db.pragma("journal_mode", "wal")
+                db.pragma("synchronous", "full")
+                db.pragma("wal_autocheckpoint", 16_384)
+        except BaseException:
+            close_connection(db)
+            raise
+    except apsw.Error as error:
         raise machine_error(error, path, waited=timeout) from error
     return db
 
 
-def machine_error(error: sqlite3.Error, path: str, *, waited: float = WAIT) -> HeadwaterError:
+def machine_error(error: apsw.Error, path: str, *, waited: float = WAIT) -> HeadwaterError:
     """What a failure of the database itself means: no message's fault. `waited`: seconds that a lock was waited for."""
     text, code = str(error), _code(error)
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+    if code in (apsw.SQLITE_BUSY, apsw.SQLITE_LOCKED):
         return Timeout(
             f"{path} was locked by somebody else for {waited:g} s.",
             hint="Look at who else writes to the database, or let the sink wait longer: save(..., timeout=).",
         )
-    if code == sqlite3.SQLITE_FULL:
+    if code == apsw.SQLITE_FULL:
         return DiskFull(f"No space left for {path}.", hint="Free some space; the pipeline goes on by itself.")
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+    if code in (apsw.SQLITE_READONLY, apsw.SQLITE_CANTOPEN, apsw.SQLITE_PERM):
         return ReadOnly(f"{path} cannot be opened: {text}.", hint="Look at the path and its permissions.")
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+    if code in (apsw.SQLITE_CORRUPT, apsw.SQLITE_NOTADB):
         return Unavailable(f"{path} is damaged: {text}.", hint="Let `pragma integrity_check` tell how, and put a sound copy in its place.")
     return Unavailable(f"{path} cannot be used: {text}.", hint="Look at who else uses the database.")
 
 
-def is_machine_error(error: sqlite3.Error) -> bool:
+def is_machine_error(error: apsw.Error) -> bool:
     """Whether the database failed, rather than one of the rows.
 
-    By the code, never by the words: those hold names, and a column may be called `locked`. An error without one is the client's own, of
-    a value that it cannot give to SQLite.
+    By the code, never by the words: those hold names, and a column may be called `locked`. An error without one is the library's own, of
+    a connection that is closed or in use: no row's fault.
     """
     code = _code(error)
-    if code == sqlite3.SQLITE_ERROR:  # of a statement: the table does not fit the row, or what we keep for ourselves is gone
+    if code == apsw.SQLITE_ERROR:  # of a statement: the table does not fit the row, or what we keep for ourselves is gone
         return any(f"no such table: {name}" in str(error) for name in OWN)
-    return code not in (sqlite3.SQLITE_OK, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_RANGE)
+    return code not in (apsw.SQLITE_CONSTRAINT, apsw.SQLITE_MISMATCH, apsw.SQLITE_TOOBIG, apsw.SQLITE_RANGE)
 
 
-def _code(error: sqlite3.Error) -> int:
-    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF  # the client's own errors have none
+def _code(error: apsw.Error) -> int | None:
+    return getattr(error, "result", None)  # apsw sets it where SQLite has answered with a code

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
+
+import apsw
 
 from headwater.adaptors.sql.ranges import TakenRange, of_bucket
 from headwater.adaptors.sql.state import SqlSinkState
@@ -86,7 +87,7 @@ class SqliteWriter(SinkWriter):
                         self._apply(change)
         except BaseException as error:
             self._tables.forget()  # what was made within the transaction is gone
-            if not isinstance(error, sqlite3.Error):
+            if not isinstance(error, apsw.Error):
                 raise
             if self._session.about_data(error):
                 raise Rejected(f"SQLite refuses it: {error}", offset=-1) from error

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isfinite
 from typing import Any, NamedTuple
 
+import apsw
+
 from headwater.adaptors.sqlite.adaptor import Sqlite
 from headwater.adaptors.sqlite.session import OWN, connect, machine_error
 from headwater.adaptors.sqlite.tables import quoted
-from headwater.core.errors import NotFound, Unsupported
+from headwater.core.errors import NotFound, Unavailable, Unsupported
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces
+from headwater.store.sqlite.library import close_connection
 
 _ROWS = 5000
 _BYTES = 4 << 20  # of documents in a piece
@@ -35,7 +37,7 @@ class SqliteSource(SourceAdaptor[Sqlite]):
         ids: dict[str, tuple[str, ...]] = {}
         with _opened(self.adaptor) as db:
             for name in self._tables(db, chosen):
-                info = db.execute(f"pragma table_info({quoted(name)})").fetchall()
+                info: list[Any] = db.execute(f"pragma table_info({quoted(name)})").fetchall()
                 keys = tuple(row[1] for row in sorted(info, key=lambda row: row[5]) if row[5])
                 rowid = _rowid(name, [row[1].lower() for row in info])
                 ids[name] = keys or (rowid,)
@@ -46,7 +48,7 @@ class SqliteSource(SourceAdaptor[Sqlite]):
         with _opened(self.adaptor) as db:
             yield from _by_rowid(db, part, position) if "rowid" in part.spec else _by_key(db, part, position)
 
-    def _tables(self, db: sqlite3.Connection, chosen: Namespaces) -> list[str]:
+    def _tables(self, db: apsw.Connection, chosen: Namespaces) -> list[str]:
         """The chosen tables. Errors: `NotFound` where there are none."""
         every = [row[0] for row in db.execute("select name from sqlite_master where type = 'table' order by 1")]
         found = [name for name in every if not name.lower().startswith("sqlite_")]
@@ -57,7 +59,7 @@ class SqliteSource(SourceAdaptor[Sqlite]):
 
 
 @contextmanager
-def _opened(adaptor: Sqlite) -> Iterator[sqlite3.Connection]:
+def _opened(adaptor: Sqlite) -> Iterator[apsw.Connection]:
     """The database, to read. Errors: `NotFound`, and as `machine_error`."""
     path = str(adaptor.file)
     if not adaptor.file.exists():
@@ -65,10 +67,14 @@ def _opened(adaptor: Sqlite) -> Iterator[sqlite3.Connection]:
     db = connect(path, read_only=True)
     try:
         yield db
-    except sqlite3.Error as error:
+    except apsw.Error as error:
         raise machine_error(error, path) from error
+    except UnicodeDecodeError as error:  # in a name, or in a sink's row
+        raise Unavailable(
+            f"{path} has text that is not in UTF-8: {error.object[:50]!r}.", hint="Look for it with `hex`, and correct it."
+        ) from error
     finally:
-        db.close()
+        close_connection(db)
 
 
 def _rowid(table: str, columns: list[str]) -> str:
@@ -79,14 +85,15 @@ def _rowid(table: str, columns: list[str]) -> str:
     return free[0]
 
 
-def _cut(db: sqlite3.Connection, name: str, keys: tuple[str, ...], rowid: str, slices: int) -> list[dict[str, Any]]:
+def _cut(db: apsw.Connection, name: str, keys: tuple[str, ...], rowid: str, slices: int) -> list[dict[str, Any]]:
     try:
-        low, high = db.execute(f"select min({rowid}), max({rowid}) from {quoted(name)}").fetchone()
-    except sqlite3.OperationalError as error:
+        ends: list[Any] = db.execute(f"select min({rowid}), max({rowid}) from {quoted(name)}").fetchall()
+    except apsw.SQLError as error:
         if "no such column" not in str(error):
             raise
         # A table without rowid: in the order of its key, as one slice.
         return [{"keys": list(keys)}]
+    low, high = ends[0]
     if low is None:
         return [{"rowid": [0, 0], "named": bool(keys), "called": rowid}]
     count = max(1, min(slices, (high - low + 1) // _LEAST))
@@ -94,7 +101,7 @@ def _cut(db: sqlite3.Connection, name: str, keys: tuple[str, ...], rowid: str, s
     return [{"rowid": [cuts[i], cuts[i + 1]], "named": bool(keys), "called": rowid} for i in range(count)]
 
 
-def _by_rowid(db: sqlite3.Connection, part: Slice, position: Any) -> Iterator[Piece]:
+def _by_rowid(db: apsw.Connection, part: Slice, position: Any) -> Iterator[Piece]:
     low, end = part.spec["rowid"]
     begin = 1 if part.spec["named"] else 0  # without a key of its own, the rowid is what tells rows apart
     rowid = part.spec.get("called", "rowid")
@@ -109,15 +116,17 @@ def _by_rowid(db: sqlite3.Connection, part: Slice, position: Any) -> Iterator[Pi
         yield Piece(position=position, values=piece.values, bad=piece.bad)
 
 
-def _by_key(db: sqlite3.Connection, part: Slice, position: Any) -> Iterator[Piece]:
+def _by_key(db: apsw.Connection, part: Slice, position: Any) -> Iterator[Piece]:
     """In the order of the key. A position is extended JSON, so that bytes are bytes when they come back from the log, and a list of its
     bytes in hex for text that is not in UTF-8."""
     keys = part.spec["keys"]
     order = ", ".join(quoted(name) for name in keys)
     while True:
         given = position or []
-        where = f"where ({order}) > ({', '.join('cast(? as text)' if isinstance(one, list) else '?' for one in given)})" if given else ""
-        bounds = [bytes.fromhex(one[0]) if isinstance(one, list) else values.native(one) for one in given]
+        # Bytes of text stand in the statement itself: SQLite takes given ones for UTF-8, whatever the database's encoding.
+        ends = [f"cast(x'{bytes.fromhex(one[0]).hex()}' as text)" if isinstance(one, list) else "?" for one in given]
+        where = f"where ({order}) > ({', '.join(ends)})" if given else ""
+        bounds = [values.native(one) for one in given if not isinstance(one, list)]
         query = f"select {order}, * from {quoted(part.namespace)} {where} order by {order} limit {_ROWS}"
         piece = _piece(db, query, bounds, part.namespace, len(keys))
         if piece.last is None:
@@ -135,31 +144,27 @@ class _Rows(NamedTuple):
 
 
 class _NoText(bytes):
-    """What a column has as text, and is not in UTF-8."""
+    """What a column has as text, and is not in the database's encoding."""
+
+    shown: str
 
 
-def _piece(db: sqlite3.Connection, query: str, bounds: Sequence[Any], table: str, begin: int) -> _Rows:
+def _piece(db: apsw.Connection, query: str, bounds: Sequence[Any], table: str, begin: int) -> _Rows:
     """As many rows as a piece may hold. `begin`: the column that documents begin with; what is before it tells rows apart."""
     try:
         return _read_rows(db, query, bounds, table, begin)
-    except sqlite3.OperationalError as error:
-        if "decode" not in str(error):
-            raise
-    db.text_factory = _lenient  # a call for each text: only where one of them cannot be read
-    try:
-        return _read_rows(db, query, bounds, table, begin)
-    finally:
-        db.text_factory = str
+    except UnicodeDecodeError:  # the lenient way is slower: it is for the pieces that need it
+        return _read_rows(db, query, bounds, table, begin, lenient=True)
 
 
-def _read_rows(db: sqlite3.Connection, query: str, bounds: Sequence[Any], table: str, begin: int) -> _Rows:
+def _read_rows(db: apsw.Connection, query: str, bounds: Sequence[Any], table: str, begin: int, *, lenient: bool = False) -> _Rows:
     documents: list[bytes] = []
     bad: dict[int, str] = {}
     size, row = 0, None
-    found = db.execute(query, bounds)
-    names = [column[0] for column in found.description][begin:]
-    lenient = db.text_factory is not str
-    for row in found:
+    cursor = db.execute(query, bounds)
+    columns = _columns(cursor)
+    names = columns[begin:]
+    for row in _lenient_rows(db, query, bounds, len(columns)) if lenient and columns else cursor:
         cells = row[begin:] if begin else row
         if lenient and (wrong := _wrong(names, cells)):
             bad[len(documents)] = f"Row {', '.join(map(str, row[: begin or 1]))} of table {table} has text that is not in UTF-8: {wrong}."
@@ -167,15 +172,39 @@ def _read_rows(db: sqlite3.Connection, query: str, bounds: Sequence[Any], table:
         size += len(documents[-1])
         if size >= _BYTES:
             break
-    found.close()
+    cursor.close(force=True)
     return _Rows(documents, bad, row)
 
 
-def _lenient(text: bytes) -> str | _NoText:
+def _columns(cursor: apsw.Cursor) -> list[str]:
+    """The names of a query's columns; none where it has no rows, of which apsw tells nothing."""
     try:
-        return text.decode()
+        return [column[0] for column in cursor.description]
+    except apsw.ExecutionCompleteError:
+        return []
+
+
+def _lenient_rows(db: apsw.Connection, query: str, bounds: Sequence[Any], count: int) -> Iterator[tuple[Any, ...]]:
+    """The rows of a query with `count` columns. Text that cannot be decoded is `_NoText`."""
+    encoding = db.pragma("encoding")
+    names = [f"c{number}" for number in range(count)]
+    # apsw decodes all text, and has no other way. So text is read as a blob, and a blob as text in hex, which tells the two apart.
+    cells = (f"case typeof({name}) when 'text' then cast({name} as blob) when 'blob' then hex({name}) else {name} end" for name in names)
+    for row in db.execute(f"with piece ({', '.join(names)}) as ({query}) select {', '.join(cells)} from piece", bounds):
+        yield tuple(_decoded(cell, encoding) for cell in row)
+
+
+def _decoded(cell: Any, encoding: str) -> Any:
+    if isinstance(cell, str):
+        return bytes.fromhex(cell)
+    if not isinstance(cell, bytes):
+        return cell
+    try:
+        return cell.decode(encoding)
     except UnicodeDecodeError:
-        return _NoText(text)
+        wrong = _NoText(cell)
+        wrong.shown = cell.decode(encoding, "backslashreplace")
+        return wrong
 
 
 def _wrong(names: list[str], row: Sequence[Any]) -> str:
@@ -189,13 +218,13 @@ def _document(names: list[str], row: Sequence[Any]) -> bytes:
 def _cell(value: Any) -> Any:
     if type(value) is float and isfinite(value):
         return value
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, _NoText) else values.extended(value)
+    return value.shown if isinstance(value, _NoText) else values.extended(value)
 
 
 def rows(adaptor: Sqlite, table: str) -> Iterator[dict[str, Any]]:
     """What a sink's table holds, for `verify`."""
     with _opened(adaptor) as db:
-        found = db.execute(f"select * from {quoted(table)}")
-        names = [column[0] for column in found.description]
-        for row in found:
+        cursor = db.execute(f"select * from {quoted(table)}")
+        names = _columns(cursor)
+        for row in cursor:
             yield {name: value for name, value in zip(names, row, strict=True) if value is not None}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
+
+import apsw
 
 from headwater.pipeline import values
 
@@ -19,7 +20,7 @@ def quoted(name: str) -> str:
 class Tables:
     """The tables of one connection, made and widened within the transaction that needs it."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: apsw.Connection) -> None:
         self._db = db
         self._columns: dict[str, list[str]] = {}
 
@@ -49,8 +50,7 @@ class Tables:
             self._db.execute(f"delete from {quoted(table)}")
 
     def exists(self, table: str) -> bool:
-        found = self._db.execute("select 1 from sqlite_master where type = 'table' and name = ?", (table,)).fetchone()
-        return found is not None
+        return bool(self._db.execute("select 1 from sqlite_master where type = 'table' and name = ?", (table,)).fetchall())
 
 
 def upsert(table: str, columns: Sequence[str], ids: Sequence[str], every: Sequence[str]) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from headwater.core.errors import NotFound
 from headwater.core.settings import Settings
 from headwater.log import Log
 from headwater.server.tour.report import TourReport, rate
+from headwater.store.sqlite.library import connect
 
 if TYPE_CHECKING:
     from headwater.pipeline import Message, Pipeline
@@ -83,7 +83,6 @@ def _in_parquet(folder: Path) -> int:
 
 
 def _in_sqlite(folder: Path) -> int:
-    with sqlite3.connect(folder / "report.db") as db:
-        count: int = db.execute("select count(total) from orders").fetchone()[0]
-    db.close()
+    with closing(connect(folder / "report.db", timeout=30, read_only=True)) as db:
+        count: int = db.execute("select count(total) from orders").get
     return count

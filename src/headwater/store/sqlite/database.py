@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -16,7 +16,7 @@ from headwater.core.files import Files, make_dirs
 from headwater.core.files import explaining as explaining_files
 from headwater.core.mutex import ProcessMutex
 from headwater.store import Migration, Migrations, Row, Store, StoreEngine
-from headwater.store.sqlite.library import apsw_errors, connect, explaining, prepare
+from headwater.store.sqlite.library import apsw_errors, close_connection, connect, explaining, prepare
 
 if TYPE_CHECKING:
     import apsw
@@ -176,7 +176,7 @@ class Database(Store):
                 connections.append(self._writer)
                 self._writer = None
             for connection in connections:
-                _let_go(connection)
+                close_connection(connection)
 
     def _forget(self) -> list[apsw.Connection]:
         """Begin without connections and locks; return the connections that there were."""
@@ -200,7 +200,7 @@ class Database(Store):
                     with explaining_files(self.path):
                         self._files.sync_dir(self.path.parent)
             except BaseException:
-                _let_go(connection)
+                close_connection(connection)
                 raise
             self._writer = connection
         return self._writer
@@ -215,7 +215,7 @@ class Database(Store):
             with explaining(self.path, timeout=self._timeout):
                 connection.pragma("query_only", "on")
         except BaseException:
-            _let_go(connection)
+            close_connection(connection)
             raise
         return connection
 
@@ -224,7 +224,7 @@ class Database(Store):
             if not self._closed and len(self._idle) < _IDLE:
                 self._idle.append(connection)
                 return
-        _let_go(connection)
+        close_connection(connection)
 
     def _undone(self, connection: apsw.Connection, error: BaseException) -> bool:
         """Roll back; whether the connection may be used again. What a failing disk has told it of the file is not believed."""
@@ -235,18 +235,12 @@ class Database(Store):
                 return True
             except apsw_errors():
                 pass
-        _let_go(connection)
+        close_connection(connection)
         return False
 
     def _check(self) -> None:
         if self._closed:
             raise Closed(f"{self.path} is closed.", hint="Open it again.")
-
-
-def _let_go(connection: apsw.Connection) -> None:
-    """Close. An error is of the checkpoint that the last connection makes: what is committed lies in the -wal file, and stays there."""
-    with suppress(apsw_errors()):
-        connection.close(force=True)
 
 
 def _notes(statements: SqliteStatements, part: str) -> dict[int, str]:

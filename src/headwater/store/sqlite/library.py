@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,15 +67,32 @@ def connect(path: Path | str, *, timeout: float, read_only: bool = False, vfs: s
 
     Errors: `Unsupported`, and those of `explaining`.
     """
+    with explaining(path, timeout=timeout):
+        return open_file(path, timeout=timeout, read_only=read_only, vfs=vfs)
+
+
+def open_file(path: Path | str, *, timeout: float, read_only: bool = False, vfs: str | None = None) -> apsw.Connection:
+    """`connect` for callers that explain errors themselves: those of apsw come as they are.
+
+    Errors: `Unsupported`; `BadInput` for a name with a null character.
+    """
     library()
     import apsw
 
-    with explaining(path, timeout=timeout):
-        kind = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-        # As an address: a name such as ":memory:" or "file:x" is a file's name here, and nothing else.
-        connection = apsw.Connection(f"file:{quote(str(Path(path).absolute()))}", flags=kind | apsw.SQLITE_OPEN_URI, vfs=vfs)
-        connection.set_busy_timeout(int(timeout * 1000))
-        return connection
+    name = os.fsencode(Path(path).absolute())
+    if b"\0" in name:
+        raise BadInput(f"{path!r} is no name of a file.", hint="Leave out the null character: SQLite would open what is named before it.")
+    kind = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    # As an address: a name such as ":memory:" or "file:x" is a file's name here, and nothing else.
+    connection = apsw.Connection(f"file:{quote(name)}", flags=kind | apsw.SQLITE_OPEN_URI, vfs=vfs)
+    connection.set_busy_timeout(int(timeout * 1000))
+    return connection
+
+
+def close_connection(connection: apsw.Connection) -> None:
+    """Close. An error is of the checkpoint that the last connection makes: what is committed lies in the -wal file, and stays there."""
+    with suppress(apsw_errors()):
+        connection.close(force=True)
 
 
 def prepare(connection: apsw.Connection, *, synced: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -214,7 +215,7 @@ def test_a_pipeline_reads_the_log_of_another(log: EmbeddedLog, tmp_path: Path) -
     assert "Offset 1 of pipeline-shop" in str(PipelineOperations(log, "below").sink("table").failure)
     PipelineOperations(log, "below", who="ann").edit(1, {"no": 9, "n": 9}, why="it was no document")
     assert run(below, log).state == "done"
-    with sqlite3.connect(tmp_path / "t.db") as db:
+    with closing(sqlite3.connect(tmp_path / "t.db")) as db, db:
         assert db.execute("select no, n from t order by no").fetchall() == [(1, 1), (2, 2), (9, 9)]
 
 

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -13,6 +18,7 @@ from headwater.core.errors import Fenced, Rejected, Timeout, Unavailable
 from headwater.pipeline.adaptor import Batch, Part
 from headwater.pipeline.adaptors import sqlite
 from headwater.pipeline.message import Message, Op
+from headwater.store.sqlite.database import Database
 
 
 @pytest.fixture
@@ -86,16 +92,46 @@ def test_an_older_run_moves_no_position(sink: Sqlite) -> None:
     assert noted(sink) == [(0, 5, 0, 1)]
 
 
+_LOCKING = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=0)
+db.execute("begin immediate")
+print("locked", flush=True)
+sys.stdin.read()
+db.execute("rollback")
+"""
+
+
+@contextmanager
+def locked(adaptor: Sqlite) -> Iterator[None]:
+    """Another process holds the lock that writers take."""
+    command = [sys.executable, "-c", _LOCKING, str(adaptor.path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "locked\n"
+        yield
+        other.communicate()
+    assert other.returncode == 0
+
+
 def test_a_lock_of_somebody_else_is_waited_for_and_named(sink: Sqlite) -> None:
     part = Part(pipeline="p", sink="s", start=0, end=1, epoch=1, timeout=0.05)
-    with closing(sink.writer(part)) as writer, closing(sqlite3.connect(str(sink.path), isolation_level=None)) as other:
-        other.execute("begin immediate")
-        with pytest.raises(Timeout, match=r"was locked by somebody else for 0\.05 s") as no:
+    with closing(sink.writer(part)) as writer:
+        with locked(sink), pytest.raises(Timeout, match=r"was locked by somebody else for 0\.05 s") as no:
             writer.write(Batch(start=0, end=1, messages=[Message("t", {"_id": 1}, offset=0)]))
         assert "timeout=" in no.value.hint
-        other.execute("rollback")
         writer.write(Batch(start=0, end=1, messages=[Message("t", {"_id": 1}, offset=0)]))
     assert noted(sink) == [(0, 1, 0, 1)]
+
+
+def test_readers_of_the_file_take_no_lock_away_from_another_part_of_the_process(sink: Sqlite) -> None:
+    """A process that closes a file loses its POSIX locks on it, unless one library knows of all that is open."""
+    with Database(Path(str(sink.path)), synced=True) as database, database.transaction() as transaction:
+        transaction.rows("create table t (_id)")
+        with pytest.raises(Unavailable, match="no such table"):
+            list(sink.rows("t"))  # opens and closes the file
+        other = subprocess.run([sys.executable, "-c", _LOCKING, str(sink.path)], input="", capture_output=True, text=True)
+        assert "database is locked" in other.stderr
 
 
 @pytest.fixture
@@ -160,3 +196,46 @@ def test_numbers_that_are_none_are_kept(any_table: Sqlite) -> None:
     """SQLite itself would make null of the first."""
     give(any_table, Message("t", {"_id": 1, "a": {"$numberDouble": "NaN"}, "b": {"$numberDouble": "-Infinity"}}, offset=0))
     assert list(any_table.rows("t")) == [{"_id": 1, "a": "NaN", "b": float("-inf")}]
+
+
+def test_values_are_stored_as_what_they_are(any_table: Sqlite) -> None:
+    numbers = {"truth": True, "least": -(2**63), "most": 2**63 - 1, "more": 2**63}
+    others = {"exact": Decimal("1.20"), "at": datetime(2024, 1, 2, tzinfo=UTC), "bytes": b"\x00", "text": "x\0y", "nested": [{"a": None}]}
+    give(any_table, Message("t", {"_id": 1, **numbers, **others}, offset=0))
+    stored = {"truth": 1, "least": -(2**63), "most": 2**63 - 1, "more": "9223372036854775808", "exact": "1.20", "text": "x\0y"}
+    [row] = any_table.rows("t")
+    assert row == {"_id": 1, **stored, "at": "2024-01-02T00:00:00+00:00", "bytes": b"\x00", "nested": '[{"a":null}]'}
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\0"])
+def test_a_name_with_a_null_character_is_refused_with_its_message(any_table: Sqlite, name: str) -> None:
+    with pytest.raises(Rejected):
+        give(any_table, Message("t", {"_id": 1, name: 1}, offset=0))
+    with pytest.raises(Rejected):
+        give(any_table, Message(f"t{name}", {"_id": 1}, offset=0))
+    assert noted(any_table) == []
+
+
+def test_rows_may_come_before_those_that_they_refer_to(any_table: Sqlite) -> None:
+    with closing(sqlite3.connect(str(any_table.path))) as db:
+        db.execute("create table parent (_id primary key)")
+        db.execute("create table child (_id primary key, parent references parent)")
+    give(any_table, Message("child", {"_id": 1, "parent": 7}, offset=0))
+    assert list(any_table.rows("child")) == [{"_id": 1, "parent": 7}]
+
+
+def test_what_is_refused_for_its_value_is_the_messages_fault(any_table: Sqlite) -> None:
+    with closing(sqlite3.connect(str(any_table.path))) as db:
+        db.execute("create table t (_id integer primary key check (_id <> 2))")
+    with pytest.raises(Rejected, match="CHECK constraint failed"):
+        give(any_table, Message("t", {"_id": 1}, offset=0), Message("t", {"_id": 2}, offset=1))
+    with pytest.raises(Rejected, match="datatype mismatch"):
+        give(any_table, Message("t", {"_id": "one"}, offset=0))
+    assert (noted(any_table), list(any_table.rows("t"))) == ([], [])
+
+
+def test_a_writer_that_is_closed_blames_no_message(any_table: Sqlite) -> None:
+    writer = any_table.writer(Part(pipeline="p", sink="s", start=0, end=1, epoch=1))
+    writer.close()
+    with pytest.raises(Unavailable, match="closed"):
+        writer.write(Batch(start=0, end=1, messages=[Message("t", {"_id": 1}, offset=0)]))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headwater.adaptors.sqlite import source
-from headwater.core.errors import Unsupported
+from headwater.core.errors import Unavailable, Unsupported
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.adaptors import sqlite
@@ -98,6 +98,41 @@ def test_text_that_is_not_in_utf8_is_a_poison_record(tmp_path: Path, without: st
     assert first.bad == {1: "Row 2 of table t has text that is not in UTF-8: v."}
     assert documents([first, second]) == [{"id": 1, "v": "ok"}, {"id": 2, "v": "\\xffA"}, {"id": 3, "v": "ä"}]
     assert second.bad == {}
+
+
+def test_other_values_beside_text_that_is_not_in_utf8_are_what_they_are(tmp_path: Path) -> None:
+    values_beside = [None, 2**63 - 1, 0.5, b"\x00\xff", b"", "4142", "", "x\0y"]
+    with database(tmp_path / "in.db") as db:
+        db.execute("create table t (id integer primary key, v, w, twice as (v || v))")
+        db.executemany("insert into t values (?, 'ok', ?)", enumerate(values_beside))
+    good = documents(pieces(tmp_path / "in.db"))
+    with database(tmp_path / "in.db") as db:
+        db.execute("update t set v = cast(x'ff' as text)")
+    [piece] = pieces(tmp_path / "in.db")
+    assert piece.bad.keys() == set(range(len(values_beside)))
+    assert piece.bad[0] == "Row 0 of table t has text that is not in UTF-8: v, twice."
+    assert [one | {"v": "ok", "twice": "okok"} for one in documents([piece])] == good
+
+
+@pytest.mark.parametrize(("encoding", "codec"), [("UTF-16le", "utf-16-le"), ("UTF-16be", "utf-16-be")])
+def test_text_in_another_encoding_is_read(tmp_path: Path, encoding: str, codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "_ROWS", 1)
+    broken = "A".encode(codec) + "\ud800".encode(codec, "surrogatepass")
+    with database(tmp_path / "in.db") as db:
+        db.execute(f"pragma encoding = '{encoding}'")
+        db.execute("create table t (k text primary key, v) without rowid")
+        db.execute(f"insert into t values ('ä', 1), (cast(x'{broken.hex()}' as text), 2), ('z', 3)")
+    found = pieces(tmp_path / "in.db")
+    assert sorted((one["v"], one["k"][0]) for one in documents(found)) == [(1, "ä"), (2, "A"), (3, "z")]
+    assert sum(len(piece.bad) for piece in found) == 1
+
+
+def test_a_sinks_rows_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    with database(tmp_path / "in.db") as db:
+        db.execute("create table t (id integer primary key, v)")
+        db.execute("insert into t values (1, cast(x'ff41' as text))")
+    with pytest.raises(Unavailable, match=r"not in UTF-8: b'\\xffA'"):
+        list(sqlite(str(tmp_path / "in.db")).rows("t"))
 
 
 def test_a_key_that_is_not_in_utf8_is_gone_past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

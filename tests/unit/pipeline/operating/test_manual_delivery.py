@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -58,12 +59,12 @@ def _pipeline(folder: Path, on_error: OnError | None = None) -> Pipeline:
 
 
 def refuse(folder: Path, number: int) -> None:
-    with sqlite3.connect(folder / "s.db") as db:
+    with closing(sqlite3.connect(folder / "s.db")) as db, db:
         db.execute(f"create table t (_id integer primary key check (_id <> {number}))")
 
 
 def rows(folder: Path, statement: str = "select _id from t order by 1") -> list[int]:
-    with sqlite3.connect(folder / "s.db") as db:
+    with closing(sqlite3.connect(folder / "s.db")) as db, db:
         return [row[0] for row in db.execute(statement)]
 
 
@@ -212,7 +213,7 @@ def test_beside_a_live_run_a_sink_that_stands_is_stepped_and_the_run_does_not_se
         ManualDelivery(operator, _pipeline(tmp_path), "s", Settings(spark=SparkSettings(start="never")), clock=clock).deliver_next()
     assert standing
     assert all(standing)  # at no moment could the live run have taken it for seen to
-    with sqlite3.connect(tmp_path / "s.db") as db:
+    with closing(sqlite3.connect(tmp_path / "s.db")) as db, db:
         db.execute("drop table t")
     assert hands.deliver_next() == 1
     assert hands.following() == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def test_what_a_table_held_before_it_was_emptied_is_not_expected_there(tmp_path:
             assert ManualDelivery(operator, pipeline, sink, Settings(spark=SparkSettings(start="never"))).deliver_next(5) == 5
             found = compare(operator, pipeline, sink)
             assert (found.equal, found.expected, found.found, found.first) == (True, expected, expected, "")
-        with sqlite3.connect(tmp_path / "s.db") as db:
+        with closing(sqlite3.connect(tmp_path / "s.db")) as db, db:
             db.execute("insert into t (_id) values (1)")
         found = compare(operator, pipeline, "s")
         assert (found.missing, found.extra, found.first) == (0, 1, '{"_id":1}')

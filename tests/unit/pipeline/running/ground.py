@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import Change, ReaderState, SinkState
 from headwater.pipeline.running.run import Result, Run
 from headwater.pipeline.transform import Transform
+from headwater.store.sqlite.library import connect
 
 PLAN: dict[str, Any] = {"identity": {}, "slices": []}
 
@@ -53,5 +54,6 @@ def gone(log: Log, folder: Path, pipeline: Pipeline, **options: Any) -> Result:
 
 
 def rows(path: Path, query: str) -> list[tuple[Any, ...]]:
-    with sqlite3.connect(path) as db:
+    """Of a database that a run in this process may have open: so by the sink's library, lest its locks be dropped."""
+    with closing(connect(path, timeout=30)) as db:
         return db.execute(query).fetchall()

@@ -120,21 +120,12 @@ def test_an_operators_word_wakes_a_sink(running: Running, log: Log) -> None:
     Feed.fed.put(1)
     for path in running.files:
         running.until(lambda path=path: written(running, path) == [(1,)])
-        with_rows_gone(path)
+        rows(path, "delete from t")
     other = Control(log, "p", running.clock)
     other.change(lambda state: [("sink/a", SinkState(position=-1, generation=state.sink("a").generation + 1))])
     running.clock.advance(0.1)  # so that it has rested since its last look
     running.until(lambda: written(running, running.files[0]) == [(1,)])
     assert written(running, running.files[1]) == []
-
-
-def with_rows_gone(path: Path) -> None:
-    import sqlite3
-
-    db = sqlite3.connect(path)
-    with db:
-        db.execute("delete from t")
-    db.close()
 
 
 def test_an_idle_run_writes_nothing(running: Running, log: Log) -> None:

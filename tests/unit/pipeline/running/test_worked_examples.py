@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def run(log: Log, folder: Path, sinks: Sequence[str], **options: str) -> Result:
 
 
 def taken(folder: Path, sink: str) -> list[int]:
-    with sqlite3.connect(folder / f"{sink}.db") as db:
+    with closing(sqlite3.connect(folder / f"{sink}.db")) as db, db:
         return [row[0] for row in db.execute("select _id from t order by 1")]
 
 
@@ -73,7 +74,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 
 def refuse(folder: Path, sink: str, number: int) -> None:
-    with sqlite3.connect(folder / f"{sink}.db") as db:
+    with closing(sqlite3.connect(folder / f"{sink}.db")) as db, db:
         db.execute(f"create table t (_id integer primary key check (_id <> {number}))")
 
 

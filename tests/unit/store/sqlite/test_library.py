@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import apsw
 import pytest
 
 from headwater.core.errors import BadInput, Damaged, DiskFull, OutcomeUnknown, ReadOnly, Timeout, Unavailable, Unsupported
-from headwater.store.sqlite.library import check_version, connect, explained, explaining, prepare
+from headwater.store.sqlite.library import check_version, connect, explained, explaining, open_file, prepare
 
 
 @pytest.mark.parametrize("version", ["3.7.0", "3.40.1", "3.44.5", "3.45.0", "3.50.6", "3.51.0", "3.51.2"])
@@ -26,12 +27,23 @@ def test_the_installed_one_is_mended() -> None:
     check_version(apsw.sqlite_lib_version())
 
 
-@pytest.mark.parametrize("name", [":memory:", "file:x?mode=memory", "a b%c?d#e.db", "ü.db", "'\".db"])
+@pytest.mark.parametrize("name", [":memory:", "file:x?mode=memory", "a b%c?d#e.db", "ü.db", "'\".db", os.fsdecode(b"\xff.db")])
 def test_a_name_is_a_files_name_whatever_it_looks_like(tmp_path: Path, name: str) -> None:
     with connect(tmp_path / name, timeout=1) as connection:
         connection.execute("create table a (b)")
     connection.close()
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_name_is_not_cut_at_a_null_character(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="null character"):
+        connect(tmp_path / "a\0.db", timeout=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_errors_of_opening_may_be_had_as_they_are(tmp_path: Path) -> None:
+    with pytest.raises(apsw.CantOpenError):
+        open_file(tmp_path / "missing" / "a.db", timeout=1)
 
 
 def test_what_a_connection_is_set_to(tmp_path: Path) -> None:
