@@ -75,7 +75,7 @@ class S3Source(SourceAdaptor[S3]):
             else:
                 pieces = stream_pieces(plain(source, compression), position)
             for piece in pieces:
-                yield msgspec.structs.replace(piece, amount=source.tell())
+                yield msgspec.structs.replace(piece, amount=piece.position if compression == "none" else source.tell())
 
 
 def found(adaptor: S3, bucket: Bucket, chosen: Namespaces) -> dict[str, Object]:
