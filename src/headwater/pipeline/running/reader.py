@@ -19,6 +19,7 @@ from headwater.pipeline.offsets.ranges import joined, missing
 from headwater.pipeline.offsets.state import Change, ReaderState, State
 from headwater.pipeline.running.context import Activity, LoopState, Patience, RunContext
 from headwater.pipeline.running.pieces import FOLLOWING, Copied, CopyWork, append, complete_records, copy_slice, progress_in
+from headwater.pipeline.running.round_progress import RoundProgress
 from headwater.pipeline.running.work import CopyProgress
 from headwater.pipeline.source_progress import SourceProgress
 from headwater.spark.small import Place, place
@@ -51,7 +52,8 @@ class SourceReader:
         self._activity = Activity.STARTING
         self._away: tuple[int, str] | None = None  # what had been read when the source could not be used, and why it could not
         self._flushed = self._clock.monotonic()
-        self.records = 0
+        self._under_way: RoundProgress | None = None  # the round that Spark's tasks are at
+        self.records = 0  # of rounds that are over, and of changes
 
     @property
     def state(self) -> LoopState:
@@ -62,8 +64,19 @@ class SourceReader:
     @property
     def progress(self) -> SourceProgress | None:
         """How much of the source is read; None where it did not tell its size, or is not planned yet."""
-        known = self._control.state.reader
-        return known.progress if known is not None and self._activity is not Activity.STARTING else None
+        known, under_way = self._control.state.reader, self._under_way
+        if known is None or self._activity is Activity.STARTING:
+            return None
+        if under_way is not None and known.progress is not None:
+            now = {str(n): amount for n, amount in under_way.amounts().items() if not any(a <= n < b for a, b in known.finished)}
+            known = msgspec.structs.replace(known, amounts=known.amounts | now)
+        return known.progress
+
+    @property
+    def read(self) -> int:
+        """How many records this run has read, those of a round that is under way included."""
+        under_way = self._under_way
+        return self.records + (under_way.records if under_way is not None else 0)
 
     def _enter(self, activity: Activity) -> None:
         if activity is not self._activity:
@@ -162,7 +175,7 @@ class SourceReader:
 
     def _copy(self, state: ReaderState) -> ReaderState:
         plan = msgspec.convert(state.plan, CopyPlan)
-        self._open = {}  # after a failure, what was read half is opened anew
+        self._open, self._under_way = {}, None  # after a failure, what was read half is opened anew
         most = _ROUND
         while not self._stopping.is_set() and (left := missing(0, len(plan.slices), state.finished)):
             if self._waits():
@@ -170,7 +183,6 @@ class SourceReader:
             since = self._run.end()
             numbers = list(islice((number for a, b in left for number in range(a, b)), _SLICES))
             done = self._round(self._work(state, plan, numbers, since, most), numbers)
-            self.records += sum(one.records for one in done)
             ended = {str(one.slice) for one in done if one.finished}
             positions = state.positions | {str(one.slice): one.position for one in done}
             amounts = state.amounts | {str(one.slice): one.amount for one in done}
@@ -183,6 +195,7 @@ class SourceReader:
                 upto=since,
             )
             self._store(state)
+            self._under_way, self.records = None, self.records + sum(one.records for one in done)
             most *= 2  # a compressed file is read from its beginning in every round: with ever longer ones that stays a small part
         if not self._stopping.is_set():
             names = list(dict.fromkeys(part.namespace for part in plan.slices))
@@ -219,6 +232,7 @@ class SourceReader:
             tasks: dict[int, list[int]] = {}
             for number in numbers:
                 tasks.setdefault(number % spark.cores, []).append(number)
+            self._under_way = RoundProgress(self._run.log, work)
             return self._run.engine.copy(work, tasks)
         done: list[Copied] = []
         left = _SHARE

@@ -116,7 +116,7 @@ class Run:
     @property
     def read(self) -> int:
         """How many records were read."""
-        return self._reader.records if self._reader is not None else 0
+        return self._reader.read if self._reader is not None else 0
 
     @property
     def source_progress(self) -> SourceProgress | None:
