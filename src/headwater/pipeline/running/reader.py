@@ -232,7 +232,7 @@ class SourceReader:
             tasks: dict[int, list[int]] = {}
             for number in numbers:
                 tasks.setdefault(number % spark.cores, []).append(number)
-            self._under_way = RoundProgress(self._run.log, work)
+            self._under_way = RoundProgress(self._run.log, work, tasks)
             return self._run.engine.copy(work, tasks)
         done: list[Copied] = []
         left = _SHARE
