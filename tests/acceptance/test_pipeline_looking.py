@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from nursery import Nursery
 from pipeline_home import SHOP, Home
@@ -147,6 +148,25 @@ def test_a_sink_that_gave_up_for_another_reason_is_no_message_to_correct(tmp_pat
     assert told.splitlines()[-1] == f"report could not go on, by no message's fault. Once that is mended: {again}"
     ran = home.pipeline("xlog", "shop", "show", "2")
     assert ("report stands here: It does not answer." in ran.out, ran.err) == (True, "")
+
+
+def test_a_copy_that_is_read_half_shows_how_much_of_it_that_is(tmp_path: Path, nursery: Nursery) -> None:
+    home = Home(tmp_path, nursery)
+    home.write("shop.py", SHOP)
+    home.documents(3)
+    assert home.pipeline("run", "shop.py").code == 0
+    size = (home.home / "orders.jsonl").stat().st_size
+    whole = {"total": size, "unit": "bytes", "estimate": False, "read": size, "percent": 100}
+    assert home.pipeline("status", "shop", "--json").json["progress"] == whole
+    assert home.pipeline("status", "shop").out.splitlines()[0].endswith("; source in phase complete")
+    with EmbeddedLog(home.data) as log:
+        control = Control(log, "shop", SystemClock())
+        known = control.state.reader
+        assert known is not None
+        half = msgspec.structs.replace(known.reading, copied=False, finished=(), amount=0, positions={"0": 21}, amounts={"0": 21})
+        control.change(lambda state: [("reading", half)])
+    said = f"; source in phase copy: 21 B of {size} B, {2100 // size} %"
+    assert home.pipeline("status", "shop").out.splitlines()[0].endswith(said)
 
 
 def test_more_than_is_shown_is_told(shop: Home) -> None:

@@ -20,6 +20,7 @@ from headwater.core.errors import BadConfig, BadInput, Denied, Differs, NotFound
 from headwater.pipeline.adaptor import Batch, CanCopy, CopyPlan, Part
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_progress import CopySize
 from headwater.testing import CopyContract
 
 pytestmark = pytest.mark.service("kafka")
@@ -108,6 +109,8 @@ def test_each_partition_is_a_slice_up_to_where_it_ended(broker: Broker) -> None:
     plan = adaptor.plan(only(topic), 8)
     broker.put(topic, b'{"_id":4}', partition=0)  # comes after the plan: following gets it
     assert [one.spec for one in plan.slices] == [{"partition": 0, "begin": 0, "end": 2}, {"partition": 2, "begin": 0, "end": 1}]
+    assert plan.size == CopySize(total=3, unit="offsets")
+    assert [one.size for one in plan.slices] == [2, 1]
     first, second = copied(adaptor, plan)
     assert [message.data for message in first] == [{"_id": 1, "n": 12345678901234567890}, {"_id": 2}]
     assert (first[0].namespace, first[0].op, first[0].timestamp) == (topic, Op.INSERT, 5_000)
@@ -125,6 +128,7 @@ def test_reading_goes_on_behind_a_position(broker: Broker) -> None:
     pieces = list(adaptor.read(one, None))
     assert len(pieces) > 2
     assert [m.data["_id"] for piece in pieces for m in piece.messages] == list(range(300))
+    assert [piece.amount for piece in pieces] == [piece.position for piece in pieces]
     assert [m.data["_id"] for piece in adaptor.read(one, pieces[0].position) for m in piece.messages] == list(
         range(len(pieces[0].messages), 300)
     )

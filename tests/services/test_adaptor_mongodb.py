@@ -21,6 +21,7 @@ from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_progress import CopySize
 from headwater.testing.adaptor_contract import CopyContract, SinkContract
 
 
@@ -62,6 +63,17 @@ def test_every_document_is_read_once_in_slices(adaptor: MongoDB, database: Datab
     assert len(plan.slices) == cut
     assert plan.ids == {"orders": ("_id",)}
     assert documents(adaptor, plan) == [{"_id": n, "n": n} for n in range(60)]
+
+
+def test_the_size_of_a_copy_is_the_server_s_count_and_unknown_behind_a_filter(
+    mongodb: str, adaptor: MongoDB, database: Database[dict[str, Any]]
+) -> None:
+    database.orders.insert_many([{"n": n} for n in range(60)])
+    database.clients.insert_many([{"n": n} for n in range(5)])
+    assert adaptor.plan(ALL, 3).size == CopySize(total=65, unit="documents", estimate=True)
+    chosen = at(mongodb, database.name, collection_filters={"orders": {"n": {"$gt": 5}}})
+    assert chosen.plan(ALL, 3).size is None
+    assert chosen.plan(Namespaces("clients"), 3).size == CopySize(total=5, unit="documents", estimate=True)
 
 
 def test_ids_of_every_kind_are_read(adaptor: MongoDB, database: Database[dict[str, Any]]) -> None:

@@ -16,6 +16,7 @@ from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan
 from headwater.pipeline.message import Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_progress import CopySize
 from headwater.testing.adaptor_contract import CopyContract
 
 
@@ -65,6 +66,7 @@ def test_every_document_is_read_once_in_slices(adaptor: OpenSearch, shards: int,
     plan = small.plan(chosen(adaptor), slices)
     assert len(plan.slices) == cut
     assert {one.namespace for one in plan.slices} == {index}
+    assert plan.size == CopySize(total=60, unit="documents", estimate=True)
     found = documents(small, plan)
     assert len(found) == 60
     assert {one["_id"]: one["n"] for one in found} == {f"o{n}": n for n in range(60)}

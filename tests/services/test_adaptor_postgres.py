@@ -15,6 +15,7 @@ from headwater.adaptors.postgres.connection import connect
 from headwater.core.errors import BadConfig, Rejected
 from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_progress import CopySize
 
 
 @pytest.fixture
@@ -34,6 +35,19 @@ def test_partitioned_tables_are_one_namespace(ground: PostgresGround) -> None:
     plan = source.plan(ground.chosen(), 2)
     assert {part.namespace for part in plan.slices} == {f"{ground.name}.p"}
     assert sorted(one["id"] for part in plan.slices for one in documents(source.read(part, None))) == list(range(100))
+
+
+def test_the_size_of_a_partitioned_table_is_that_of_its_partitions_and_unknown_before_they_are_analysed(ground: PostgresGround) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id)")
+    ground.run(
+        "CREATE TABLE t0 PARTITION OF t FOR VALUES FROM (0) TO (100)", "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (100) TO (200)"
+    )
+    ground.run("ALTER TABLE t0 SET (autovacuum_enabled = off)", "ALTER TABLE t1 SET (autovacuum_enabled = off)")
+    ground.fill("t", (f"({n})" for n in range(150)))
+    ground.run("ANALYZE t0")
+    assert ground.source().plan(ground.chosen(), 2).size is None
+    ground.run("ANALYZE t1")
+    assert ground.source().plan(ground.chosen(), 2).size == CopySize(total=150, unit="documents", estimate=True)
 
 
 def test_types_are_exact(ground: PostgresGround) -> None:

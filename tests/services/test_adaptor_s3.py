@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ from headwater.core.errors import BadConfig, Conflict, Damaged, Denied, Differs,
 from headwater.pipeline.adaptor import Batch, CanCopy, CanWrite
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_progress import CopySize
 from headwater.testing import CopyContract, SinkContract
 
 pytestmark = pytest.mark.service("s3")
@@ -59,6 +61,26 @@ def test_objects_of_every_format_are_read(store: Store) -> None:
     }
     assert list(documents(adaptor, adaptor.plan(Namespaces("^deep"), 1))) == ["deep/b"]
     assert adaptor.check("source", Namespaces("^a"))[0].startswith("1 objects, ")
+
+
+def test_objects_are_measured_by_their_bytes(store: Store) -> None:
+    table = io.BytesIO()
+    pq.write_table(pa.table({"_id": list(range(25_000))}), table, row_group_size=10_000)
+    rows = b"".join(b'{"_id":%d,"x":"%s"}\n' % (n, random.Random(n).randbytes(1000).hex().encode()) for n in range(5000))
+    stored = {"a.jsonl": rows, "b.jsonl.gz": gzip.compress(rows), "c.parquet": table.getvalue(), "d.csv": b"x\n" + rows}
+    for name, data in stored.items():
+        store.put(f"in/{name}", data)
+    adaptor = store.adaptor()
+    plan = adaptor.plan(Namespaces(), 4)
+    assert plan.size == CopySize(total=sum(map(len, stored.values())), unit="bytes")
+    assert [one.size for one in plan.slices] == [len(data) for data in stored.values()]
+    for one in plan.slices:
+        pieces = list(adaptor.read(one, None))
+        amounts = [piece.amount or 0 for piece in pieces]
+        assert len(amounts) > 2
+        assert 0 < amounts[0] < amounts[1] <= amounts[-1] == one.size
+        rest = [piece.amount or 0 for piece in adaptor.read(one, pieces[0].position)]
+        assert amounts[0] < rest[0] <= rest[-1] == one.size  # what was read before counts
 
 
 def test_one_object_by_its_key(store: Store) -> None:

@@ -38,6 +38,17 @@ def test_slices_by_key_hold_every_row_once_in_order(ground: Ground) -> None:
     assert source.same(plan, ground.chosen())
 
 
+def test_the_size_of_a_copy_is_what_the_server_believes_of_its_tables(ground: Ground) -> None:
+    ground.run("CREATE TABLE orders (id bigint PRIMARY KEY, note text)", "CREATE TABLE idle (id bigint PRIMARY KEY)")
+    assert ground.source().plan(ground.chosen(), 2).size is None  # it has nothing to believe in
+    ground.fill("orders", (f"({n}, 'n{n}')" for n in range(5000)))
+    ground.run(f"ANALYZE {'TABLE ' if ground.system == 'mysql' else ''}orders")
+    size = ground.source().plan(ground.chosen(), 2).size
+    assert size is not None
+    assert (size.unit, size.estimate) == ("documents", True)
+    assert 2500 < size.total < 10_000
+
+
 def test_a_slice_goes_on_behind_its_position(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     ground.small_pieces(monkeypatch)
     ground.run("CREATE TABLE t (a varchar(20), b int, at timestamp(3), v text, PRIMARY KEY (b, at, a))")

@@ -60,7 +60,8 @@ def status(name: Name, at: At) -> None:
         print_json(found)
         return
     began = f"; began {when(found.began)} as {found.process}" if found.began else ""
-    typer.echo(f"{name}: {found.state}{began}; source in phase {found.phase or '-'}")
+    read = f": {found.progress}" if found.progress is not None and found.progress.percent != 100 else ""
+    typer.echo(f"{name}: {found.state}{began}; source in phase {found.phase or '-'}{read}")
     print_table(PLACES, [place_row(one) for one in found.sinks])
     _notes(name, found, at)
 

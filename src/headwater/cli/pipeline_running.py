@@ -204,7 +204,7 @@ class _Display:
         if time.monotonic() - self._said >= 10 or asked:
             self._said, self._stopping = time.monotonic(), self._stop.stopped()
             sinks = ", ".join(f"{one.sink} at {one.position} (lag {count(one.lag)})" for one in progress)
-            typer.echo(f"{self._reading()}; {sinks}", err=True)
+            typer.echo("; ".join([self._reading(), *self._known_size(), sinks]), err=True)
 
     def _reading(self) -> str:
         """How the run goes, in one line: what is read, how fast, since when, and that it is stopping."""
@@ -212,11 +212,17 @@ class _Display:
         phase = "stopping" if self._stop.stopped() else self._made.phase
         return f"read {count(self._made.read)} ({phase}), {count(round(self._made.read / max(since, 1e-9)))} per second, {lasted(since)}"
 
+    def _known_size(self) -> list[str]:
+        """How much of the source is read, where it has told its size; no longer once only what changes is followed."""
+        progress = self._made.source_progress
+        return [] if progress is None or (self._follow and progress.percent == 100) else [str(progress)]
+
     def _table(self, progress: list[SinkProgress]) -> Any:
         from rich import box
         from rich.table import Table
 
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=f"{self._made.pipeline.name}: {self._reading()}")
+        title = "\n".join([f"{self._made.pipeline.name}: {self._reading()}", *self._known_size()])
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title)
         for name in ("sink", "written", "per second", "lag", "left", "state"):
             table.add_column(name, justify="left" if name in ("sink", "state") else "right")
         for one in progress:

@@ -23,6 +23,7 @@ from headwater.pipeline.clients import client_of, shown
 from headwater.pipeline.env import Env, resolve
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_progress import CopySize
 
 LONGEST = TopicSettings().max_record - (64 << 10)  # bytes of a document: what is told of it needs some of a record, too
 Delivery = Literal["exactly once", "at least once"]
@@ -91,11 +92,12 @@ def _class_at(path: str, extra: str) -> Any:
 # -- reading ------------------------------------------------------------------------------------------------
 
 
-class Slice(msgspec.Struct, frozen=True):
+class Slice(msgspec.Struct, frozen=True, omit_defaults=True):
     """A part of a copy that one task reads: of one namespace, described by the adaptor in `spec` (JSON values only)."""
 
     namespace: str
     spec: dict[str, Any]
+    size: int | None = None  # in the unit of the plan's size, where it is known exactly: so much is read when the slice is finished
 
 
 class CopyPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +107,7 @@ class CopyPlan(msgspec.Struct, frozen=True, kw_only=True):
     slices: tuple[Slice, ...]
     ids: dict[str, tuple[str, ...]] = {}  # by namespace, the fields that tell documents apart; `_id` where it is missing
     cursor: Any = None  # where following the changes begins: taken before the copy, so that nothing falls between
+    size: CopySize | None = None  # how much will be read; None where the source cannot tell it cheaply
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,6 +121,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     values: Sequence[bytes] = ()
     messages: Sequence[Message] = ()
     bad: dict[int, str] = {}
+    amount: int | None = None  # how much of the slice lies before the position, in the unit of the plan's size; None: its documents count
 
 
 Own = TypeVar("Own", bound=Adaptor)
@@ -134,7 +138,7 @@ class SourceAdaptor(Generic[Own]):
         return []
 
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
-        """Cut the chosen namespaces into about `slices` slices each, fewer where they cannot be split.
+        """Cut the chosen namespaces into about `slices` slices each, fewer where they cannot be split; tell the size where that is cheap.
 
         Errors: as `check`.
         """

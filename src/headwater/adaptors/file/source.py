@@ -8,14 +8,17 @@ from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any
 
+import msgspec
+
 from headwater.adaptors.file.adaptor import File
 from headwater.adaptors.file.cells import csv_pieces
-from headwater.adaptors.file.formats import collection, compression_of, format_of, known, legible, open_plain
+from headwater.adaptors.file.formats import collection, compression_of, format_of, known, legible, plain
 from headwater.adaptors.file.groups import parquet_pieces
 from headwater.adaptors.file.lines import line_pieces, stream_pieces
 from headwater.core.errors import BadInput, Damaged, Differs, NotFound
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_progress import CopySize, Unit
 
 _LEAST_SLICE = 8 << 20
 _CHANGED = "Put it back as it was, or read it anew from its beginning with `headwater pipeline run --again`."
@@ -39,8 +42,13 @@ class FileSource(SourceAdaptor[File]):
         parts: list[Slice] = []
         for name, path in files.items():
             known_as = {"path": str(path.absolute()), "stamp": stamps[name]}
-            parts += [Slice(collection(name), {**known_as, **spec}) for spec in _cut(adaptor, path, slices)]
-        return CopyPlan(identity=stamps, slices=tuple(parts), ids=dict.fromkeys(map(collection, files), adaptor.id))
+            parts += [Slice(collection(name), {**known_as, **spec}, size) for spec, size in _cut(adaptor, path, slices)]
+        kinds = {format_of(path, adaptor.format) == "parquet" for path in files.values()}
+        unit: Unit = "documents" if kinds == {True} else "bytes"
+        size = CopySize(total=sum(one.size or 0 for one in parts), unit=unit) if len(kinds) == 1 else None  # rows and bytes make no sum
+        if size is None:
+            parts = [msgspec.structs.replace(one, size=None) for one in parts]
+        return CopyPlan(identity=stamps, slices=tuple(parts), ids=dict.fromkeys(map(collection, files), adaptor.id), size=size)
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         try:
@@ -79,10 +87,13 @@ class FileSource(SourceAdaptor[File]):
             yield from parquet_pieces(path, spec["groups"], position)
         elif kind == "jsonl" and compression == "none":
             begin, end = spec["bytes"]
-            yield from line_pieces(path, begin, end, position)
+            for piece in line_pieces(path, begin, end, position):
+                yield msgspec.structs.replace(piece, amount=piece.position - begin)
         else:
-            with open_plain(path, compression) as opened:
-                yield from csv_pieces(adaptor.infer, opened, position) if kind == "csv" else stream_pieces(opened, position)
+            # Of a compressed file, its own bytes count: how many there are of what it holds, nobody knows before its end.
+            with path.open("rb") as stored, plain(stored, compression) as opened:
+                for piece in csv_pieces(adaptor.infer, opened, position) if kind == "csv" else stream_pieces(opened, position):
+                    yield msgspec.structs.replace(piece, amount=stored.tell())
 
 
 def found(adaptor: File, chosen: Namespaces) -> dict[str, Path]:
@@ -122,19 +133,24 @@ def _stamp(path: Path) -> list[int]:
     return [now.st_ino, now.st_size, now.st_mtime_ns]
 
 
-def _cut(adaptor: File, path: Path, slices: int) -> list[dict[str, Any]]:
+def _cut(adaptor: File, path: Path, slices: int) -> list[tuple[dict[str, Any], int]]:
+    """A file's slices, each with its size: the rows of Parquet, else bytes."""
     size, kind = path.stat().st_size, format_of(path, adaptor.format)
     if kind == "parquet":
         import pyarrow.parquet as pq
 
         with legible(path, kind), pq.ParquetFile(path) as opened:
-            groups = opened.num_row_groups
-        count = max(1, min(slices, groups))
-        return [{"groups": [groups * i // count, groups * (i + 1) // count]} for i in range(count)]
+            rows = [opened.metadata.row_group(number).num_rows for number in range(opened.num_row_groups)]
+        return [({"groups": [begin, end]}, sum(rows[begin:end])) for begin, end in _parts(len(rows), slices)]
     if kind == "jsonl" and compression_of(path, adaptor.compression) == "none":
-        count = max(1, min(slices, size // _LEAST_SLICE))
-        return [{"bytes": [size * i // count, size * (i + 1) // count]} for i in range(count)]
-    return [{}]
+        return [({"bytes": [begin, end]}, end - begin) for begin, end in _parts(size, min(slices, size // _LEAST_SLICE))]
+    return [({}, size)]
+
+
+def _parts(length: int, count: int) -> list[tuple[int, int]]:
+    """About equal parts of a length: as many as asked for where it is that long, and at least one."""
+    count = max(1, min(count, length))
+    return [(length * i // count, length * (i + 1) // count) for i in range(count)]
 
 
 def _unchanged(path: Path, stamp: list[int] | None) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import msgspec
+
 from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
 from headwater.adaptors.headwater.connection import BYTES, HeadwaterConnection, counted, opened
 from headwater.adaptors.headwater.formats import (
@@ -25,6 +27,7 @@ from headwater.log.epochs import Epochs, unmarked
 from headwater.log.record import Record, Topic
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_progress import CopySize
 
 _ONCE = 10_000  # records asked for at once
 _LOOK = 5.0  # seconds between two looks whether the topic is still the same one
@@ -59,20 +62,23 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
             every = link.all_bounds(topic)
             ids = self._ids(link)
             identity = {"topic": topic.name, "generation": topic.generation}
+            size = CopySize(total=sum(one.end - one.start for one in every), unit="offsets")
             if self.adaptor.tail and not self.adaptor.copy:
                 at = {str(number): [one.start, 0] for number, one in enumerate(every)}
-                return CopyPlan(identity=identity, slices=(), ids=ids, cursor={"generation": topic.generation, "at": at})
-            share = max(1, -(-sum(one.end - one.start for one in every) // max(1, slices)))
+                cursor = {"generation": topic.generation, "at": at, "before": sum(one.start for one in every)}
+                return CopyPlan(identity=identity, slices=(), ids=ids, cursor=cursor, size=size)
+            share = max(1, -(-size.total // max(1, slices)))
             parts = [
                 Slice(
                     self.adaptor.topic,
                     {"partition": number, "begin": begin, "end": end, "generation": topic.generation, "chosen": str(chosen)},
+                    end - begin,
                 )
                 for number, one in enumerate(every)
                 for begin, end in _cut(one.start, one.end, share if link.splits else one.end - one.start)
             ]
             at = {str(number): [one.end, 0] for number, one in enumerate(every)}
-            return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, cursor={"generation": topic.generation, "at": at})
+            return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, cursor={"generation": topic.generation, "at": at}, size=size)
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         with _waiting(), opened(self.adaptor, read_only=True) as link:
@@ -96,12 +102,12 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
                     raise Differs(f"{error.message} That was to be copied.", hint=_AGAIN) from error
                 for some, after in records:
                     messages, bad = decoder.messages(number, some)
-                    yield Piece(position=after, messages=messages, bad=bad)
+                    yield Piece(position=after, messages=messages, bad=bad, amount=after[0] - part.spec["begin"])
 
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
         """Everything from the cursor on. An empty piece is given only when there is nothing more for now."""
         with opened(self.adaptor, read_only=True) as link, ExitStack() as stack:
-            generation = cursor["generation"]
+            generation, before = cursor["generation"], cursor.get("before")
             topic = _still(link, topic_of(self.adaptor.format, self.adaptor.topic), generation)
             at = {str(number): list(where) for number, where in cursor["at"].items()}
             every = [
@@ -120,9 +126,9 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
                         messages, bad = decoder.messages(one.number, some)
                         at[str(one.number)] = after
                         if messages:
-                            yield Piece(position=_position(generation, at), messages=messages, bad=bad)
+                            yield msgspec.structs.replace(_piece(generation, at, before), messages=messages, bad=bad)
                 if quiet:
-                    yield Piece(position=_position(generation, at))
+                    yield _piece(generation, at, before)
                     arrived.wait(link.pause)
                     if time.monotonic() - looked > _LOOK:
                         looked = time.monotonic()
@@ -225,8 +231,12 @@ def _cut(start: int, end: int, share: int) -> Iterator[tuple[int, int]]:
         yield begin, min(end, begin + max(1, share))
 
 
-def _position(generation: str, at: dict[str, list[int]]) -> dict[str, Any]:
-    return {"generation": generation, "at": {number: list(where) for number, where in at.items()}}
+def _piece(generation: str, at: dict[str, list[int]], before: int | None) -> Piece:
+    """A piece without messages. `before`: the sum of the offsets that reading began at, where what is behind them was not copied."""
+    position: dict[str, Any] = {"generation": generation, "at": {number: list(where) for number, where in at.items()}}
+    if before is None:
+        return Piece(position=position)
+    return Piece(position=position | {"before": before}, amount=sum(offset for offset, _ in at.values()) - before)
 
 
 def _still(link: HeadwaterConnection, name: str, generation: str) -> Topic:

@@ -15,6 +15,7 @@ from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.message import Message, Mode, Op, identified, op_said
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_progress import CopySize
 
 _PIECE = 4 << 20  # bytes
 _ONCE = 2000  # messages asked for at once
@@ -46,19 +47,21 @@ class KafkaSource(SourceAdaptor[KafkaAdaptor]):
         with Cluster(self.adaptor) as cluster:
             found = cluster.bounds(cluster.topics(chosen))
             parts = [
-                Slice(name, {"partition": number, "begin": begin, "end": end})
+                Slice(name, {"partition": number, "begin": begin, "end": end}, end - begin)
                 for name, ends in found.items()
                 for number, (begin, end) in ends.items()
                 if end > begin
             ]
             ids = cluster.identity(list(found))
             cursor = {name: {_ID: ids[name], **{str(number): end for number, (_, end) in ends.items()}} for name, ends in found.items()}
-            return CopyPlan(identity=ids, slices=tuple(parts), ids=dict.fromkeys(found, self.adaptor.id), cursor=cursor)
+            size = CopySize(total=sum(one.size or 0 for one in parts), unit="offsets")
+            return CopyPlan(identity=ids, slices=tuple(parts), ids=dict.fromkeys(found, self.adaptor.id), cursor=cursor, size=size)
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         """The messages of a partition in [position, end). The position is the next offset."""
         number, end = part.spec["partition"], part.spec["end"]
-        at = part.spec["begin"] if position is None else int(position)
+        begin: int = part.spec["begin"]
+        at = begin if position is None else int(position)
         if at >= end:
             return
         with Cluster(self.adaptor, **{"queued.max.messages.kbytes": 32 << 10}) as cluster:
@@ -84,14 +87,14 @@ class KafkaSource(SourceAdaptor[KafkaAdaptor]):
                     elif final(error):
                         raise explained(error, cluster.where, f"reading {part.namespace}")
                     if gathered.full:
-                        yield gathered.piece(min(at, end))
+                        yield gathered.piece(min(at, end), min(at, end) - begin)
                 if time.monotonic() > deadline:
                     raise Unreachable(
                         f"Kafka at {cluster.where} gave nothing of {part.namespace}, partition {number}, "
                         f"for {_SILENCE:g} s, at offset {at}.",
                         hint="See whether the brokers run, and whether a transaction stays open there.",
                     )
-            yield gathered.piece(end)
+            yield gathered.piece(end, end - begin)
 
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
         """Everything from the cursor on. Partitions that are new are read from their beginning."""
@@ -208,8 +211,8 @@ class _Gathered:
         self._messages.append(message)
         self._size += len(got)
 
-    def piece(self, position: Any) -> Piece:
-        made = Piece(position=position, messages=self._messages, bad=self._bad)
+    def piece(self, position: Any, amount: int | None = None) -> Piece:
+        made = Piece(position=position, messages=self._messages, bad=self._bad, amount=amount)
         self._messages, self._bad, self._size = [], {}, 0
         return made
 

@@ -6,7 +6,7 @@ MongoDB compares only values of one kind: `{$gt: 5}` finds no text. So every sli
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from headwater.core.errors import BadInput, Differs
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_progress import CopySize
 
 if TYPE_CHECKING:
     from pymongo.collection import Collection
@@ -76,7 +77,7 @@ class MongoSource(SourceAdaptor[MongoDB]):
 
         with self.adaptor.connect() as link:
             cursor = Oplog(link).newest() if self.adaptor.tail else None  # before anything is read: what changes meanwhile is seen again
-            return _planned(link, link.collections(chosen), slices, cursor)
+            return _planned(link, link.collections(chosen), slices, cursor, filtered=self.adaptor.filters())
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         """Whether no collection of the plan was dropped or made anew since. A new one beside them does not matter: it is not in it."""
@@ -99,9 +100,14 @@ class MongoSource(SourceAdaptor[MongoDB]):
             yield from Oplog(link).follow(cursor, chosen, stopped, filters=filters, batch=self.adaptor.batch)
 
 
-def _planned(link: MongoConnection, collections: Mapping[str, str | None], slices: int, cursor: Any) -> CopyPlan:
+def _planned(
+    link: MongoConnection, collections: Mapping[str, str | None], slices: int, cursor: Any, *, filtered: Container[str]
+) -> CopyPlan:
     cut: list[Slice] = []
+    documents: int | None = None
     with link.asking():
+        if not any(name in filtered for name in collections):  # how many a filter lets through, only a scan would tell
+            documents = sum(link.database[name].estimated_document_count() for name in collections)
         for name, identity in collections.items():
             mark = {} if identity is None else {"uuid": identity}
             cut += [Slice(name, mark | spec) for spec in _cut(link.database[name], slices)]
@@ -110,6 +116,7 @@ def _planned(link: MongoConnection, collections: Mapping[str, str | None], slice
         slices=tuple(cut),
         ids=dict.fromkeys(collections, ("_id",)),
         cursor=cursor,
+        size=CopySize.about(documents),
     )
 
 

@@ -23,6 +23,7 @@ from headwater.core.errors import Differs, TooLarge
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_progress import CopySize
 
 PIECE = 4 << 20  # bytes
 PAGE = 2 << 20  # bytes, about
@@ -52,6 +53,7 @@ class MySQLSource(SqlSource[MySQL]):
             slices=cut,
             ids={one.namespace: one.key for one in found if one.key},
             cursor=cursor,
+            size=CopySize.about(sum(one.rows for one in found)),
         )
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:

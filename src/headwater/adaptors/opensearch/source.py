@@ -16,6 +16,7 @@ from headwater.core.errors import Differs, HeadwaterError, NotFound, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_progress import CopySize
 
 PIECE = 8 << 20
 ORDER = [{"_seq_no": "asc"}]
@@ -38,7 +39,9 @@ class OpenSearchSource(SourceAdaptor[OpenSearch]):
                 # A multiple of the shards: then the server gives each slice documents of one shard only.
                 count = max(1, -(-slices // shards)) * shards
                 cut += [Slice(name, {"uuid": ids[name], "slice": number, "of": count}) for number in range(count)]
-        return CopyPlan(identity={"indices": ids}, slices=tuple(cut), ids=dict.fromkeys(ids, ("_id",)))
+            # An estimate: each slice is read as the index is when its turn comes.
+            size = CopySize.about(sum(count for _, count in client.counts(list(ids))))
+        return CopyPlan(identity={"indices": ids}, slices=tuple(cut), ids=dict.fromkeys(ids, ("_id",)), size=size)
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         with self.adaptor.connect() as client:

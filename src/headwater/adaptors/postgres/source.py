@@ -15,13 +15,14 @@ from headwater.adaptors.postgres.adaptor import Postgres
 from headwater.adaptors.postgres.check import source as check_source
 from headwater.adaptors.postgres.connection import connect, library, meaning, place, translated
 from headwater.adaptors.postgres.outflow import pieces
-from headwater.adaptors.postgres.tables import PostgresColumn, PostgresTable, document, leaves, quote, table, tables
+from headwater.adaptors.postgres.tables import PostgresColumn, PostgresTable, document, estimated_rows, leaves, quote, table, tables
 from headwater.adaptors.postgres.tail import follow, prepare
 from headwater.adaptors.sql.adaptor import SqlSource
 from headwater.adaptors.sql.table import split_name
 from headwater.core.errors import Differs
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_progress import CopySize
 
 if TYPE_CHECKING:
     from headwater.adaptors.postgres.connection import Connection
@@ -44,11 +45,13 @@ class PostgresSource(SqlSource[Postgres]):
         with self._connected() as link:
             found = tables(link, chosen)
             cut = tuple(part for one in found for part in _slices(link, one, slices))
+            size = CopySize.about(estimated_rows(link, found))
         return CopyPlan(
             identity={"tables": {one.namespace: [one.oid, list(one.key)] for one in found}},
             slices=cut,
             ids={one.namespace: ids for one in found if (ids := one.ids or one.key)},
             cursor=cursor,
+            size=size,
         )
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:

@@ -56,6 +56,12 @@ _HEIRS = """
 WITH RECURSIVE t(oid) AS (SELECT %s::oid UNION SELECT h.inhrelid FROM pg_inherits h JOIN t ON h.inhparent = t.oid)
 SELECT 'ONLY ' || oid::regclass::text FROM t ORDER BY 1
 """
+# What the planner believes, of the tables and of those that they consist of. One that was never analysed has pages and no rows.
+_ESTIMATE = """
+WITH RECURSIVE t(oid) AS (SELECT unnest(%s::bigint[])::oid UNION SELECT h.inhrelid FROM pg_inherits h JOIN t ON h.inhparent = t.oid)
+SELECT CASE WHEN bool_and(c.reltuples > 0 OR pg_relation_size(c.oid) = 0) THEN sum(greatest(c.reltuples, 0))::bigint END
+FROM t JOIN pg_class c USING (oid) WHERE c.relkind = 'r'
+"""
 
 
 class PostgresColumn(msgspec.Struct, frozen=True):
@@ -159,6 +165,12 @@ def leaves(link: Connection, one: PostgresTable) -> list[str]:
     if not one.partitioned and not one.heirs:
         return [one.quoted]
     return [row[0] for row in link.execute(_LEAVES if one.partitioned else _HEIRS, (one.oid,))]
+
+
+def estimated_rows(link: Connection, chosen: list[PostgresTable]) -> int | None:
+    """About how many rows the tables have; None where the server has not looked at one of them yet."""
+    found = link.execute(_ESTIMATE, ([one.oid for one in chosen],)).fetchone()
+    return None if found is None else found[0]
 
 
 def types(link: Connection, oids: list[int]) -> dict[int, Type]:

@@ -18,6 +18,7 @@ from headwater.adaptors.s3.connection import Bucket, Object, ObjectFile
 from headwater.core.errors import NotFound
 from headwater.pipeline.adaptor import LONGEST, CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_progress import CopySize
 
 _BLOCK = 2 << 20
 _AHEAD = 8 << 20  # bytes asked for at once
@@ -34,8 +35,9 @@ class S3Source(SourceAdaptor[S3]):
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         with Bucket(self.adaptor) as bucket:
             objects = found(self.adaptor, bucket, chosen)
-        parts = tuple(Slice(collection(name), one._asdict()) for name, one in objects.items())
-        return CopyPlan(identity=_identity(objects), slices=parts, ids=dict.fromkeys(map(collection, objects), self.adaptor.id))
+        parts = tuple(Slice(collection(name), one._asdict(), one.size) for name, one in objects.items())
+        size = CopySize(total=sum(one.size for one in objects.values()), unit="bytes")
+        return CopyPlan(identity=_identity(objects), slices=parts, ids=dict.fromkeys(map(collection, objects), self.adaptor.id), size=size)
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         with Bucket(self.adaptor) as bucket:
@@ -52,6 +54,7 @@ class S3Source(SourceAdaptor[S3]):
             yield msgspec.structs.replace(piece, bad=bad) if bad else piece
 
     def _pieces(self, one: Object, position: Any) -> Iterator[Piece]:
+        """Each with the bytes of the object that were read by then."""
         adaptor, name = self.adaptor, _path(one.key)
         kind, compression = format_of(name, adaptor.format), compression_of(name, adaptor.compression)
         with Bucket(adaptor) as bucket, _opened(bucket, one) as source, legible(name, kind if kind == "parquet" else compression):
@@ -59,15 +62,20 @@ class S3Source(SourceAdaptor[S3]):
                 import pyarrow.parquet as pq
 
                 with pq.ParquetFile(source) as opened:
-                    groups = opened.num_row_groups
+                    rows = [opened.metadata.row_group(number).num_rows for number in range(opened.num_row_groups)]
                 source.seek(0)
-                yield from parquet_pieces(source, [0, groups], position)
-            elif kind == "csv":
-                yield from csv_pieces(adaptor.infer, plain(source, compression), position)
+                for piece in parquet_pieces(source, [0, len(rows)], position):
+                    group, row = piece.position
+                    yield msgspec.structs.replace(piece, amount=one.size * (sum(rows[:group]) + row) // sum(rows))
+                return
+            if kind == "csv":
+                pieces = csv_pieces(adaptor.infer, plain(source, compression), position)
             elif compression == "none":
-                yield from _lines(source, int(position or 0))
+                pieces = _lines(source, int(position or 0))
             else:
-                yield from stream_pieces(plain(source, compression), position)
+                pieces = stream_pieces(plain(source, compression), position)
+            for piece in pieces:
+                yield msgspec.structs.replace(piece, amount=piece.position if compression == "none" else source.tell())
 
 
 def found(adaptor: S3, bucket: Bucket, chosen: Namespaces) -> dict[str, Object]:

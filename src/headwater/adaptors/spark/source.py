@@ -45,6 +45,7 @@ class SparkSource(SourceAdaptor[SparkAdaptor]):
             identity={"staged": str(new), "files": found.identity},
             slices=tuple(msgspec.structs.replace(one, namespace=name) for one in found.slices),
             ids={name: self.adaptor.id},
+            size=found.size,
         )
 
     def first(self, chosen: Namespaces) -> Message | None:

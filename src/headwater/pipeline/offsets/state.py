@@ -15,6 +15,7 @@ import msgspec
 
 from headwater.core.errors import Damaged
 from headwater.log.record import Record
+from headwater.pipeline.source_progress import CopySize, SourceProgress
 from headwater.wire.json import exact
 
 RunState = Literal["running", "done", "stopped", "failed"]
@@ -81,7 +82,9 @@ class ReadingPosition(msgspec.Struct, frozen=True, kw_only=True):
     run: str  # the id of the copy: pieces of another copy do not count
     upto: int = 0  # records below this offset are in `positions`
     positions: dict[str, Any] = {}  # by number, of slices that are begun and not finished
+    amounts: dict[str, int] = {}  # how much is read of each of them, in the unit of the plan's size
     finished: tuple[tuple[int, int], ...] = ()  # ranges of the numbers of slices that are read to their end
+    amount: int = 0  # how much those are together
     copied: bool = False  # every Complete record is written
     ended: int = 0  # where the copy's documents end in the log, once it is copied
     cursor: Any = None  # where following goes on
@@ -96,6 +99,17 @@ class ReaderState(ReadingPosition, frozen=True, kw_only=True):
     @property
     def reading(self) -> ReadingPosition:
         return ReadingPosition(**{name: getattr(self, name) for name in ReadingPosition.__struct_fields__})
+
+    @property
+    def progress(self) -> SourceProgress | None:
+        """How much of the source is read; None where it did not tell its size.
+
+        A plan without slices that has a size speaks of changes: of those that were there when it was made.
+        """
+        if self.plan.get("size") is None:
+            return None
+        size = msgspec.convert(self.plan["size"], CopySize)
+        return SourceProgress.of(size, self.amount + sum(self.amounts.values()), copied=self.copied and bool(self.plan["slices"]))
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):

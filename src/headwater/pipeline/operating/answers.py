@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from headwater.pipeline.offsets.state import Dead, Entry, Failure
+from headwater.pipeline.source_progress import SourceProgress
 from headwater.wire.times import show_time
 
 T = TypeVar("T")
@@ -55,6 +56,7 @@ class Status(PipelineAnswer, frozen=True, kw_only=True):
     """A pipeline: its newest run, and where every sink is.
 
     `seen`: when a run that has not ended last gave a sign of life. `log_dir`: the directory of its own that it keeps its log in.
+    `progress`: how much of the source is read, where it has told its size.
     """
 
     pipeline: str
@@ -67,6 +69,7 @@ class Status(PipelineAnswer, frozen=True, kw_only=True):
     process: str = ""
     file: str = ""
     phase: str | None = None
+    progress: SourceProgress | None = None
     dead: int = 0
     edits: int = 0
     log_dir: str = ""

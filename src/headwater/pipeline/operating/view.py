@@ -50,6 +50,7 @@ class PipelineView:
             lag=max((one.lag for one in places), default=0),
             sinks=places,
             phase=self._phase(state),
+            progress=None if state.reader is None else state.reader.progress,
             dead=len(state.dead),
             edits=len(state.edits),
         )

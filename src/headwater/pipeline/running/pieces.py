@@ -39,7 +39,7 @@ class CopyWork(msgspec.Struct, frozen=True, kw_only=True):
     copy: str
     epoch: int
     ids: Ids
-    positions: dict[int, Any]  # as known when the round began, at `since`
+    progress: dict[int, CopyProgress]  # of slices that are begun, as known when the round began, at `since`
     since: int
     most: int  # bytes that one round reads: sinks want their turn
 
@@ -50,6 +50,7 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
     slice: int
     position: Any
     finished: bool
+    amount: int = 0  # of the slice, in all rounds so far
     records: int = 0
     bytes: int = 0
 
@@ -64,31 +65,39 @@ def copy_slices(log: Log, work: CopyWork, task: int, numbers: Sequence[int]) -> 
     folder.mkdir(parents=True, exist_ok=True)
     with closing(FileLock(Files(), folder / f"task-{task}.lock")) as lock:
         lock.exclusive()
-        known = work.positions | positions(log, work.topic, work.since, work.copy)
+        known = work.progress | progress_in(log, work.topic, work.since, work.copy)
         writer = log.writer(work.topic, 0, work.epoch, part=PART)
         done: list[Copied] = []
         left = work.most
         for number in numbers:
-            pieces = work.adaptor.read(work.slices[number], known.get(number))
-            done.append(copy_slice(work, number, writer, pieces, known.get(number), most=left))
+            at = known.get(number, CopyProgress(work.copy, number))
+            done.append(copy_slice(work, at, writer, work.adaptor.read(work.slices[number], at.position), most=left))
             left -= done[-1].bytes
             if left <= 0:
                 break
         return done
 
 
-def copy_slice(work: CopyWork, number: int, writer: Writer, pieces: Iterator[Piece], position: Any, *, most: int) -> Copied:
-    """Read pieces of a slice until it ends or `most` bytes are read; every piece is one append with its position."""
-    namespace = work.slices[number].namespace
+def copy_slice(work: CopyWork, at: CopyProgress, writer: Writer, pieces: Iterator[Piece], *, most: int) -> Copied:
+    """Read a slice's pieces behind `at` until it ends or `most` bytes are read; every piece is one append with its position."""
+    part = work.slices[at.slice]
     records = size = 0
-    while size < most:
+    finished = False
+    while size < most and not finished:
         piece = next(pieces, None)
-        if piece is None:
-            return Copied(slice=number, position=position, finished=True, records=records, bytes=size)
-        position = piece.position
-        count, length = append(writer, piece, namespace, CopyProgress(work.copy, number, position), ids=work.ids)
-        records, size = records + count, size + length
-    return Copied(slice=number, position=position, finished=False, records=records, bytes=size)
+        finished = piece is None
+        if piece is not None:
+            at = CopyProgress(at.copy, at.slice, piece.position, _amount(part, piece, at.amount))
+            count, length = append(writer, piece, part.namespace, at, ids=work.ids)
+            records, size = records + count, size + length
+    amount = part.size if finished and part.size is not None else at.amount
+    return Copied(slice=at.slice, position=at.position, finished=finished, amount=amount, records=records, bytes=size)
+
+
+def _amount(part: Slice, piece: Piece, before: int) -> int:
+    """How much of a slice is read with a piece; never more than it holds: lines that begin in a slice may end behind it."""
+    amount = piece.amount if piece.amount is not None else before + (len(piece.messages) or len(piece.values))
+    return amount if part.size is None else min(amount, part.size)
 
 
 def append(
@@ -158,9 +167,9 @@ def complete_records(namespaces: Sequence[str]) -> list[Record]:
     return [Record(name.encode(), b"{}", mode=Mode.COMPLETE, op=int(Op.NOOP)) for name in namespaces]
 
 
-def positions(log: Log, topic: str, start: int, copy: str, claims: Sequence[tuple[int, int]] = ()) -> dict[int, Any]:
-    """The last position of each slice of a copy, from the records at `start` and behind it."""
-    found: dict[int, Any] = {}
+def progress_in(log: Log, topic: str, start: int, copy: str, claims: Sequence[tuple[int, int]] = ()) -> dict[int, CopyProgress]:
+    """How far each slice of a copy has come, by the records at `start` and behind it."""
+    found: dict[int, CopyProgress] = {}
     if start >= log.bounds(topic, 0).end:
         return found
     for chunk in log.scan(topic, 0, start):
@@ -170,5 +179,5 @@ def positions(log: Log, topic: str, start: int, copy: str, claims: Sequence[tupl
             if value is not None and counts(marked, offset, claims):
                 progress = msgspec.json.decode(value, type=CopyProgress)
                 if progress.copy == copy:
-                    found[progress.slice] = progress.position
+                    found[progress.slice] = progress
     return found

@@ -18,8 +18,10 @@ from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.ranges import joined, missing
 from headwater.pipeline.offsets.state import Change, ReaderState, State
 from headwater.pipeline.running.context import Activity, LoopState, Patience, RunContext
-from headwater.pipeline.running.pieces import FOLLOWING, Copied, CopyWork, append, complete_records, copy_slice, positions
+from headwater.pipeline.running.pieces import FOLLOWING, Copied, CopyWork, append, complete_records, copy_slice, progress_in
+from headwater.pipeline.running.round_progress import RoundProgress
 from headwater.pipeline.running.work import CopyProgress
+from headwater.pipeline.source_progress import SourceProgress
 from headwater.spark.small import Place, place
 
 _ROUND = 96 << 20  # bytes that a task reads in the first round
@@ -50,13 +52,31 @@ class SourceReader:
         self._activity = Activity.STARTING
         self._away: tuple[int, str] | None = None  # what had been read when the source could not be used, and why it could not
         self._flushed = self._clock.monotonic()
-        self.records = 0
+        self._under_way: RoundProgress | None = None  # the round that Spark's tasks are at
+        self.records = 0  # of rounds that are over, and of changes
 
     @property
     def state(self) -> LoopState:
         """What reading is at; unreachable from a failure of the source until it gives something again."""
         away = self._away
         return LoopState(Activity.UNREACHABLE, away[1]) if away is not None and away[0] == self.records else LoopState(self._activity)
+
+    @property
+    def progress(self) -> SourceProgress | None:
+        """How much of the source is read; None where it did not tell its size, or is not planned yet."""
+        known, under_way = self._control.state.reader, self._under_way
+        if known is None or self._activity is Activity.STARTING:
+            return None
+        if under_way is not None and known.progress is not None:
+            now = {str(n): amount for n, amount in under_way.amounts().items() if not any(a <= n < b for a, b in known.finished)}
+            known = msgspec.structs.replace(known, amounts=known.amounts | now)
+        return known.progress
+
+    @property
+    def read(self) -> int:
+        """How many records this run has read, those of a round that is under way included."""
+        under_way = self._under_way
+        return self.records + (under_way.records if under_way is not None else 0)
 
     def _enter(self, activity: Activity) -> None:
         if activity is not self._activity:
@@ -115,14 +135,16 @@ class SourceReader:
                     hint="Put it back as it was, or read it anew from its beginning with `headwater pipeline run --again`.",
                 )
             claims = self._control.state.run.claims if self._control.state.run is not None else ()
-            found = positions(self._run.log, self._run.topic, known.upto, known.run, claims)
-            merged = known.positions | {
-                str(number): position
-                for number, position in found.items()
-                if number != FOLLOWING and not any(a <= number < b for a, b in known.finished)
-            }
-            cursor = found.get(FOLLOWING, known.cursor)
-            return self._store(msgspec.structs.replace(known, positions=merged, cursor=cursor, upto=self._run.end()))
+            found = progress_in(self._run.log, self._run.topic, known.upto, known.run, claims)
+            followed = found.pop(FOLLOWING, None)
+            begun = {str(n): one for n, one in found.items() if not any(a <= n < b for a, b in known.finished)}
+            state = msgspec.structs.replace(
+                known,
+                positions=known.positions | {n: one.position for n, one in begun.items()},
+                amounts=known.amounts | {n: one.amount for n, one in begun.items()},
+                upto=self._run.end(),
+            )
+            return self._store(state if followed is None else _followed(state, followed.position, followed.amount))
         if isinstance(adaptor, CanCopy):
             plan = adaptor.plan(self._pipeline.namespaces, self._pipeline.options.slices or self._run.engine.spark.cores)
         else:
@@ -153,7 +175,7 @@ class SourceReader:
 
     def _copy(self, state: ReaderState) -> ReaderState:
         plan = msgspec.convert(state.plan, CopyPlan)
-        self._open = {}  # after a failure, what was read half is opened anew
+        self._open, self._under_way = {}, None  # after a failure, what was read half is opened anew
         most = _ROUND
         while not self._stopping.is_set() and (left := missing(0, len(plan.slices), state.finished)):
             if self._waits():
@@ -161,16 +183,19 @@ class SourceReader:
             since = self._run.end()
             numbers = list(islice((number for a, b in left for number in range(a, b)), _SLICES))
             done = self._round(self._work(state, plan, numbers, since, most), numbers)
-            self.records += sum(one.records for one in done)
-            at = {str(one.slice): one.position for one in done}
-            ended = joined([*state.finished, *((one.slice, one.slice + 1) for one in done if one.finished)])
+            ended = {str(one.slice) for one in done if one.finished}
+            positions = state.positions | {str(one.slice): one.position for one in done}
+            amounts = state.amounts | {str(one.slice): one.amount for one in done}
             state = msgspec.structs.replace(
                 state,
-                positions={n: position for n, position in (state.positions | at).items() if not any(a <= int(n) < b for a, b in ended)},
-                finished=tuple(ended),
+                positions={n: position for n, position in positions.items() if n not in ended},
+                amounts={n: amount for n, amount in amounts.items() if n not in ended},
+                finished=tuple(joined([*state.finished, *((int(n), int(n) + 1) for n in ended)])),
+                amount=state.amount + sum(amounts[n] for n in ended),
                 upto=since,
             )
             self._store(state)
+            self._under_way, self.records = None, self.records + sum(one.records for one in done)
             most *= 2  # a compressed file is read from its beginning in every round: with ever longer ones that stays a small part
         if not self._stopping.is_set():
             names = list(dict.fromkeys(part.namespace for part in plan.slices))
@@ -191,7 +216,9 @@ class SourceReader:
             copy=state.run,
             epoch=self._run.epoch,
             ids=plan.ids,
-            positions={int(number): position for number, position in state.positions.items()},
+            progress={
+                int(n): CopyProgress(state.run, int(n), position, state.amounts.get(n, 0)) for n, position in state.positions.items()
+            },
             since=since,
             most=min(most, int(self._pipeline.options.max_log or most)),
         )
@@ -205,13 +232,14 @@ class SourceReader:
             tasks: dict[int, list[int]] = {}
             for number in numbers:
                 tasks.setdefault(number % spark.cores, []).append(number)
+            self._under_way = RoundProgress(self._run.log, work, tasks)
             return self._run.engine.copy(work, tasks)
         done: list[Copied] = []
         left = _SHARE
         for number in numbers:
-            position = work.positions.get(number)
-            pieces = self._open.pop(number, None) or work.adaptor.read(work.slices[number], position)
-            done.append(copy_slice(work, number, self._writer, pieces, position, most=left))
+            at = work.progress.get(number, CopyProgress(work.copy, number))
+            pieces = self._open.pop(number, None) or work.adaptor.read(work.slices[number], at.position)
+            done.append(copy_slice(work, at, self._writer, pieces, most=left))
             left -= done[-1].bytes
             if not done[-1].finished:
                 self._open[number] = pieces  # standard input, a compressed file: what goes on costs nothing, what begins anew does
@@ -231,31 +259,33 @@ class SourceReader:
 
     def _follow(self) -> bool:
         """Changes, until stopping; true when there was nothing new and nobody wants to wait for more."""
-        state = self._begin()
+        now = state = self._begin()
         adaptor = self._pipeline.reader
         assert isinstance(adaptor, CanTail)
-        cursor: Any = state.cursor
         ids = self._control.state.ids
-        for piece in adaptor.follow(cursor, self._pipeline.namespaces, self._stopping.is_set):
-            progress = CopyProgress(state.run, FOLLOWING, piece.position)
-            taken, _ = append(self._writer, piece, "", progress, ids=ids, mode=Mode.SYNC)
+        for piece in adaptor.follow(state.cursor, self._pipeline.namespaces, self._stopping.is_set):
+            at = CopyProgress(state.run, FOLLOWING, piece.position, piece.amount or 0)
+            taken, _ = append(self._writer, piece, "", at, ids=ids, mode=Mode.SYNC)
             self.records += taken
-            cursor = piece.position
+            now = _followed(state, at.position, at.amount)
             if not taken and not self._run.follow:
-                self._keep(state, cursor)
+                self._keep(state, now)
                 return True
             if self._clock.monotonic() - self._flushed > self._pipeline.options.flush.seconds:
-                state = self._keep(state, cursor)
+                state = now = self._keep(state, now)
             while self._waits() and not self._stopping.is_set():
                 pass
-        self._keep(state, cursor)
+        self._keep(state, now)
         self._clock.wait(self._stopping, _WAIT)  # a source that ends what it was asked to follow is asked again, not at once
         return False
 
-    def _keep(self, state: ReaderState, cursor: Any) -> ReaderState:
+    def _keep(self, state: ReaderState, now: ReaderState) -> ReaderState:
         """Write how far the changes have been read; nothing where nothing was: an idle pipeline writes and wakes nobody."""
-        upto = self._run.end()
+        now = msgspec.structs.replace(now, upto=self._run.end())
         self._flushed = self._clock.monotonic()
-        if (state.cursor, state.upto) == (cursor, upto):
-            return state
-        return self._store(msgspec.structs.replace(state, cursor=cursor, upto=upto))
+        return state if (state.cursor, state.upto) == (now.cursor, now.upto) else self._store(now)
+
+
+def _followed(state: ReaderState, cursor: Any, amount: int) -> ReaderState:
+    """The state with the changes read up to a cursor, which are `amount` of the plan's size where nothing is copied."""
+    return msgspec.structs.replace(state, cursor=cursor, amounts={str(FOLLOWING): amount} if amount else {})

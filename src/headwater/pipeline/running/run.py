@@ -30,6 +30,7 @@ from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.events import Event, Kind, Listener
 from headwater.pipeline.running.outages import Outages
 from headwater.pipeline.running.reader import SourceReader
+from headwater.pipeline.source_progress import SourceProgress
 
 _told = logging.getLogger("headwater.pipeline")
 _POLL = 0.1
@@ -115,7 +116,12 @@ class Run:
     @property
     def read(self) -> int:
         """How many records were read."""
-        return self._reader.records if self._reader is not None else 0
+        return self._reader.read if self._reader is not None else 0
+
+    @property
+    def source_progress(self) -> SourceProgress | None:
+        """How much of the source is read, earlier runs included; None where it did not tell its size."""
+        return self._reader.progress if self._reader is not None else None
 
     @property
     def phase(self) -> LoopState:
@@ -331,9 +337,10 @@ class Run:
         self._tell("error", path=self.pipeline.source_name, details={"error": error.code, "message": error.message})
 
     def _metrics(self) -> None:
-        source, phase = self.pipeline.source_name, self.phase
+        source, phase, progress = self.pipeline.source_name, self.phase, self.source_progress
         self._note(SOURCE, phase, self.read)
-        self._tell("metrics", path=source, details={"records": self.read, "phase": str(phase)})
+        known = {} if progress is None else {"progress": progress}
+        self._tell("metrics", path=source, details={"records": self.read, "phase": str(phase), **known})
         for one in self.progress():
             self._note(one.sink, one.state, one.position)
             details = {"records": one.written, "position": one.position, "lag": one.lag, "state": str(one.state)}

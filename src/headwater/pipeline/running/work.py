@@ -25,7 +25,8 @@ class CopyProgress(msgspec.Struct, frozen=True, array_like=True):
 
     copy: str
     slice: int
-    position: Any
+    position: Any = None  # None: the beginning
+    amount: int = 0  # how much of the slice was read by then, in the unit of the plan's size
 
 
 class SinkWork(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.adaptors import file
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_progress import CopySize
 
 
 def read(adaptor: File) -> Iterator[Piece]:
@@ -355,3 +356,71 @@ def test_a_name_with_brackets_that_is_there_is_no_pattern(tmp_path: Path) -> Non
     (tmp_path / "a1.jsonl").write_text('{"_id":2}')
     assert documents(file(str(tmp_path / "a[1].jsonl"))) == [{"_id": 1}]
     assert documents(file(str(tmp_path / "a[0-9].jsonl"))) == [{"_id": 2}]
+
+
+# -- how much there is to read --------------------------------------------------------------------------------
+
+
+def amounts(adaptor: File, slices: int = 1) -> list[list[int | None]]:
+    """Of each slice, how much is read by each of its pieces."""
+    return [[piece.amount for piece in adaptor.read(part, None)] for part in adaptor.plan(Namespaces(), slices).slices]
+
+
+@pytest.mark.parametrize("name", ["in.jsonl", "in.jsonl.gz", "in.csv", "in.csv.zst"])
+def test_a_file_is_measured_by_its_own_bytes(tmp_path: Path, name: str) -> None:
+    make(tmp_path / name, "a")
+    length = (tmp_path / name).stat().st_size
+    adaptor = file(str(tmp_path / name))
+    plan = adaptor.plan(Namespaces(), 4)
+    assert plan.size == CopySize(total=length, unit="bytes")
+    assert [one.size for one in plan.slices] == [length]
+    assert amounts(adaptor) == [[length]]
+
+
+@pytest.mark.parametrize("name", ["in.jsonl.gz", "in.csv.zst", "in.csv"])
+def test_a_stream_that_is_entered_again_tells_how_much_of_the_whole_is_read(tmp_path: Path, name: str) -> None:
+    rows = [f"{n},{os.urandom(2000).hex()}" for n in range(2000)]
+    data = "\n".join(["_id,x", *rows] if "csv" in name else [f'{{"_id":{n},"x":"{one}"}}' for n, one in enumerate(rows)]).encode() + b"\n"
+    compressed = (
+        gzip.compress(data, 1) if name.endswith("gz") else pa.compress(data, "zstd", asbytes=True) if name.endswith("zst") else data
+    )
+    (tmp_path / name).write_bytes(compressed)
+    adaptor = file(str(tmp_path / name))
+    [part] = adaptor.plan(Namespaces(), 1).slices
+    first, *rest = adaptor.read(part, None)
+    assert first.amount is not None
+    assert 0 < first.amount < len(compressed)
+    again = list(adaptor.read(part, first.position))
+    assert [(one.position, one.amount) for one in again] == [(one.position, one.amount) for one in rest]
+    assert again[-1].amount == len(compressed)
+
+
+def test_slices_of_lines_are_measured_from_their_own_beginning(tmp_path: Path) -> None:
+    line = b'{"_id":1,"x":"' + b"y" * 983 + b'"}\n'
+    (tmp_path / "in.jsonl").write_bytes(line * 17_000)
+    adaptor = file(str(tmp_path / "in.jsonl"))
+    plan = adaptor.plan(Namespaces(), 2)
+    assert plan.size == CopySize(total=17_000 * len(line), unit="bytes")
+    assert sum(one.size or 0 for one in plan.slices) == plan.size.total
+    for part, read in zip(plan.slices, amounts(adaptor, 2), strict=True):
+        assert part.size is not None
+        assert read == sorted(read)  # type: ignore[type-var]
+        assert 0 <= part.size - (read[-1] or 0) + len(line) < 2 * len(line)  # the last line may end in the next slice
+
+
+def test_parquet_is_measured_by_its_rows(tmp_path: Path) -> None:
+    make(tmp_path / "a.parquet", "a")
+    make(tmp_path / "b.parquet", "b")
+    plan = file(f"{tmp_path}/").plan(Namespaces(), 2)
+    assert plan.size == CopySize(total=6, unit="documents")
+    assert [one.size for one in plan.slices] == [1, 2, 1, 2]
+    assert {amount for part in amounts(file(f"{tmp_path}/")) for amount in part} == {None}  # its documents count
+
+
+def test_files_that_have_no_unit_in_common_and_streams_are_not_measured(tmp_path: Path) -> None:
+    make(tmp_path / "a.parquet", "a")
+    make(tmp_path / "b.jsonl", "b")
+    plan = file(f"{tmp_path}/").plan(Namespaces(), 2)
+    assert plan.size is None
+    assert {one.size for one in plan.slices} == {None}
+    assert file("stdin://").plan(Namespaces(), 1).size is None

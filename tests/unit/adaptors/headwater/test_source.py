@@ -22,6 +22,7 @@ from headwater.pipeline.message import Mode, Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.offsets.ownership import PART as OWNER
 from headwater.pipeline.operating.operations import PipelineOperations
+from headwater.pipeline.source_progress import CopySize, SourceProgress
 
 # -- json -----------------------------------------------------------------------------------------------------
 
@@ -298,3 +299,52 @@ def test_a_table_that_a_part_registers_is_a_format(log: EmbeddedLog, tmp_path: P
     assert bad == {2: "Offset 1 of journal-bank, partition 0: A rotten event."}
     with pytest.raises(BadConfig, match="can only be read"):
         adaptor.check("sink", ALL)
+
+
+# -- how much there is to read --------------------------------------------------------------------------------
+
+
+def test_a_topic_is_measured_by_its_offsets_from_its_beginning_on(log: EmbeddedLog, topic: Callable[..., HeadwaterAdaptor]) -> None:
+    adaptor = topic(*(Record(None, b'{"_id":%d}' % n) for n in range(10)), partitions=2, tail=False)
+    log.append("orders", 1, [Record(None, b"{}")])
+    log.delete_before("orders", 0, 4)
+    plan = adaptor.plan(ALL, 2)
+    assert plan.size == CopySize(total=7, unit="offsets")
+    assert [one.size for one in plan.slices] == [4, 2, 1]
+    assert [[piece.amount for piece in adaptor.read(part, None)][-1] for part in plan.slices] == [4, 2, 1]
+    [again] = adaptor.read(plan.slices[0], [6, 0])
+    assert again.amount == 4
+
+
+def test_what_compaction_took_is_read(log: EmbeddedLog, topic: Callable[..., HeadwaterAdaptor]) -> None:
+    adaptor = topic(settings=TopicSettings(segment=4096), tail=False)
+    for n in range(6):
+        log.append("orders", 0, [Record(b"k", b'{"_id":%d,"x":"%s"}' % (n, b"x" * 4096))])
+    log.compact("orders", 0, 6)
+    plan = adaptor.plan(ALL, 1)
+    assert plan.size == CopySize(total=6, unit="offsets")
+    [part] = plan.slices
+    pieces = list(adaptor.read(part, None))
+    assert sum(len(one.messages) for one in pieces) < 6
+    assert pieces[-1].amount == 6
+
+
+def test_changes_are_measured_by_those_that_were_there_at_the_beginning(
+    log: EmbeddedLog, topic: Callable[..., HeadwaterAdaptor], tmp_path: Path
+) -> None:
+    adaptor = topic(*(Record(None, b'{"_id":%d}' % n) for n in range(10)))
+    log.delete_before("orders", 0, 4)
+    pipeline = Pipeline("p")
+    pipeline.source("s", adaptor).save("out", file(str(tmp_path / "o.jsonl")))
+    size = CopySize(total=6, unit="offsets")
+    assert adaptor.plan(ALL, 1).size == size
+    for _ in range(2):
+        run(pipeline, log)
+        assert PipelineOperations(log, "p").status().progress == SourceProgress.of(size, 6)
+        log.append("orders", 0, [Record(None, b"{}")])  # not of the size that was told
+
+
+def test_changes_behind_a_copy_are_not_measured(topic: Callable[..., HeadwaterAdaptor]) -> None:
+    adaptor = topic(Record(None, b"{}"), copy=True)
+    cursor = adaptor.plan(ALL, 1).cursor
+    assert next(iter(adaptor.follow(cursor, ALL, lambda: False))).amount is None

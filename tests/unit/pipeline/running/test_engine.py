@@ -71,7 +71,7 @@ def test_slices_are_copied_and_parts_delivered_in_tasks(log: Log, tmp_path: Path
             copy="c",
             epoch=writer.epoch,
             ids=plan.ids,
-            positions={},
+            progress={},
             since=0,
             most=1 << 20,
         )

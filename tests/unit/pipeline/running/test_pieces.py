@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from headwater.core.errors import Fenced
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.record import Mode
+from headwater.log.record import Mode, Record
 from headwater.pipeline.adaptor import About, CanCopy, CopyPlan, Piece, Slice
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.running.pieces import FOLLOWING, CopyWork, append, complete_records, copy_slices, positions
+from headwater.pipeline.running.pieces import FOLLOWING, CopyWork, append, complete_records, copy_slice, copy_slices, progress_in
 from headwater.pipeline.running.record_batch import id_hash
 from headwater.pipeline.running.work import CopyProgress
 
@@ -45,7 +46,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 def work(log: Log, **changed: Any) -> CopyWork:
     plan = Numbers().plan(Namespaces(), 3)
-    fields: dict[str, Any] = {"positions": {}, "since": 0, "most": 1 << 20, "epoch": log.epoch("t", 0), **changed}
+    fields: dict[str, Any] = {"progress": {}, "since": 0, "most": 1 << 20, "epoch": log.epoch("t", 0), **changed}
     slices = dict(enumerate(plan.slices))
     return CopyWork(pipeline="p", topic="t", adaptor=Numbers(), slices=slices, copy="c", ids={}, **fields)
 
@@ -60,17 +61,18 @@ def test_slices_are_read_until_the_round_s_share_is_read(log: Log) -> None:
     log.claim("t", 0)
     done = copy_slices(log, work(log, most=40), 0, [0, 2])
     assert [(one.slice, one.finished, one.position) for one in done] == [(0, False, 6)]
-    assert positions(log, "t", 0, "c") == {0: 6}
-    done = copy_slices(log, work(log, positions={0: 6}, since=6), 0, [0, 2])
-    assert [(one.slice, one.finished, one.records) for one in done] == [(0, True, 4), (2, True, 10)]
+    assert progress_in(log, "t", 0, "c") == {0: CopyProgress("c", 0, 6, 6)}
+    done = copy_slices(log, work(log, progress={0: CopyProgress("c", 0, 6, 6)}, since=6), 0, [0, 2])
+    assert [(one.slice, one.finished, one.records, one.amount) for one in done] == [(0, True, 4, 10), (2, True, 10, 10)]
     assert sorted(numbers(log)) == [*range(10), *range(20, 30)]
 
 
 def test_a_second_attempt_goes_on_where_the_first_one_s_records_end(log: Log) -> None:
     log.claim("t", 0)
     copy_slices(log, work(log, most=40), 0, [0])  # and it dies before it can tell
-    copy_slices(log, work(log), 0, [0])
+    [done] = copy_slices(log, work(log), 0, [0])
     assert numbers(log) == list(range(10))
+    assert (done.records, done.amount) == (4, 10)  # what the first one has read counts, too
 
 
 def test_an_older_run_s_task_appends_nothing(log: Log) -> None:
@@ -86,10 +88,38 @@ def test_positions_of_another_copy_do_not_count(log: Log) -> None:
     writer = log.claim("t", 0)
     append(writer, Piece(position=3, values=[b"{}"]), "t", CopyProgress("old", 0, 3), ids={})
     append(writer, Piece(position=[7], messages=[Message("t", {"_id": 1})]), "", CopyProgress("c", FOLLOWING, [7]), ids={})
-    assert positions(log, "t", 0, "c") == {FOLLOWING: [7]}
-    assert positions(log, "t", 2, "c") == {}
+    assert progress_in(log, "t", 0, "c") == {FOLLOWING: CopyProgress("c", FOLLOWING, [7])}
+    assert progress_in(log, "t", 2, "c") == {}
     assert append(writer, Piece(position=9), "t", CopyProgress("c", 0, 9), ids={}) == (0, 0)
     assert log.bounds("t", 0).end == 2
+
+
+def test_progress_that_tells_no_amount_is_understood(log: Log) -> None:
+    log.append("t", 0, [Record(b"t", b"{}", (("progress", b'["c",0,7]'),))])
+    assert progress_in(log, "t", 0, "c") == {0: CopyProgress("c", 0, 7, 0)}
+
+
+class Measured(Numbers, frozen=True, kw_only=True):
+    """The same, measured by its source: a hundred for each slice, of which a piece may tell too much, and the last one too little."""
+
+    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
+        for piece, amount in zip(super().read(part, position), (20, 140, 60, 70, 80), strict=True):
+            yield msgspec.structs.replace(piece, amount=amount)
+
+
+@pytest.mark.parametrize(("size", "amounts"), [(100, [20, 100, 60, 100]), (None, [20, 140, 60, 80])])
+def test_a_finished_slice_is_read_whole_and_never_more_than_whole(log: Log, size: int | None, amounts: list[int]) -> None:
+    writer = log.claim("t", 0)
+    part = Slice("t", {"first": 0}, size)
+    made = msgspec.structs.replace(work(log), adaptor=Measured(), slices={0: part})
+    pieces = made.adaptor.read(part, None)
+    at, found = CopyProgress("c", 0), []
+    for most in (1, 1, 1, 1 << 20):
+        done = copy_slice(made, at, writer, pieces, most=most)
+        at = CopyProgress("c", 0, done.position, done.amount)
+        found.append(done.amount)
+    assert done.finished
+    assert found == amounts
 
 
 def test_a_change_carries_the_hash_of_its_id_and_fields_that_the_plan_does_not_know(log: Log) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 from ground import gone, piped, rows
 
-from headwater.core.errors import HeadwaterError, Unreachable
+from headwater.core.errors import Differs, HeadwaterError, Unreachable
 from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
@@ -19,12 +20,15 @@ from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.offsets.control import Control, log_topic, offsets_topic
 from headwater.pipeline.offsets.ownership import PART
+from headwater.pipeline.offsets.state import ReaderState
 from headwater.pipeline.operating.operations import PipelineOperations
+from headwater.pipeline.running import reader as reading
 from headwater.pipeline.running.context import Activity, LoopState, RunContext
 from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.events import Event
 from headwater.pipeline.running.reader import SourceReader
 from headwater.pipeline.running.run import Run
+from headwater.pipeline.source_progress import CopySize, SourceProgress
 from headwater.testing.clock import ManualClock
 
 
@@ -185,3 +189,98 @@ def test_operators_see_how_far_reading_is(log: Log, tmp_path: Path) -> None:
     reader = PipelineOperations(log, "p").state().reader
     assert reader is not None
     assert reader.copied
+
+
+class Halting(CanCopy, frozen=True, kw_only=True):
+    """Two slices of four documents. The copy ends with an error before the piece that is told, if one is."""
+
+    kind: ClassVar[str] = "halting"
+    about: ClassVar[About] = About(summary="", namespace="", sample="")
+    before: ClassVar[tuple[int, int] | None] = None
+    path: str = "x"
+    size: CopySize | None = None
+
+    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
+        parts = tuple(Slice("in", {"number": n}, 4 if self.size is not None and not self.size.estimate else None) for n in range(2))
+        return CopyPlan(identity={}, slices=parts, size=self.size)
+
+    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
+        for n in range(position or 0, 4):
+            if (part.spec["number"], n) == Halting.before:
+                raise Differs("It is another one.")
+            yield Piece(position=n + 1, values=[b'{"_id":"%d-%d"}' % (part.spec["number"], n)])
+
+
+@pytest.fixture
+def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_SHARE", 1)  # a piece each
+
+
+def read_so_far(log: Log) -> SourceProgress | None:
+    """As `pipeline status` shows it."""
+    return PipelineOperations(log, "p").status().progress
+
+
+@pytest.mark.usefixtures("short_rounds")
+@pytest.mark.parametrize("estimate", [False, True])
+@pytest.mark.parametrize(("before", "read"), [((0, 0), 0), ((0, 1), 1), ((0, 3), 3), ((1, 0), 4), ((1, 2), 6)])
+def test_what_was_read_before_counts_when_a_copy_goes_on(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: tuple[int, int], read: int, estimate: bool
+) -> None:
+    size = CopySize(total=8, unit="documents", estimate=estimate)
+    pipeline = piped(tmp_path, {"out": file(str(tmp_path / "o.jsonl"))}, source=Halting(size=size))
+    monkeypatch.setattr(Halting, "before", before)
+    with pytest.raises(Differs):
+        gone(log, tmp_path, pipeline)
+    assert read_so_far(log) == SourceProgress.of(size, read)
+    monkeypatch.setattr(Halting, "before", None)
+    assert gone(log, tmp_path, pipeline).read == 8 - read
+    assert read_so_far(log) == SourceProgress.of(size, 8, copied=True)
+
+
+@pytest.mark.usefixtures("short_rounds")
+def test_what_a_killed_run_did_not_come_to_note_is_counted_by_the_log(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = CopySize(total=8, unit="documents")
+    pipeline = piped(tmp_path, {"out": file(str(tmp_path / "o.jsonl"))}, source=Halting(size=size))
+    monkeypatch.setattr(Halting, "before", (1, 2))
+    with monkeypatch.context() as patched, pytest.raises(Differs):
+        patched.setattr(SourceReader, "_store", once(SourceReader._store))  # the plan is noted, and nothing behind it
+        gone(log, tmp_path, pipeline)
+    assert read_so_far(log) == SourceProgress.of(size, 0)
+    monkeypatch.setattr(Halting, "before", (1, 3))
+    with pytest.raises(Differs):
+        gone(log, tmp_path, pipeline)
+    assert read_so_far(log) == SourceProgress.of(size, 7)
+
+
+def once(store: Callable[..., ReaderState]) -> Callable[..., ReaderState]:
+    """A `_store` that writes the plan alone, as when the process is killed before the rest."""
+
+    def stored(self: SourceReader, state: ReaderState, *, whole: bool = False) -> ReaderState:
+        return store(self, state, whole=True) if whole else state
+
+    return stored
+
+
+def test_a_source_read_anew_is_counted_anew(log: Log, tmp_path: Path) -> None:
+    size = CopySize(total=8, unit="documents")
+    pipeline = piped(tmp_path, {"out": file(str(tmp_path / "o.jsonl"))}, source=Halting(size=size))
+    for again in (False, True):
+        assert gone(log, tmp_path, pipeline, again=again).read == 8
+        assert read_so_far(log) == SourceProgress.of(size, 8)
+
+
+def test_a_size_that_is_not_known_is_not_told(log: Log, tmp_path: Path) -> None:
+    events: list[Event] = []
+    gone(log, tmp_path, piped(tmp_path, {"out": file(str(tmp_path / "o.jsonl"))}, source=Halting()), listeners=[events.append])
+    assert read_so_far(log) is None
+    assert not [one for one in events if "progress" in one.details]
+
+
+def test_the_source_s_metrics_tell_how_much_of_it_is_read(log: Log, tmp_path: Path) -> None:
+    events: list[Event] = []
+    (tmp_path / "in.jsonl").write_text('{"_id":1}\n\n')  # the empty line at its end is read, too
+    pipeline = piped(tmp_path, {"out": file(str(tmp_path / "o.jsonl"))}, source=file(str(tmp_path / "in.jsonl")))
+    gone(log, tmp_path, pipeline, listeners=[events.append])
+    last = [one for one in events if one.kind == "metrics" and one.path == "s"][-1]
+    assert msgspec.to_builtins(last.details)["progress"] == {"total": 11, "unit": "bytes", "estimate": False, "read": 11, "percent": 100}
