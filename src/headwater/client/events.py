@@ -17,7 +17,7 @@ class ServerEvent(NamedTuple):
 
 
 class EventReader:
-    """Makes events of chunks, wherever those were cut. Errors: `BadInput` for an event that is too large, `UnicodeError`."""
+    """Parses chunks into events; a chunk may end anywhere. Errors: `BadInput` for an event that is too large, `UnicodeError`."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []  # of a line without its end
@@ -34,7 +34,7 @@ class EventReader:
             self._pieces.append(chunk)
             return []
         whole = b"".join([*self._pieces, chunk])
-        # A return at the very end may be the first half of a line's end.
+        # A carriage return at the very end may be the first half of a line end.
         kept = whole.endswith(b"\r")
         lines = (whole[:-1] if kept else whole).splitlines(keepends=True)
         rest = lines.pop() if lines and not lines[-1].endswith((b"\n", b"\r")) else b""

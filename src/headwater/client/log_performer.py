@@ -1,4 +1,4 @@
-"""Performs the operations of the log in this process, on the log that the door holds."""
+"""Performs the operations of the log in this process, on the door's log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handles the calls of every operation that has no handler of its own: reads the request, has it performed, writes the answer."""
+"""The general handler of operations: reads the request, performs it, writes the answer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Handlers:
         self.backend, self.streams, self.stop, self.ids = backend, streams, stop, ids
 
     def routes(self) -> list[Route]:
-        """One for each operation of each part. A part's own handlers come first; one named `<operation>_hot` is its short way."""
+        """One route for each operation of each part. A part's own handler outranks the general one; `<operation>_hot` is its hot path."""
         found = []
         for part in parts.PARTS:
             own = load(part.handlers)(self) if part.handlers else None
@@ -61,7 +61,7 @@ class Handlers:
         return LineStream(_lines(items), streams=self.streams)
 
     def answered(self, operation: Operation[Any, Any], call: Call, answer: Any) -> Response:
-        """An answer as HTTP says it."""
+        """The HTTP response for an answer."""
         status, headers = next(iter(operation.statuses), 0), {}
         if isinstance(answer, Reply):
             status, headers, answer = answer.status or status, dict(answer.headers), answer.value
@@ -81,7 +81,7 @@ class Handlers:
 
 
 async def _events(items: Any) -> AsyncGenerator[bytes]:
-    """Items as events; one that carries an id is a pair of it and the item."""
+    """Items as server-sent events; an item with an id is a pair of both."""
     async for item in items:
         identity, value = item if isinstance(item, tuple) else (None, item)
         head = b"" if identity is None else b"id: %b\n" % str(identity).encode()

@@ -1,4 +1,4 @@
-"""Parameters of an address: how one is read from text, and how OpenAPI describes it. Made from the fields of a request."""
+"""Parameters of an address, made from the fields of a request: reads them from text and describes them for OpenAPI."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
         return written == "true" if self.kind == "flag" else written
 
     def _number(self, written: str) -> int:
-        # A minus sign belongs to a number that is out of range, not to something that is no number: say the more useful of the two.
+        # "-3" is a number out of range rather than no number: report the former.
         found = _NUMBER.fullmatch(written.removeprefix("-"))
         if not found and self.place == "path":
             raise BadInput(f"The {self.name} is a whole number, not {written!r}.", hint=self.text or "It counts from 0.")
@@ -123,7 +123,7 @@ def bounds_of(field: Field) -> tuple[int, int] | None:
 
 
 def _unwrapped(hint: Any) -> tuple[Any, msgspec.Meta | None]:
-    """The bare type and what is said of it; `X | None` is X, because what is None is left out."""
+    """The bare type and its `Meta`; `X | None` is X, because a field that is None does not travel."""
     meta = None
     if get_origin(hint) is Annotated:
         hint, *found = get_args(hint)

@@ -1,4 +1,4 @@
-"""Ranges as people write them: `17`, `17..20` with both ends included, `17..` for all from there on."""
+"""Ranges of offsets as text: `17`, `17..20` with both ends included, `17..` without an end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request on its way: from a method's arguments to an address with its body, and from those to the request."""
+"""Turns an operation's request into an HTTP address and body, and back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SentRequest(msgspec.Struct, frozen=True):
 
 
 class RequestShape(Generic[R]):
-    """How the requests of an operation travel."""
+    """How the requests of an operation travel over HTTP."""
 
     def __init__(self, operation: Operation[R, Any]) -> None:
         fields = list(fields_of(operation.request, operation.method, operation.path))
@@ -47,7 +47,7 @@ class RequestShape(Generic[R]):
     # -- as the server reads it -----------------------------------------------------------------------------
 
     def read(self, path: Mapping[str, str], query: Mapping[str, Any], headers: Mapping[str, str], body: bytes = b"") -> R:
-        """The request. `query`: as `read_query` gives it. Errors: `BadInput`, which names what is wrong and what would be right."""
+        """The request. `query`: the result of `read_query`. Errors: `BadInput` with the mistake and its correction."""
         values = {one.field: one.read(path[name]) if one.kind == "number" else path[name] for name, one in self.path.items()}
         for one in self.headers:
             written = headers.get(one.name.lower())
@@ -58,7 +58,7 @@ class RequestShape(Generic[R]):
         return self._operation.request(**values)
 
     def read_query(self, written: bytes) -> dict[str, Any]:
-        """Every parameter by its name, None where it was left out and has no default. Errors: `BadInput`."""
+        """Every parameter by its name; None for a missing one without a default. Errors: `BadInput`."""
         values: dict[str, Any] = {name: one.default for name, one in self._known.items()}
         if written:
             seen = set()
@@ -76,7 +76,7 @@ class RequestShape(Generic[R]):
         return values
 
     def _read_body(self, body: bytes) -> dict[str, Any]:
-        """What the body says; an empty one says nothing."""
+        """The fields of the body; none for an empty body."""
         assert self.body is not None
         try:
             sent: Any = json.decoder(object)(body.strip() or b"{}")
@@ -90,7 +90,7 @@ class RequestShape(Generic[R]):
         return {field.name: getattr(found, field.name) for field in self._body}
 
     def _unfit(self, error: Exception) -> BadInput | None:
-        """The error of a number that is none of those that a field may have."""
+        """The error for a number outside of a field's bounds."""
         found = re.search(r"^Expected `int`(.*) - at `\$\.(\w+)`$", str(error))
         bounds = None if found is None else next((bounds_of(field) for field in self._body if field.written == found[2]), None)
         if found is None or bounds is None:
@@ -102,7 +102,7 @@ class RequestShape(Generic[R]):
     # -- as the client sends it -----------------------------------------------------------------------------
 
     def write(self, request: R) -> SentRequest:
-        """Where the request goes, and with what."""
+        """The address, headers and body that send a request."""
         named = {name: quote(one.write(getattr(request, one.field)), safe="") for name, one in self.path.items()}
         return SentRequest(
             path=self._operation.path.format(**named),
@@ -127,7 +127,7 @@ def shape_of(operation: Operation[R, Any]) -> RequestShape[R]:
 
 
 def paging_parameters(paging: Paging) -> tuple[Parameter, Parameter]:
-    """What cuts a list into pages."""
+    """The parameters that cut a list into pages."""
     pattern = "/".join(["[A-Za-z0-9][A-Za-z0-9._-]{0,248}"] * (len(paging.by) - 1) + ["[0-9]{1,18}"]) if len(paging.by) != 1 else ""
     text = "Go on where the page before ended: its `next`."
     cursor = Parameter(field="cursor", name="cursor", place="query", text=text, pattern=f"^{pattern}$" if pattern else "")
@@ -145,7 +145,7 @@ def paging_parameters(paging: Paging) -> tuple[Parameter, Parameter]:
 
 
 def reason_missing() -> BadInput:
-    """The error of a change without a reason: it helps nobody later."""
+    """The error for a change without a reason."""
     return BadInput("This change needs a reason.", hint='Give one: --why "..." on the command line, `why` over HTTP and in Python.')
 
 
