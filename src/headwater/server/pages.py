@@ -1,4 +1,4 @@
-"""Pages for people: what serves here, and every address with its parameters and answers. Nothing on them is fetched from elsewhere."""
+"""HTML pages: the front page, and every address with its parameters and answers. They load nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STYLE = (
 
 
 def front_page(version: str, engine: str) -> str:
-    """What serves here."""
+    """The front page."""
     return _page(
         "headwater",
         f"<h1>headwater</h1><p>Version {escape(version)}, {escape(engine)} log. One log at the source; everything downstream is "
@@ -80,7 +80,7 @@ def _field(name: str, schema: Mapping[str, Any], needed: bool) -> str:
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
-    """A schema in a few words, with links to the shapes that it names."""
+    """A short text for a schema, with links to the components that it names."""
     return " or ".join(_words(schema)) or "any JSON"
 
 
