@@ -1,4 +1,4 @@
-"""`headwater log check | repair | compact | import`: the care of the embedded log's files."""
+"""`headwater log check | repair | compact | import`: maintenance of the embedded log's files."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def check(
     topic: TopicIfAny = None,
     partition: Annotated[int | None, typer.Argument(metavar="PARTITION", help="One partition of it.", show_default=False)] = None,
 ) -> None:
-    """Read every batch and compare its checksum. Nothing is changed. Ends with exit code 7 and the first damage, if there is any.
+    """Read every batch and compare its checksum. Changes nothing. Ends with exit code 7 and the first damage, if there is any.
 
-    On Kafka: read every record and tell which ones count, and which ones folds leave out, with their offsets.
+    On Kafka: read every record and report which ones count and which ones folds leave out, with their offsets.
     """
     with at.log() as log:
         if log.engine == "kafka":
@@ -63,7 +63,7 @@ def repair(
     cut: Annotated[bool, typer.Option("--cut", help="Cut damaged batches out. The damaged files are kept beside, whole.")] = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Make a lost or rotten manifest anew from the segment files.")] = False,
 ) -> None:
-    """Make a damaged partition usable again. What is whole goes on; what is not is moved to a side file, never destroyed.
+    """Make a damaged partition usable again. Keeps intact batches, and moves damaged segments to side files.
 
     No other process may have the partition open.
     """
@@ -207,7 +207,7 @@ def _partitions(log: Log, topic: str | None, partition: int | None) -> list[tupl
 
 
 def _told(places: list[tuple[str, int]]) -> Iterator[tuple[str, int]]:
-    """The same places, with a bar on stderr where somebody watches a terminal."""
+    """The same partitions, with a progress bar on stderr if it is a terminal."""
     if not sys.stderr.isatty() or len(places) < 2:
         yield from places
         return
@@ -223,7 +223,7 @@ def _checked(log: EmbeddedLog, topic: str, partition: int) -> dict[str, Any]:
     try:
         seen = msgspec.to_builtins(checked(log.reader(topic, partition)))
         return {"topic": topic, **seen, "partition": partition}
-    except Damaged as error:  # not even a manifest to go by: the others are still checked
+    except Damaged as error:  # no usable manifest: the other partitions are still checked
         damage = [{"file": "", "position": -1, "offset": -1, "what": error.message.rstrip("."), "hint": error.hint}]
         return {"topic": topic, "partition": partition, "segments": 0, "records": 0, "bytes": 0, "damage": damage}
 

@@ -64,7 +64,7 @@ def stats(
     at: At,
     topic: TopicIfAny = None,
 ) -> None:
-    """Show what each partition consists of: offsets, segments, bytes, torn tails that were cut, damage."""
+    """Show each partition's offsets, segments, bytes, cut torn tails, and damage."""
     with at.door() as hw:
         names = [one.name for one in hw.log.topics()] if topic is None else [topic]
         found = [one for name in names for one in hw.log.stats(name)]
@@ -86,10 +86,10 @@ def delete_before(
     at: At,
     partition: PartitionNumber = None,
 ) -> None:
-    """Let go of every record below an offset, for good."""
+    """Delete every record below an offset, for good."""
     with at.door(changes=not at.dry_run) as hw:
         described = hw.log.topic(topic)
-        check_owner(topic, described.settings.owner, "", "delete_before")  # before anybody is asked to agree
+        check_owner(topic, described.settings.owner, "", "delete_before")  # before the question
         number = only_partition(described, partition, "an offset belongs to one of them")
         bounds = hw.log.bounds(topic, number)
         if offset > bounds.end:
@@ -161,7 +161,7 @@ def _stats_row(one: PartitionContent) -> tuple[str, ...]:
 
 
 def _span(log: BlockingLog, topic: str, partition: int) -> int | None:
-    """How many offsets a partition has; None for a damaged one, which may be deleted, too."""
+    """The number of offsets in a partition; None for a damaged one, which may be deleted, too."""
     try:
         bounds = log.bounds(topic, partition)
     except Damaged:

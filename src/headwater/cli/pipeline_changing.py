@@ -1,4 +1,4 @@
-"""`headwater pipeline stop | offset | ack | edit | compact | remove`: changes of the offset log, beside a live run, audited."""
+"""`headwater pipeline stop | offset | ack | edit | compact | remove`: audited changes of the offset log, also beside a live run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def offset(
     position: OffsetIfAny = None,
     why: Reason = "",
 ) -> None:
-    """Look at and change positions: of all sinks, of one by namespace; move one, or forget a sink that is no more.
+    """Show and change positions: of all sinks, or of one by namespace; move one, or forget a removed sink.
 
     `mark SINK N` makes N the last message that counts as taken: forward skips what lies between, back sends it again, -1 is the beginning.
     """
@@ -107,7 +107,7 @@ def edit(
     undo: Annotated[bool, typer.Option("--undo", help="Deliver the original again.")] = False,
     why: Reason = "",
 ) -> None:
-    """Correct a message: from now on a corrected copy is delivered in its place. The original stays in the log."""
+    """Correct a message: the pipeline delivers the corrected copy in its place. The original stays in the log."""
     if sum((bool(set_ or unset), document is not None, undo)) != 1:
         raise UsageMistake("What is to be corrected?", hint="Give --set PATH=JSON (or --unset PATH), or --doc FILE, or --undo.")
     with opened(at, name, changes=True) as pipeline:
@@ -126,7 +126,7 @@ def edit(
 
 
 def _next(made: Edited, at: At, name: str, live: bool) -> None:
-    """What every sink makes of a correction: who has still to get it, and how."""
+    """The next commands after a correction, for each sink that needs one."""
     for sink in made.standing:
         at.note(f"{sink} goes on by itself." if live else f"Send it to {sink}: {at.command(f'pipeline step {name} {sink}')}")
     for sink in made.dead:
@@ -171,7 +171,7 @@ def _given(changes: list[str]) -> dict[str, Any]:
 
 @command("dry_run")
 def compact(name: Name, at: At) -> None:
-    """Keep, below what every sink has taken, only the last message of each namespace; and only the newest positions."""
+    """Keep, below the least position of all sinks, only the last message of each namespace; and only the newest positions."""
     with opened(at, name, changes=True) as pipeline:
         done = pipeline.compact(dry_run=at.dry_run)
     if at.dry_run:

@@ -1,4 +1,4 @@
-"""`headwater pipeline list | status | xlog | audit`: looking, which creates and changes nothing."""
+"""`headwater pipeline list | status | xlog | audit`: read-only commands, which create and change nothing."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def list_pipelines(at: At) -> None:
 
 
 def when(moment: str | None) -> str:
-    """A moment, short enough for a table: 2026-11-16 04:00:00Z."""
+    """A time, short enough for a table: 2026-11-16 04:00:00Z."""
     return "-" if moment is None else f"{moment[:10]} {moment[11:19]}Z"
 
 
 @command()
 def status(name: Name, at: At) -> None:
-    """Show a pipeline: its run, its source, and where every sink is."""
+    """Show a pipeline: its run, its source, and every sink's position."""
     with opened(at, name) as pipeline:
         found = pipeline.status()
     if at.json:
@@ -66,7 +66,7 @@ def status(name: Name, at: At) -> None:
 
 
 def _notes(name: str, found: Status, at: At) -> None:
-    """What wants somebody, each with the command that comes next."""
+    """Things that need an operator, each with the next command."""
     if found.state == "silent":
         typer.echo(f"The run has given no sign of life since {when(found.seen)}. If its machine is lost, a new run shuts it out:")
         typer.echo(f"  headwater pipeline run {found.file or 'FILE'}")
@@ -90,7 +90,8 @@ PLACES = [Column("sink"), Column("position", True), Column("end", True), Column(
 
 def place_row(one: SinkPosition) -> tuple[str, ...]:
     said = "-" if one.error is None else one.error.message.partition("\n")[0]
-    error = f"{one.error.offset}: {said}" if one.error is not None and one.error.of_message else said  # else it is no message's fault
+    # other errors are not about a message
+    error = f"{one.error.offset}: {said}" if one.error is not None and one.error.of_message else said
     return (one.sink, str(one.position), str(one.end), count(one.lag), one.state, error)
 
 
@@ -108,7 +109,7 @@ def xlog(
     namespace: Annotated[str, typer.Option("--namespace", metavar="RE", help="Only namespaces that this expression finds.")] = ".*",
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = 1000,
 ) -> None:
-    """Look into a pipeline's log: the oldest offset, the newest, or messages. One message is shown with its error and trace."""
+    """Read a pipeline's log: the oldest offset, the newest, or messages. A single message comes with its error and traceback."""
     with opened(at, name) as pipeline:
         match verb:
             case "oldest" | "current":
@@ -156,7 +157,7 @@ def _print_message(name: str, one: Seen, at: At, *, whole: bool) -> None:
 
 
 def _brief(value: object) -> str:
-    """A document would push everything else out of the table; with --json it is whole."""
+    """Shorten a detail: a whole document would not fit the table. `--json` prints it whole."""
     text = str(value)
     return text if len(text) <= _DETAIL else f"{text[:_DETAIL]}..."
 

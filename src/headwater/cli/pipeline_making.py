@@ -38,10 +38,10 @@ def init(
     file: Annotated[Path, typer.Option("--file", metavar="FILE", help="The file to write.")] = Path("pipeline.py"),
     json: Json = False,
 ) -> None:
-    """Write a pipeline's file to begin with. A file that is there is left alone."""
+    """Write a first version of a pipeline's file. Overwrites no file."""
     from headwater.pipeline.operating.about import about_of
 
-    source_about, sink_about = about_of(source), about_of(sink)  # both are known before anything is written
+    source_about, sink_about = about_of(source), about_of(sink)  # check both before writing anything
     if not source_about.source:
         raise BadInput(f"{source} cannot be read from.", hint="See `headwater pipeline about` for sources.")
     if not sink_about.sink:
@@ -53,7 +53,7 @@ def init(
         sink=sink,
         imports=", ".join(dict.fromkeys(sorted((source, sink)))),
         source_sample=source_about.sample,
-        # The same sample twice would write to what it reads; following changes is a source's matter.
+        # The same sample twice would write to what it reads; `tail` is an option of sources only.
         sink_sample=(sink_about.sample.replace("orders", "copied") if source == sink else sink_about.sample).replace(", tail=True", ""),
     )
     try:
@@ -74,7 +74,7 @@ def about(
     adaptor: Annotated[str | None, _adaptor("ADAPTOR", "One adaptor in full.")] = None,
     json: Json = False,
 ) -> None:
-    """Say what adaptors there are, or all about one: what it reads and writes, how it resumes, what it guarantees."""
+    """List the adaptors, or describe one: what it reads and writes, how it resumes, what it guarantees."""
     from headwater.pipeline import adaptors
     from headwater.pipeline.operating.about import describe
 

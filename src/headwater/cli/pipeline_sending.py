@@ -1,4 +1,4 @@
-"""`headwater pipeline step | replay | dead | verify`: what needs the pipeline's file, because it sends to or reads from a sink."""
+"""`headwater pipeline step | replay | dead | verify`: commands that run the pipeline's file, because they send to or read from a sink."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def dead(
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for the audit. `drop` needs one.")] = "",
     force: Annotated[bool, typer.Option("--force", help="`retry` although the sink has a newer message of the same document.")] = False,
 ) -> None:
-    """See to messages that were put aside: list them, look at one, send it again, or let it go."""
+    """Handle messages that a sink has put aside: list them, show one, send it again, or drop it."""
     if verb == "list":
         no_more("dead list", message)
         _list(name, sink, at)

@@ -49,7 +49,7 @@ class BlockingLog:
         """
 
     def stats(self, topic: str) -> list[PartitionContent]:
-        """What each partition of a topic consists of: offsets, segments, bytes, torn tails that were cut, damage."""
+        """Statistics of each partition of a topic: offsets, segments, bytes, cut torn tails, damage."""
 
     def bounds(self, topic: str, partition: int) -> Bounds:
         """The first offset still kept and the offset after the last durable record."""
@@ -77,7 +77,7 @@ class BlockingLog:
         """The first offset whose record's timestamp (ms) is at or after `timestamp`; the end when there is none."""
 
     def delete_before(self, topic: str, partition: int, offset: int) -> int:
-        """Let go of every record below `offset`; return the new start. Errors: `BadBounds` beyond the end."""
+        """Delete every record below `offset`; return the new start. Errors: `BadBounds` beyond the end."""
 
     def compact(self, topic: str, partition: int, before: int | None = None) -> Compacted:
         """Keep, among the closed segments and below `before`, the last record of each key. Kafka: `Unsupported`."""

@@ -53,7 +53,7 @@ class AsyncLog(ABC):
 
     @abstractmethod
     async def stats(self, topic: str) -> list[PartitionContent]:
-        """What each partition of a topic consists of: offsets, segments, bytes, torn tails that were cut, damage."""
+        """Statistics of each partition of a topic: offsets, segments, bytes, cut torn tails, damage."""
 
     @abstractmethod
     async def bounds(self, topic: str, partition: int) -> Bounds:
@@ -92,7 +92,7 @@ class AsyncLog(ABC):
 
     @abstractmethod
     async def delete_before(self, topic: str, partition: int, offset: int) -> int:
-        """Let go of every record below `offset`; return the new start. Errors: `BadBounds` beyond the end."""
+        """Delete every record below `offset`; return the new start. Errors: `BadBounds` beyond the end."""
 
     @abstractmethod
     async def compact(self, topic: str, partition: int, before: int | None = None) -> Compacted:

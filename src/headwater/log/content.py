@@ -1,4 +1,4 @@
-"""What a partition consists of, in one form for both engines."""
+"""Statistics of partitions, in one form for both engines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from headwater.log.answers import PartitionContent
 
 
 def content_of(log: Log, topic: str) -> list[PartitionContent]:
-    """Every partition of a topic. A damaged one says so and hides no other. Errors: `UnknownTopic`."""
+    """The statistics of every partition of a topic. A damaged partition is marked so; the others are listed. Errors: `UnknownTopic`."""
     return [_content(log, topic, number) for number in range(log.topic(topic).partitions)]
 
 
