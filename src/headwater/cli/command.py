@@ -43,20 +43,21 @@ def command(*more: str, name: str = "", example: str = "", files: bool = False) 
     `name`: its name, if it differs from the function's. `example`: shown below its help. `files`: it works on files of this machine, and
     goes to no server.
     """
-    names = [one for one in _SHARED if one in more or (one in _ALWAYS and not (files and one == "server"))]
+    names = [option for option in _SHARED if option in more or (option in _ALWAYS and not (files and option == "server"))]
 
     def wrap(made: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(made)
         def called(**words: Any) -> None:
-            made(**{one: words[one] for one in own}, at=At(**{one: words[one] for one in names}))
+            made(**{option: words[option] for option in own}, at=At(**{option: words[option] for option in names}))
 
-        own = {one: parameter for one, parameter in inspect.signature(made, eval_str=True).parameters.items() if one != "at"}
+        own = {option: parameter for option, parameter in inspect.signature(made, eval_str=True).parameters.items() if option != "at"}
         shared = [
-            inspect.Parameter(one, inspect.Parameter.KEYWORD_ONLY, default=_SHARED[one][1], annotation=_SHARED[one][0]) for one in names
+            inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=_SHARED[option][1], annotation=_SHARED[option][0])
+            for option in names
         ]
         signature = inspect.Signature([*own.values(), *shared])
         called.__signature__ = signature  # type: ignore[attr-defined]
-        called.__annotations__ = {one: parameter.annotation for one, parameter in signature.parameters.items()}
+        called.__annotations__ = {option: parameter.annotation for option, parameter in signature.parameters.items()}
         return plain_command(name, example)(called)
 
     return wrap

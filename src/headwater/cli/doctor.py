@@ -25,14 +25,14 @@ def doctor(
 ) -> None:
     """Check Python, Java, the disk, and every configured server. Ends with exit code 6 when a check fails."""
     settings = settings_from(data, config).settings
-    found = []
+    results = []
     for finding in findings(settings, spark=spark):
-        found.append(finding)
+        results.append(finding)
         if not json:
             _print(finding)
     if json:
-        print_json(msgspec.to_builtins(found))
-    bad = [finding.check for finding in found if not finding.ok]
+        print_json(msgspec.to_builtins(results))
+    bad = [finding.check for finding in results if not finding.ok]
     if bad:
         raise Unavailable(f"Not fine: {', '.join(bad)}.", hint="What to do is said with each of them.")
 

@@ -40,16 +40,16 @@ def check(
             show_claims(log, _told(_partitions(log, topic, partition)), json=at.json)
             return
         embedded = _embedded(log, "check its files")
-        found = [_checked(embedded, name, number) for name, number in _told(_partitions(log, topic, partition))]
+        results = [_checked(embedded, name, number) for name, number in _told(_partitions(log, topic, partition))]
     if at.json:
-        print_json(found)
+        print_json(results)
     else:
         columns = [Column("topic"), *(Column(name, True) for name in ("partition", "segments", "records", "bytes")), Column("state")]
-        print_table(columns, [_checked_row(one) for one in found])
-    for one in found:
-        if one["damage"]:
-            name = f"{one['topic']} {one['partition']}"
-            first = one["damage"][0]
+        print_table(columns, [_checked_row(result) for result in results])
+    for result in results:
+        if result["damage"]:
+            name = f"{result['topic']} {result['partition']}"
+            first = result["damage"][0]
             repair_it = f"`headwater log repair {name} --cut --dry-run` shows what a repair would keep and what is lost."
             with at.told():
                 raise Damaged(f"{name} is damaged: {_damage_text(first)}.", hint=first.get("hint", repair_it))
@@ -150,20 +150,22 @@ def compact(
             numbers = [only_partition(described, partition, "an offset belongs to one of them")]
         else:
             numbers = list(range(described.partitions))
-        found = [{"topic": topic, "partition": number, **msgspec.to_builtins(hw.log.compact(topic, number, before))} for number in numbers]
+        results = [
+            {"topic": topic, "partition": number, **msgspec.to_builtins(hw.log.compact(topic, number, before))} for number in numbers
+        ]
     if at.json:
-        print_json(found)
+        print_json(results)
         return
     names = ("partition", "records before", "after", "bytes before", "after")
     rows = [
         (
-            str(one["partition"]),
-            count(one["records_before"]),
-            count(one["records_after"]),
-            rounded_size(one["bytes_before"]),
-            rounded_size(one["bytes_after"]),
+            str(result["partition"]),
+            count(result["records_before"]),
+            count(result["records_after"]),
+            rounded_size(result["bytes_before"]),
+            rounded_size(result["bytes_after"]),
         )
-        for one in found
+        for result in results
     ]
     print_table([Column(name, True) for name in names], rows)
 
@@ -202,7 +204,7 @@ def _embedded(log: Log, what: str) -> EmbeddedLog:
 
 def _partitions(log: Log, topic: str | None, partition: int | None) -> list[tuple[str, int]]:
     if topic is None:
-        return [(one.name, number) for one in log.topics() for number in range(one.partitions)]
+        return [(described.name, number) for described in log.topics() for number in range(described.partitions)]
     return [(topic, number) for number in (range(log.topic(topic).partitions) if partition is None else [partition])]
 
 

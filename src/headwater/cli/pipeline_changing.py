@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 def stop(name: Name, at: At, why: Why = "") -> None:
     """Ask a live run to finish what it has begun, and stop."""
     with opened(at, name, changes=True) as pipeline:
-        said = pipeline.stop(why=why, dry_run=at.dry_run)
+        stopping = pipeline.stop(why=why, dry_run=at.dry_run)
         file = pipeline.status().file
-    at.answered(said, f"{name} {_would_be(at)} asked to stop.")
-    if said.silent_since is not None:
-        at.note(f"It has given no sign of life since {said.silent_since}. If its machine is lost, a new run shuts it out:")
+    at.answered(stopping, f"{name} {_would_be(at)} asked to stop.")
+    if stopping.silent_since is not None:
+        at.note(f"It has given no sign of life since {stopping.silent_since}. If its machine is lost, a new run shuts it out:")
         at.note(f"  headwater pipeline run {file or 'FILE'}")
 
 
@@ -53,8 +53,8 @@ def offset(
     with opened(at, name, changes=verb in ("mark", "delete")) as pipeline:
         if verb == "list":
             no_more("offset list", sink, position)
-            found = pipeline.offsets()
-            print_json(found) if at.json else print_table(PLACES, [place_row(one) for one in found])
+            positions = pipeline.offsets()
+            print_json(positions) if at.json else print_table(PLACES, [place_row(place) for place in positions])
         elif sink is None:
             raise UsageMistake("Which sink?", hint=f"List them with `headwater pipeline offset {name} list`.")
         elif verb == "mark":
@@ -65,13 +65,13 @@ def offset(
 
 
 def _show(pipeline: BlockingOnePipeline, at: At, sink: str) -> None:
-    one = pipeline.offset(sink)
+    place = pipeline.offset(sink)
     if at.json:
-        print_json(one)
+        print_json(place)
         return
-    print_table([Column("namespace"), Column("offset", True)], [(key, str(last)) for key, last in sorted(one.namespaces.items())])
-    if one.taken:
-        at.note(f"Beyond its position {one.position} it has {', '.join(f'{start}..{end - 1}' for start, end in one.taken)}.")
+    print_table([Column("namespace"), Column("offset", True)], [(key, str(last)) for key, last in sorted(place.namespaces.items())])
+    if place.taken:
+        at.note(f"Beyond its position {place.position} it has {', '.join(f'{start}..{end - 1}' for start, end in place.taken)}.")
 
 
 def _mark(pipeline: BlockingOnePipeline, at: At, name: str, sink: str, position: int | None, why: str) -> None:
@@ -89,8 +89,8 @@ def _delete(pipeline: BlockingOnePipeline, at: At, sink: str, why: str) -> None:
 def ack(name: Name, sink: SinkName, message: Offset, at: At, why: Reason = "") -> None:
     """Count a message as taken by a sink without sending it."""
     with opened(at, name, changes=True) as pipeline:
-        said = pipeline.ack(sink, message, why=why, dry_run=at.dry_run)
-    at.answered(said, f"Message {message} {'would count' if at.dry_run else 'counts'} as taken by {sink}, which is at {said.position}.")
+        acked = pipeline.ack(sink, message, why=why, dry_run=at.dry_run)
+    at.answered(acked, f"Message {message} {'would count' if at.dry_run else 'counts'} as taken by {sink}, which is at {acked.position}.")
 
 
 @command("dry_run", example='headwater pipeline edit shop 14 --set price=0.85 --set \'name="Ann"\' --why "left out"')

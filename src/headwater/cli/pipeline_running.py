@@ -93,8 +93,8 @@ def _measured(made: Run, port: int | None) -> Iterator[None]:
         except HeadwaterError:  # the run has just ended
             return []
         return [
-            SinkReading(made.pipeline.name, one.sink, one.position, one.lag, one.state.activity == "stopped", one.written)
-            for one in progress
+            SinkReading(made.pipeline.name, sink.sink, sink.position, sink.lag, sink.state.activity == "stopped", sink.written)
+            for sink in progress
         ]
 
     metrics = Metrics()
@@ -191,21 +191,21 @@ class _Display:
         if away and away != self._troubles.get(source):
             typer.echo(f"{source} {visible(away)}", err=True)
         self._troubles[source] = away
-        for one in progress:
-            trouble = str(one.state) if one.state.unreachable else ""
+        for sink in progress:
+            trouble = str(sink.state) if sink.state.unreachable else ""
             # a run that ends with this error reports it at its end
-            if self._follow and one.state.activity == "stopped" and one.failure is not None:
-                trouble = f"stands at message {one.failure.offset}: {one.failure.message}"
-            if trouble and trouble != self._troubles.get(one.sink):
-                typer.echo(f"{one.sink} {visible(trouble)}", err=True)
-                if one.failure is not None:
-                    name, offset = self._made.pipeline.name, one.failure.offset
+            if self._follow and sink.state.activity == "stopped" and sink.failure is not None:
+                trouble = f"stands at message {sink.failure.offset}: {sink.failure.message}"
+            if trouble and trouble != self._troubles.get(sink.sink):
+                typer.echo(f"{sink.sink} {visible(trouble)}", err=True)
+                if sink.failure is not None:
+                    name, offset = self._made.pipeline.name, sink.failure.offset
                     typer.echo(f"  See it, and what to do: {self._at.command(f'pipeline xlog {name} show {offset}')}", err=True)
-            self._troubles[one.sink] = trouble
+            self._troubles[sink.sink] = trouble
         asked = self._stop.stopped() and not self._stopping
         if time.monotonic() - self._said >= 10 or asked:
             self._said, self._stopping = time.monotonic(), self._stop.stopped()
-            sinks = ", ".join(f"{one.sink} at {one.position} (lag {count(one.lag)})" for one in progress)
+            sinks = ", ".join(f"{sink.sink} at {sink.position} (lag {count(sink.lag)})" for sink in progress)
             typer.echo(f"{self._reading()}; {sinks}", err=True)
 
     def _reading(self) -> str:
@@ -221,19 +221,19 @@ class _Display:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=f"{self._made.pipeline.name}: {self._reading()}")
         for name in ("sink", "written", "per second", "lag", "left", "state"):
             table.add_column(name, justify="left" if name in ("sink", "state") else "right")
-        for one in progress:
-            rate = self._rate(one)
-            left = lasted(one.lag / rate) if rate and one.lag else "-"
-            state = str(one.state) if one.failure is None else f"stopped at {one.failure.offset}: {visible(one.failure.message[:60])}"
-            table.add_row(one.sink, count(one.written), count(round(rate)), count(one.lag), left, state)
+        for sink in progress:
+            rate = self._rate(sink)
+            left = lasted(sink.lag / rate) if rate and sink.lag else "-"
+            state = str(sink.state) if sink.failure is None else f"stopped at {sink.failure.offset}: {visible(sink.failure.message[:60])}"
+            table.add_row(sink.sink, count(sink.written), count(round(rate)), count(sink.lag), left, state)
         return table
 
-    def _rate(self, one: SinkProgress) -> float:
+    def _rate(self, sink: SinkProgress) -> float:
         now = time.monotonic()
-        before, written = self._rates.get(one.sink, (self._began, 0))
-        if now - before >= 5 or one.sink not in self._rates:
-            self._rates[one.sink] = (now, one.written)
-        return (one.written - written) / max(now - before, 1e-9)
+        before, written = self._rates.get(sink.sink, (self._began, 0))
+        if now - before >= 5 or sink.sink not in self._rates:
+            self._rates[sink.sink] = (now, sink.written)
+        return (sink.written - written) / max(now - before, 1e-9)
 
     def close(self) -> None:
         if self._live is not None:
@@ -255,13 +255,13 @@ def _told(result: Result, log: Log, at: At, took: str = "") -> None:
     from headwater.pipeline.operating.stop_report import stopped
     from headwater.pipeline.operating.view import PipelineView
 
-    for one in result.sinks:
-        at.note(f"{one.sink}: {count(one.written)} written, at {one.position} of {one.end - 1}")
+    for sink in result.sinks:
+        at.note(f"{sink.sink}: {count(sink.written)} written, at {sink.position} of {sink.end - 1}")
     stands = [
-        (one.sink, one.failure)
-        for one in result.sinks
+        (sink.sink, sink.failure)
+        for sink in result.sinks
         # A batch failed while the run was stopping: the next run finds the message.
-        if one.failure is not None and (one.failure.start < 0 or not result.asked)
+        if sink.failure is not None and (sink.failure.start < 0 or not result.asked)
     ]
     if stands:
         raise stopped(PipelineView(log, result.pipeline), stands)

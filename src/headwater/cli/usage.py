@@ -36,7 +36,7 @@ class Group(TyperGroup):
 
 def _plain(params: Any) -> Any:
     """The parameters, with the value type removed from flags."""
-    for one in params:
-        if getattr(one, "is_flag", False) and one.metavar is None:
-            one.metavar = ""
+    for param in params:
+        if getattr(param, "is_flag", False) and param.metavar is None:
+            param.metavar = ""
     return params

@@ -40,10 +40,10 @@ class EventReader:
         rest = lines.pop() if lines and not lines[-1].endswith((b"\n", b"\r")) else b""
         self._pieces = [piece for piece in (rest, b"\r" if kept else b"") if piece]
         self._size = len(rest) + sum(map(len, self._data))
-        found = [event for line in lines if (event := self._line(line.rstrip(b"\r\n"))) is not None]
-        if found:
+        events = [event for line in lines if (event := self._line(line.rstrip(b"\r\n"))) is not None]
+        if events:
             self._size = len(rest)
-        return found
+        return events
 
     def _line(self, line: bytes) -> ServerEvent | None:
         if not line:

@@ -42,15 +42,15 @@ class HttpPool:
         if hot and shared is not None and 0 < len(shared.waiting) < _SHARED and not (shared.paused or shared.transport.is_closing()):
             return shared
         while self._idle:
-            found = self._idle.pop()
-            if found.over or found.transport.is_closing():
+            connection = self._idle.pop()
+            if connection.over or connection.transport.is_closing():
                 continue
-            idle = self._now() - found.idle_since
-            if idle > _IDLE or (idle > _FRESH and _readable(found)):
-                found.end(ConnectionEnded("idle"))
+            idle = self._now() - connection.idle_since
+            if idle > _IDLE or (idle > _FRESH and _readable(connection)):
+                connection.end(ConnectionEnded("idle"))
                 continue
-            self._share(found, hot=hot)
-            return found
+            self._share(connection, hot=hot)
+            return connection
         return None
 
     async def connect(self, *, hot: bool) -> HttpProtocol:
@@ -58,7 +58,7 @@ class HttpPool:
         loop = self._loop = asyncio.get_running_loop()
         async with asyncio.timeout(_CONNECT):
             made = await self._connect(loop)
-        self._open = {one for one in self._open if not one.over}
+        self._open = {connection for connection in self._open if not connection.over}
         self._open.add(made)
         if self.closed:
             made.end(ConnectionEnded("closed"))

@@ -119,9 +119,9 @@ class LocalLog(AsyncLog):
         return self._appenders[place]
 
     async def append_by_key(self, topic: str, records: Sequence[Record]) -> list[Placed]:
-        found = places(topic, records, (await self.topic(topic)).partitions)
-        appends = [self.append(topic, partition, [records[index] for index in indexes]) for partition, indexes in found.items()]
-        outcomes = dict(zip(found, await asyncio.gather(*appends, return_exceptions=True), strict=True))
+        by_partition = places(topic, records, (await self.topic(topic)).partitions)
+        appends = [self.append(topic, partition, [records[index] for index in indexes]) for partition, indexes in by_partition.items()]
+        outcomes = dict(zip(by_partition, await asyncio.gather(*appends, return_exceptions=True), strict=True))
         taken = {partition: offsets for partition, offsets in outcomes.items() if not isinstance(offsets, BaseException)}
         refused = {partition: error for partition, error in outcomes.items() if isinstance(error, BaseException)}
         for partition, error in refused.items():
@@ -131,7 +131,7 @@ class LocalLog(AsyncLog):
         placed = {
             index: Placed(partition, offset)
             for partition, offsets in taken.items()
-            for index, offset in zip(found[partition], offsets, strict=True)
+            for index, offset in zip(by_partition[partition], offsets, strict=True)
         }
         return [placed[index] for index in range(len(placed))]
 

@@ -153,8 +153,8 @@ class LocalOwnership(Ownership):
 
     def _turns(self, topic: str, partition: int) -> list[int]:
         """Of the lock files that are there: also one whose process died before it was named."""
-        found = (self._folder / topic).glob(f"{partition}.*.lock")
-        return [int(number) for path in found if (number := path.name.split(".")[1]).isdecimal()]
+        locks = (self._folder / topic).glob(f"{partition}.*.lock")
+        return [int(number) for path in locks if (number := path.name.split(".")[1]).isdecimal()]
 
     def _record(self, topic: str, partition: int) -> OwnerRecord | None:
         """None where nobody ever owned it, and where the file is unreadable: it only holds the owner's name."""

@@ -17,17 +17,17 @@ def _content(log: Log, topic: str, partition: int) -> PartitionContent:
     if isinstance(log, EmbeddedLog):
         from headwater.log.embedded.check import stats
 
-        found = stats(log.reader(topic, partition))
+        statistics = stats(log.reader(topic, partition))
         return PartitionContent(
             topic=topic,
             partition=partition,
-            start=found.start,
-            end=found.end,
-            segments=found.segments,
-            bytes=found.bytes,
-            epoch=found.epoch,
-            cuts=found.cuts,
-            damage=found.damage,
+            start=statistics.start,
+            end=statistics.end,
+            segments=statistics.segments,
+            bytes=statistics.bytes,
+            epoch=statistics.epoch,
+            cuts=statistics.cuts,
+            damage=statistics.damage,
         )
     bounds = log.bounds(topic, partition)
     return PartitionContent(topic=topic, partition=partition, start=bounds.start, end=bounds.end)

@@ -66,15 +66,15 @@ class Tokens:
             raise Denied("This server asks for a token.", hint="Send the header Authorization: Bearer TOKEN (or set HEADWATER_TOKEN).")
         scheme, _, token = authorization.partition(" ")
         digest = _digest(token.strip())
-        found = None
+        match = None
         # Compare every digest, each in constant time: the duration tells nothing about the tokens.
         for callers in (self._callers, self._more):
             for known, caller in callers.items():
                 if hmac.compare_digest(known, digest):
-                    found = caller
-        if scheme.lower() != "bearer" or found is None:
+                    match = caller
+        if scheme.lower() != "bearer" or match is None:
             raise Denied("This token is not known here.", hint="Ask whoever runs the server for one: Authorization: Bearer TOKEN.")
-        return found
+        return match
 
 
 class OriginCheck:

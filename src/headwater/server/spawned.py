@@ -37,10 +37,10 @@ class SpawnedServer:
             self._process = subprocess.Popen(command, env=self._environ, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
         deadline, never = self._clock.monotonic() + _PATIENCE, threading.Event()
         while self._process.poll() is None and self._clock.monotonic() < deadline:
-            found = serving(self.data)
-            if found is not None and found.pid == self._process.pid:
-                self.url = found.url
-                return found
+            server = serving(self.data)
+            if server is not None and server.pid == self._process.pid:
+                self.url = server.url
+                return server
             self._clock.wait(never, 0.01)
         code = self._process.poll()
         self.kill()

@@ -30,8 +30,8 @@ class Migration(msgspec.Struct, frozen=True):
     def statements(self) -> list[str]:
         """The statements, each ended by a semicolon at the end of a line."""
         lines = [line for line in self.text.splitlines() if line.strip() and not line.lstrip().startswith("--")]
-        found = re.split(r";[ \t]*(?:\n|\Z)", "\n".join(lines))
-        return [statement.strip() for statement in found if statement.strip()]
+        statements = re.split(r";[ \t]*(?:\n|\Z)", "\n".join(lines))
+        return [statement.strip() for statement in statements if statement.strip()]
 
 
 class Migrations(msgspec.Struct, frozen=True):

@@ -49,12 +49,12 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
 
     def _number(self, written: str) -> int:
         # "-3" is a number out of range rather than no number: report the former.
-        found = _NUMBER.fullmatch(written.removeprefix("-"))
-        if not found and self.place == "path":
+        match = _NUMBER.fullmatch(written.removeprefix("-"))
+        if not match and self.place == "path":
             raise BadInput(f"The {self.name} is a whole number, not {written!r}.", hint=self.text or "It counts from 0.")
-        if not found:
+        if not match:
             raise BadInput(f"`{self.name}` is a whole number, not {written!r}.", hint=f"Write it such as {self.name}={self.least}.")
-        number = -int(found[1]) if written.startswith("-") else int(found[1])
+        number = -int(match[1]) if written.startswith("-") else int(match[1])
         if not self.least <= number <= self.most:
             if self.place == "path":
                 raise BadInput(f"The {self.name} is a whole number, not {written!r}.", hint=self.text or "It counts from 0.")
@@ -126,13 +126,13 @@ def _unwrapped(hint: Any) -> tuple[Any, msgspec.Meta | None]:
     """The bare type and its `Meta`; `X | None` is X, because a field that is None does not travel."""
     meta = None
     if get_origin(hint) is Annotated:
-        hint, *found = get_args(hint)
-        meta = next((one for one in found if isinstance(one, msgspec.Meta)), None)
+        hint, *annotations = get_args(hint)
+        meta = next((annotation for annotation in annotations if isinstance(annotation, msgspec.Meta)), None)
     if get_origin(hint) in (Union, UnionType):
-        rest = [one for one in get_args(hint) if one is not NoneType]
+        rest = [annotation for annotation in get_args(hint) if annotation is not NoneType]
         if len(rest) == 1:
-            inner, found_inside = _unwrapped(rest[0])
-            return inner, meta or found_inside
+            inner, inner_meta = _unwrapped(rest[0])
+            return inner, meta or inner_meta
     return hint, meta
 
 

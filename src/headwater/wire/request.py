@@ -36,11 +36,11 @@ class RequestShape(Generic[R]):
         fields = list(fields_of(operation.request, operation.method, operation.path))
         self._operation = operation
         parameters = [field.parameter for field in fields if field.parameter is not None]
-        self.path = {one.name: one for one in parameters if one.place == "path"}
-        self.headers = [one for one in parameters if one.place == "header"]
-        self.query = {one.name: one for one in parameters if one.place == "query"}
+        self.path = {parameter.name: parameter for parameter in parameters if parameter.place == "path"}
+        self.headers = [parameter for parameter in parameters if parameter.place == "header"]
+        self.query = {parameter.name: parameter for parameter in parameters if parameter.place == "query"}
         self.paging = paging_parameters(operation.paging) if operation.paging else ()
-        self._known = {**self.query, **{one.name: one for one in self.paging}}
+        self._known = {**self.query, **{parameter.name: parameter for parameter in self.paging}}
         self._body = [field for field in fields if field.place == "body"]
         self.body: type[msgspec.Struct] | None = _body(operation.request, self._body) if self._body and not operation.content else None
 
@@ -48,11 +48,14 @@ class RequestShape(Generic[R]):
 
     def read(self, path: Mapping[str, str], query: Mapping[str, Any], headers: Mapping[str, str], body: bytes = b"") -> R:
         """The request. `query`: the result of `read_query`. Errors: `BadInput` with the mistake and its correction."""
-        values = {one.field: one.read(path[name]) if one.kind == "number" else path[name] for name, one in self.path.items()}
-        for one in self.headers:
-            written = headers.get(one.name.lower())
-            values[one.field] = one.default if written is None else one.read(written)
-        values |= {one.field: query[name] for name, one in self.query.items()}
+        values = {
+            parameter.field: parameter.read(path[name]) if parameter.kind == "number" else path[name]
+            for name, parameter in self.path.items()
+        }
+        for parameter in self.headers:
+            written = headers.get(parameter.name.lower())
+            values[parameter.field] = parameter.default if written is None else parameter.read(written)
+        values |= {parameter.field: query[name] for name, parameter in self.query.items()}
         if self.body is not None:
             values |= self._read_body(body)
         return self._operation.request(**values)
@@ -82,28 +85,28 @@ class RequestShape(Generic[R]):
             sent: Any = json.decoder(object)(body.strip() or b"{}")
             if isinstance(sent, dict):
                 sent = {name: _whole(value) for name, value in sent.items()}
-            found = msgspec.convert(sent, self.body)
+            converted = msgspec.convert(sent, self.body)
         except json.UNREADABLE as error:
             if re.search(r"`\$\.why`|field `why`", str(error)):
                 raise reason_missing() from None
             raise self._unfit(error) or json.unreadable(error, [field.written for field in self._body]) from None
-        return {field.name: getattr(found, field.name) for field in self._body}
+        return {field.name: getattr(converted, field.name) for field in self._body}
 
     def _unfit(self, error: Exception) -> BadInput | None:
         """The error for a number outside of a field's bounds."""
-        found = re.search(r"^Expected `int`(.*) - at `\$\.(\w+)`$", str(error))
-        bounds = None if found is None else next((bounds_of(field) for field in self._body if field.written == found[2]), None)
-        if found is None or bounds is None:
+        match = re.search(r"^Expected `int`(.*) - at `\$\.(\w+)`$", str(error))
+        bounds = None if match is None else next((bounds_of(field) for field in self._body if field.written == match[2]), None)
+        if match is None or bounds is None:
             return None
-        if "got" in found[1]:
-            return BadInput(f"`{found[2]}` is a whole number.", hint="Send it without quotes and without a fraction; see /openapi.json.")
-        return BadInput(f"`{found[2]}` is out of range.", hint=f"It goes from {bounds[0]} to {bounds[1]}; see /openapi.json.")
+        if "got" in match[1]:
+            return BadInput(f"`{match[2]}` is a whole number.", hint="Send it without quotes and without a fraction; see /openapi.json.")
+        return BadInput(f"`{match[2]}` is out of range.", hint=f"It goes from {bounds[0]} to {bounds[1]}; see /openapi.json.")
 
     # -- as the client sends it -----------------------------------------------------------------------------
 
     def write(self, request: R) -> SentRequest:
         """The address, headers and body that send a request."""
-        named = {name: quote(one.write(getattr(request, one.field)), safe="") for name, one in self.path.items()}
+        named = {name: quote(parameter.write(getattr(request, parameter.field)), safe="") for name, parameter in self.path.items()}
         return SentRequest(
             path=self._operation.path.format(**named),
             query=self._written(request, self.query.values()),
@@ -112,8 +115,10 @@ class RequestShape(Generic[R]):
         )
 
     def _written(self, request: R, parameters: Any) -> dict[str, str]:
-        found = {one.name: (one, getattr(request, one.field)) for one in parameters}
-        return {name: one.write(value) for name, (one, value) in found.items() if value is not None and value != one.default}
+        values = {parameter.name: (parameter, getattr(request, parameter.field)) for parameter in parameters}
+        return {
+            name: parameter.write(value) for name, (parameter, value) in values.items() if value is not None and value != parameter.default
+        }
 
     def _write_body(self, request: R) -> bytes:
         values = {field.written: getattr(request, field.name) for field in self._body}

@@ -32,8 +32,8 @@ async def appends(log: AsyncLog, disk: Path | None, told: TourReport) -> None:
         began = time.perf_counter()
         answered = await asyncio.gather(*(_caller(log, f"{os.getpid()}-{turn}-{number}", began + _OURS) for number in range(CALLERS)))
         ours, ours_seconds = ours + sum(map(len, answered)), ours_seconds + time.perf_counter() - began
-        for one in answered:
-            kept.update(one)
+        for records in answered:
+            kept.update(records)
     told.fact(f"{CALLERS} callers, each waiting until its record is synced: {ours:,} records, {rate(ours, ours_seconds)}")
     if disk is not None:
         told.fact(f"a bare loop of write and fdatasync, in the same seconds: {rate(floor, floor_seconds)}")

@@ -26,9 +26,9 @@ async def killed(data: Path, told: TourReport, clock: Clock) -> None:
         await asyncio.to_thread(server.start)
         acknowledged, unknown = await _load(server, clock)
         began = time.perf_counter()
-        found = await asyncio.to_thread(server.start)
+        address = await asyncio.to_thread(server.start)
         restarted = time.perf_counter() - began
-        values = await _read(found.url, clock)
+        values = await _read(address.url, clock)
         await asyncio.to_thread(server.stop)
     finally:
         server.kill()

@@ -87,15 +87,15 @@ async def clean(config: Config, clock: Clock) -> list[str]:
 def commands(settings: Settings, clock: Clock) -> list[str]:
     """Five commands that work as printed, from the folder where the tour started."""
     program, data = _program(), f"--data {shlex.quote(_short(settings.data))}"
-    found = serving(settings.data)
+    server = serving(settings.data)
     listed = [
         f"{program} log show {TOPIC} 0..4 {data}",
         f"{program} log check {data}",
     ]
-    if found is None:
+    if server is None:
         return [f"{program} log topics {data}", *listed, f"{program} doctor {data}", f"{program} serve {data}"]
-    header = ' -H "Authorization: Bearer $HEADWATER_TOKEN"' if asyncio.run(_asks_for_token(found.url, clock)) else ""
-    records = f"{found.url}/log/{TOPIC}/0/records"
+    header = ' -H "Authorization: Bearer $HEADWATER_TOKEN"' if asyncio.run(_asks_for_token(server.url, clock)) else ""
+    records = f"{server.url}/log/{TOPIC}/0/records"
     return [
         f"curl -s{header} '{records}?from=0&limit=3'",
         f'curl -s{header} {records} -H \'Content-Type: application/json\' -d \'{{"key": "you", "value": {{"hello": "log"}}}}\'',
@@ -118,8 +118,8 @@ async def _asks_for_token(url: str, clock: Clock) -> bool:
 def _program() -> str:
     """The command of this headwater: its name if the shell finds the same program, else its path."""
     own = Path(sys.executable).with_name("headwater")
-    found = shutil.which("headwater")
-    if found is not None and Path(found).resolve() == own.resolve():
+    installed = shutil.which("headwater")
+    if installed is not None and Path(installed).resolve() == own.resolve():
         return "headwater"
     return shlex.quote(_short(own)) if own.exists() else f"{shlex.quote(sys.executable)} -m headwater.cli"
 

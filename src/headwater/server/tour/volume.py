@@ -51,10 +51,10 @@ def check(data: Path, topics: list[str], told: TourReport) -> None:
     with EmbeddedLog(data, read_only=True) as log:
         for topic in topics:
             began = time.perf_counter()
-            found = checked(log.reader(topic, 0))
+            result = checked(log.reader(topic, 0))
             seconds = time.perf_counter() - began
-            told.fact(f"{topic}: {found.records:,} records, {rounded_size(found.bytes)} read in {seconds:.2f} s")
-            told.claim("every checksum is right, and none is missing", not found.damage and found.records == log.bounds(topic, 0).end)
+            told.fact(f"{topic}: {result.records:,} records, {rounded_size(result.bytes)} read in {seconds:.2f} s")
+            told.claim("every checksum is right, and none is missing", not result.damage and result.records == log.bounds(topic, 0).end)
 
 
 def count_on_spark(log: Log, settings: SparkSettings, told: TourReport) -> None:

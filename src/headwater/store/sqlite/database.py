@@ -45,8 +45,8 @@ class SqliteStatements:
 
     def row(self, statement: str, values: Sequence[object] = ()) -> Row | None:
         """Run a statement; return its first row."""
-        found = self.rows(statement, values)
-        return found[0] if found else None
+        rows = self.rows(statement, values)
+        return rows[0] if rows else None
 
     def many(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
         """Run a statement once for each row of values."""
@@ -180,12 +180,12 @@ class Database(Store):
 
     def _forget(self) -> list[apsw.Connection]:
         """Begin without connections and locks; return the connections that there were."""
-        found = [*self._idle, *([self._writer] if self._writer is not None else [])]
+        connections = [*self._idle, *([self._writer] if self._writer is not None else [])]
         self._idle, self._writer, self._guard = [], None, threading.Lock()
         lock = self.path.with_name(self.path.name + ".lock")
         # Taken before SQLite's own lock, which writers poll: polling starves one of four writers for seconds.
         self._write_lock = ProcessMutex(lock, files=self._files, clock=self._clock, timeout=self._timeout)
-        return found
+        return connections
 
     def _writing(self) -> apsw.Connection:
         """The writing connection. Only the holder of the write lock may use it."""
