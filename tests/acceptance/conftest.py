@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from nursery import Nursery
+from forked_program import ForkedProgram
 
 
 @pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
-    """Commands without the start of a program for each."""
-    made = Nursery()
-    yield made
-    made.close()
+def forked_program() -> Iterator[ForkedProgram]:
+    """Runs commands without starting Python for each."""
+    program = ForkedProgram()
+    yield program
+    program.close()

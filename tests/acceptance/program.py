@@ -47,15 +47,15 @@ def environment(**more: str) -> dict[str, str]:
 
 
 class Program:
-    """`headwater` in a directory of its own, with its data in `data`; with a nursery, without a start of the program for every command."""
+    """`headwater` in a directory of its own, with its data in `data`. `forked_program` runs commands without starting Python for each."""
 
-    def __init__(self, home: Path, nursery: Commands | None = None) -> None:
+    def __init__(self, home: Path, forked_program: Commands | None = None) -> None:
         self.home, self.data = home, home / "data"
-        self._nursery = nursery
+        self._forked = forked_program
 
     def __call__(self, *words: str, stdin: str = "", **env: str) -> Ran:
-        if self._nursery is not None:
-            return self._nursery(*words, home=self.home, env=environment(**env), stdin=stdin)
+        if self._forked is not None:
+            return self._forked(*words, home=self.home, env=environment(**env), stdin=stdin)
         done = subprocess.run(
             [PROGRAM, *words], cwd=self.home, env=environment(**env), input=stdin, capture_output=True, text=True, timeout=120
         )

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from nursery import Nursery
+from forked_program import ForkedProgram
 from program import Program
 
 from headwater.core.settings import every_setting
 
 
 @pytest.fixture
-def headwater(tmp_path: Path, nursery: Nursery) -> Program:
-    return Program(tmp_path, nursery)
+def headwater(tmp_path: Path, forked_program: ForkedProgram) -> Program:
+    return Program(tmp_path, forked_program)
 
 
 def test_every_value_with_its_origin(headwater: Program) -> None:

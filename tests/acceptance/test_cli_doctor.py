@@ -6,15 +6,15 @@ import socket
 from pathlib import Path
 
 import pytest
-from nursery import Nursery
+from forked_program import ForkedProgram
 from program import Program
 
 CHECKS = ["python", "java", "sync", "space", "server"]
 
 
 @pytest.fixture
-def headwater(tmp_path: Path, nursery: Nursery) -> Program:
-    return Program(tmp_path, nursery)
+def headwater(tmp_path: Path, forked_program: ForkedProgram) -> Program:
+    return Program(tmp_path, forked_program)
 
 
 def test_a_machine_that_will_do(headwater: Program) -> None:

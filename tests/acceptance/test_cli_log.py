@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from nursery import Nursery
+from forked_program import ForkedProgram
 from program import Program
 
 from headwater.log.address import LogAddress
@@ -16,8 +16,8 @@ from headwater.log.record import Record, TopicSettings
 
 
 @pytest.fixture
-def headwater(tmp_path: Path, nursery: Nursery) -> Program:
-    return Program(tmp_path, nursery)
+def headwater(tmp_path: Path, forked_program: ForkedProgram) -> Program:
+    return Program(tmp_path, forked_program)
 
 
 def fill(data: Path, topic: str, records: list[Record], *, partition: int = 0, at_once: bool = True, **create: object) -> None:
@@ -29,9 +29,9 @@ def fill(data: Path, topic: str, records: list[Record], *, partition: int = 0, a
 
 
 @pytest.fixture(scope="module")
-def bank(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Program:
+def bank(tmp_path_factory: pytest.TempPathFactory, forked_program: ForkedProgram) -> Program:
     """A topic `bank` of two partitions: 0 holds offsets 2 to 9 of ten records, 1 is empty; and a topic `one`. Tests only read it."""
-    program = Program(tmp_path_factory.mktemp("bank"), nursery)
+    program = Program(tmp_path_factory.mktemp("bank"), forked_program)
     records = [Record(key=b"k%d" % (n % 2), value=b'{"n": %d}' % n, timestamp=1_000_000 + n, headers=(("h", b"x"),)) for n in range(10)]
     fill(program.data, "bank", records, partitions=2)
     fill(program.data, "one", [Record(key=b"\xff", value=b"\xfe\x1b[31m", timestamp=0)], partitions=1)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nursery import Nursery
+from forked_program import ForkedProgram
 from program import Program
 
 from headwater.log import Log
@@ -20,8 +20,8 @@ from headwater.log.record import Record
 
 
 @pytest.fixture
-def headwater(tmp_path: Path, nursery: Nursery) -> Program:
-    return Program(tmp_path, nursery)
+def headwater(tmp_path: Path, forked_program: ForkedProgram) -> Program:
+    return Program(tmp_path, forked_program)
 
 
 @pytest.fixture

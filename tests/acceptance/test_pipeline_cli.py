@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from nursery import Nursery
+from forked_program import ForkedProgram
 from pipeline_home import SHOP, Home, ended
 
 
 @pytest.fixture
-def home(tmp_path: Path, nursery: Nursery) -> Home:
-    made = Home(tmp_path, nursery)
+def home(tmp_path: Path, forked_program: ForkedProgram) -> Home:
+    made = Home(tmp_path, forked_program)
     made.write("shop.py", SHOP)
     return made
 

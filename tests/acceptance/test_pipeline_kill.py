@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from nursery import Nursery
+from forked_program import ForkedProgram
 from pipeline_home import KILLED, SHOP, Home, ended, followed, wait_until
 
 MANY = 3000
@@ -105,8 +105,8 @@ MOMENTS = [
 
 
 @pytest.fixture
-def home(tmp_path: Path, nursery: Nursery) -> Home:
-    made = Home(tmp_path, nursery)
+def home(tmp_path: Path, forked_program: ForkedProgram) -> Home:
+    made = Home(tmp_path, forked_program)
     made.documents(MANY)
     return made
 
@@ -246,8 +246,8 @@ def test_a_newer_run_shuts_the_older_one_out(home: Home) -> None:
     assert home.positions() == {"archive": MANY, "report": MANY}
 
 
-def test_beside_a_run_that_follows_a_stopped_sink_is_mended_and_goes_on(tmp_path: Path, nursery: Nursery) -> None:
-    home = Home(tmp_path, nursery)
+def test_beside_a_run_that_follows_a_stopped_sink_is_mended_and_goes_on(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    home = Home(tmp_path, forked_program)
     home.documents(40, at14={"price": None}, at20={"price": None}, at30={"price": None}, at38={"price": None})
     home.write("shop.py", followed(home.data, SHOP, (tmp_path / "orders.jsonl").read_text().splitlines()))
     running = home.start("pipeline", "run", "shop.py", "--follow")
@@ -274,8 +274,8 @@ def test_beside_a_run_that_follows_a_stopped_sink_is_mended_and_goes_on(tmp_path
     assert [row[0] for row in home.rows("select _id from orders order by 1")] == [n for n in range(40) if n not in (20, 30)]
 
 
-def test_a_sink_that_is_waited_for_is_seen_elsewhere(tmp_path: Path, nursery: Nursery) -> None:
-    home = Home(tmp_path, nursery)
+def test_a_sink_that_is_waited_for_is_seen_elsewhere(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    home = Home(tmp_path, forked_program)
     home.documents(3)
     got: list[bytes] = []
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from nursery import Nursery
+from forked_program import ForkedProgram
 from pipeline_home import SHOP, Home
 
 from headwater.core.clock import SystemClock
@@ -17,9 +17,9 @@ from headwater.pipeline.offsets.state import Failure, SinkState
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Home:
+def shop(tmp_path_factory: pytest.TempPathFactory, forked_program: ForkedProgram) -> Home:
     """A pipeline that stands at message 14. Nobody here changes it."""
-    made = Home(tmp_path_factory.mktemp("shop"), nursery)
+    made = Home(tmp_path_factory.mktemp("shop"), forked_program)
     made.write("shop.py", SHOP)
     made.documents(16, at14={"price": None})
     for name, text in (("cut.json", '{"_id": '), ("list.json", "[1]"), ("empty.json", "\n")):
@@ -135,8 +135,8 @@ def test_what_is_not_there_is_told_with_its_exit_code_and_changes_nothing(shop: 
     assert kept(shop) == before
 
 
-def test_a_sink_that_gave_up_for_another_reason_is_no_message_to_correct(tmp_path: Path, nursery: Nursery) -> None:
-    home = Home(tmp_path, nursery)
+def test_a_sink_that_gave_up_for_another_reason_is_no_message_to_correct(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    home = Home(tmp_path, forked_program)
     home.write("shop.py", SHOP)
     home.documents(3)
     assert home.pipeline("run", "shop.py").code == 0
@@ -182,8 +182,8 @@ def test_what_is_empty_is_said(shop: Home) -> None:
         assert (ran.code, ran.out, ran.err) == (0, "", f"{says}\n")
 
 
-def test_looking_where_nothing_is_makes_nothing(tmp_path: Path, nursery: Nursery) -> None:
-    home = Home(tmp_path, nursery)
+def test_looking_where_nothing_is_makes_nothing(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    home = Home(tmp_path, forked_program)
     for words in (["list"], ["status", "shop"], ["xlog", "shop", "current"], ["offset", "shop", "list"], ["audit", "shop"]):
         assert home.pipeline(*words).code == 3
     assert list(tmp_path.iterdir()) == []
@@ -195,8 +195,8 @@ def test_looking_where_nothing_is_makes_nothing(tmp_path: Path, nursery: Nursery
     assert set(home.everything()) == set(before)
 
 
-def test_a_line_that_is_no_json_is_a_poison_record_with_its_number(tmp_path: Path, nursery: Nursery) -> None:
-    home = Home(tmp_path, nursery)
+def test_a_line_that_is_no_json_is_a_poison_record_with_its_number(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    home = Home(tmp_path, forked_program)
     home.write("shop.py", SHOP)
     home.documents(5)
     lines = (tmp_path / "orders.jsonl").read_text().splitlines()
@@ -216,8 +216,8 @@ def test_a_line_that_is_no_json_is_a_poison_record_with_its_number(tmp_path: Pat
     assert home.ids("archive") == [0, 1, 9, 2, 3, 4]
 
 
-def test_a_row_of_csv_with_too_many_cells_is_a_poison_record_with_its_number(tmp_path: Path, nursery: Nursery) -> None:
-    home = Home(tmp_path, nursery)
+def test_a_row_of_csv_with_too_many_cells_is_a_poison_record_with_its_number(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    home = Home(tmp_path, forked_program)
     home.write("shop.py", SHOP.replace("orders.jsonl", "orders.csv"))
     home.write("orders.csv", '_id,item,price,qty\n1,"a\nb",2,3\n2,pen,1.10,4,5\n3,ink,2,1\n')
     ran = home.pipeline("run", "shop.py")
@@ -229,8 +229,8 @@ def test_a_row_of_csv_with_too_many_cells_is_a_poison_record_with_its_number(tmp
     assert home.rows("select _id, item, total from orders") == [(1, "a\nb", 6), (3, "ink", 2)]
 
 
-def test_an_adaptor_of_another_package_is_found_by_its_entry_point(tmp_path: Path, nursery: Nursery) -> None:
-    home = Home(tmp_path, nursery)
+def test_an_adaptor_of_another_package_is_found_by_its_entry_point(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    home = Home(tmp_path, forked_program)
     package = tmp_path / "site"
     (package / "pond-1.0.dist-info").mkdir(parents=True)
     (package / "pond-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: pond\nVersion: 1.0\n")

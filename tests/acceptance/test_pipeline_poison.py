@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from nursery import Nursery
+from forked_program import ForkedProgram
 from pipeline_home import SHOP, Home
 
 POISON = 14
 
 
 @pytest.fixture
-def home(tmp_path: Path, nursery: Nursery) -> Home:
+def home(tmp_path: Path, forked_program: ForkedProgram) -> Home:
     """A pipeline that stands at message 14 of sixteen: the report cannot take it, the archive has everything."""
-    made = Home(tmp_path, nursery)
+    made = Home(tmp_path, forked_program)
     made.write("shop.py", SHOP)
     made.documents(16, at14={"price": None})
     ran = made.pipeline("run", "shop.py")
@@ -57,8 +57,8 @@ def test_status_and_list_show_where_it_stands(home: Home) -> None:
     assert "stopped at report" in home.pipeline("list").out
 
 
-def test_the_next_commands_are_for_the_same_data_directory(tmp_path: Path, nursery: Nursery) -> None:
-    home = Home(tmp_path, nursery)
+def test_the_next_commands_are_for_the_same_data_directory(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    home = Home(tmp_path, forked_program)
     home.write("shop.py", SHOP)
     home.documents(3, at1={"price": None})
     ran = home.pipeline("run", "shop.py", "--data", "the data")
@@ -71,8 +71,8 @@ def test_the_next_commands_are_for_the_same_data_directory(tmp_path: Path, nurse
     assert "`headwater pipeline list --data 'the data'`" in ran.err
 
 
-def test_every_sink_that_stands_is_named(tmp_path: Path, nursery: Nursery) -> None:
-    home = Home(tmp_path, nursery)
+def test_every_sink_that_stands_is_named(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    home = Home(tmp_path, forked_program)
     more = 'rows.transform(python(with_total)).save("other", sqlite("other.db"), on_error=Retry(1, "1ms"))\n'
     home.write("shop.py", SHOP.replace("Pipeline, python", "Pipeline, Retry, python") + more)
     home.documents(9, at4={"price": None})
@@ -213,8 +213,8 @@ def test_offset_delete_forgets_a_sink(home: Home) -> None:
     assert home.pipeline("offset", "shop", "show", "archive").code == 3
 
 
-def test_put_aside_listed_shown_mended_sent_and_dropped(tmp_path: Path, nursery: Nursery) -> None:
-    home = Home(tmp_path, nursery)
+def test_put_aside_listed_shown_mended_sent_and_dropped(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    home = Home(tmp_path, forked_program)
     home.documents(16, at5={"price": None}, at9={"price": "much"}, at14={"price": None})
     policy = 'table="orders"), on_error=DeadLetter())'
     home.write("shop.py", SHOP.replace('table="orders"))', policy).replace("Pipeline, python", "DeadLetter, Pipeline, python"))
@@ -244,8 +244,8 @@ def test_put_aside_listed_shown_mended_sent_and_dropped(tmp_path: Path, nursery:
     assert home.pipeline("verify", "shop", "report").code == 0  # what was let go is not expected
 
 
-def test_what_was_put_aside_does_not_come_over_a_newer_state_unasked(tmp_path: Path, nursery: Nursery) -> None:
-    home = Home(tmp_path, nursery)
+def test_what_was_put_aside_does_not_come_over_a_newer_state_unasked(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    home = Home(tmp_path, forked_program)
     home.documents(16, at5={"price": None}, at9={"_id": 5, "price": 7, "qty": 1})
     policy = 'table="orders"), on_error=DeadLetter())'
     home.write("shop.py", SHOP.replace('table="orders"))', policy).replace("Pipeline, python", "DeadLetter, Pipeline, python"))
@@ -267,8 +267,8 @@ def test_what_was_put_aside_does_not_come_over_a_newer_state_unasked(tmp_path: P
     assert home.pipeline("replay", "shop", "archive", "5").err == ""  # a file keeps both
 
 
-def test_retry_then_put_aside(tmp_path: Path, nursery: Nursery) -> None:
-    home = Home(tmp_path, nursery)
+def test_retry_then_put_aside(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    home = Home(tmp_path, forked_program)
     home.documents(16, at14={"price": None})
     policy = 'table="orders"), on_error=Retry(2, "1ms", DeadLetter()))'
     home.write("shop.py", SHOP.replace('table="orders"))', policy).replace("Pipeline, python", "DeadLetter, Pipeline, Retry, python"))
@@ -277,8 +277,10 @@ def test_retry_then_put_aside(tmp_path: Path, nursery: Nursery) -> None:
     assert (one["offset"], one["tries"]) == (14, 3)
 
 
-def test_compacting_keeps_the_last_message_of_each_namespace_and_what_is_gone_is_said(tmp_path: Path, nursery: Nursery) -> None:
-    home = Home(tmp_path, nursery)
+def test_compacting_keeps_the_last_message_of_each_namespace_and_what_is_gone_is_said(
+    tmp_path: Path, forked_program: ForkedProgram
+) -> None:
+    home = Home(tmp_path, forked_program)
     (tmp_path / "in").mkdir()
     for name in ("in/a.jsonl", "in/b.jsonl"):
         home.documents(60, name=name)

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from nursery import Nursery
+from forked_program import ForkedProgram
 from pipeline_home import followed, wait_until
 from program import Program, environment
 
@@ -46,11 +46,11 @@ NO_SPARK = {"HEADWATER_SPARK__START": "never"}
 class Shop:
     """A pipeline that was run by the program in its own folder, and stopped at record 14; a server of its data, started elsewhere."""
 
-    def __init__(self, folder: Path, nursery: Nursery) -> None:
+    def __init__(self, folder: Path, forked_program: ForkedProgram) -> None:
         self.home = folder / "home"
         self.home.mkdir(parents=True)
         (folder / "elsewhere").mkdir()
-        self.program = Program(self.home, nursery)
+        self.program = Program(self.home, forked_program)
         (self.home / "shop.py").write_text(SHOP)
         lines = [f'{{"_id": {n}, "price": 2.10, "qty": {"null" if n == 14 else n}}}\n' for n in range(RECORDS)]
         (self.home / "orders.jsonl").write_text("".join(lines))
@@ -72,8 +72,8 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, nursery: Nursery) -> Shop:
-    return Shop(tmp_path, nursery)
+def shop(tmp_path: Path, forked_program: ForkedProgram) -> Shop:
+    return Shop(tmp_path, forked_program)
 
 
 @pytest.fixture

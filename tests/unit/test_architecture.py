@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -60,6 +61,19 @@ def test_a_walk_is_short_and_every_file_is_linked_with_one_before_it(title: str)
 
 def _mentions(text: str, word: str) -> bool:
     return re.search(rf"\b{word}\b", text) is not None
+
+
+# -- layers -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/explanation/house.md"])
+def test_the_pictures_show_the_layers_that_the_linter_checks(page: str) -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        [contract] = [one for one in tomllib.load(file)["tool"]["importlinter"]["contracts"] if one["name"] == "Imports go down only"]
+    layers = [re.findall(r"headwater\.(\w+)", layer) for layer in contract["layers"]]
+    picture = re.search(r"^ cli .*?(?=^```)", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+    assert picture is not None
+    assert [re.findall(r"\w+", line[: line.index("  ", 12)]) for line in picture[0].splitlines()] == layers
 
 
 # -- rules of every file ------------------------------------------------------------------------------------------

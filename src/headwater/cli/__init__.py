@@ -1,4 +1,5 @@
-"""The command line: `headwater COMMAND`. One file per group of commands; each command only parses, calls what lies below, and prints."""
+"""The command line: `headwater COMMAND`. One file per group of commands; each command parses its arguments, calls the door, and prints the
+answer."""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ def main() -> None:
         code = run(sys.argv[1:])
         if code == _INTERRUPTED:
             _end_now(code)
-    except KeyboardInterrupt:  # while the program is still being loaded: nothing has begun
+    except KeyboardInterrupt:  # while the program is still loading: no command has begun
         code = _INTERRUPTED
     sys.exit(code)
 
 
 def _end_now(code: int) -> None:
-    """End without waiting for threads that still work for an interrupted command: that is as in a crash, which loses nothing."""
+    """End without waiting for the threads of an interrupted command: like a crash, this loses nothing acknowledged."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

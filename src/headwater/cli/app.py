@@ -16,7 +16,7 @@ HELP = "One log at the source; event journals, documents, work queues and data p
 
 
 def app() -> typer.Typer:
-    """Every command, ready to run. Nothing heavy is imported until a command needs it."""
+    """The tree of all commands. Commands import heavy modules only when they run."""
     tree = typer.Typer(
         name="headwater",
         cls=Group,

@@ -1,7 +1,7 @@
-"""What a command was told: where the data are, and how it answers. Every way from a command to the data begins here.
+"""The shared options of a command: where the data are, and the form of the output. Every command reaches the data through `At`.
 
-A command goes through the door: to the server that it names, to the server that serves the data directory, or else to the directory
-itself. So it never takes a partition away from the process that owns it.
+A command goes through the door: to the server that `--server` names, to the server of the data directory, or else to the directory itself.
+So it never takes a partition away from the process that owns it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FILES = re.compile(r"log (?:check|repair|import)|pipeline run")  # commands tha
 
 
 class At:
-    """The options that commands share, by their names."""
+    """The shared options, by their names."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class At:
 
     @contextmanager
     def door(self, *, changes: bool = False, creates: bool = False) -> Iterator[Blocking]:
-        """The door to the data; of a directory that nobody serves only for reading, unless the command `changes` something.
+        """Open the door. A directory without a server is opened read-only, unless the command `changes` something.
 
         Errors: `NotFound` for a data directory that does not exist, unless the command `creates` it: a typo must not look like an empty
         log. `BadConfig` for what is no address of a server, `Unreachable`, `Denied`.
@@ -62,14 +62,14 @@ class At:
             where, loaded = self.named_server(), self._loaded()
             if where is None:
                 self._there(loaded.settings, creates=creates)
-            # Absolute: sending by hand goes to the folder where the pipeline was run, and the log must still be found from there.
+            # Absolute: `step`, `replay` and `retry` change to the folder of the pipeline's last run, and must still find the log.
             place = where or loaded.settings.data.absolute()
             door = Blocking(Headwater(place, create=creates, config=loaded, read_only=not changes))
             door.__enter__()
             try:
                 yield door
             except KeyboardInterrupt:
-                raise  # the process ends at once: whatever the door still does is safe to be interrupted, and nobody waits for it
+                raise  # the process ends at once: the door's work under way may be interrupted safely
             except BaseException:
                 door.close()
                 raise
@@ -97,9 +97,8 @@ class At:
         return None if found is None else found.url
 
     def settings(self) -> Settings:
-        """The settings, for a command that works on files of this machine.
-
-        Errors: `BadConfig` where HEADWATER_SERVER says that the data are elsewhere, and no `--data` says otherwise.
+        """The settings, for a command that works on files of this machine. Errors: `BadConfig` where HEADWATER_SERVER is set and `--data`
+        is not given.
         """
         if self.data is None and os.environ.get(SERVER):
             raise BadConfig(
@@ -110,7 +109,7 @@ class At:
 
     @contextmanager
     def log(self, *, changes: bool = False, creates: bool = False) -> Iterator[Log]:
-        """The log itself, for a command that works on its files. Errors: as `door` and `settings`."""
+        """Open the log itself, for a command that works on its files. Errors: as `door` and `settings`."""
         from headwater.log.opening import address_of, open_log
 
         with self.told():
@@ -132,7 +131,7 @@ class At:
     # -- how it answers -------------------------------------------------------------------------------------
 
     def command(self, words: str) -> str:
-        """A command to type next: with the place that this one was told of, or it would look somewhere else."""
+        """A next command, with the same `--data`, `--server` and `--config`."""
         places: dict[str, Path | str | None] = {"--data": self.data, "--config": self.config}
         if not _FILES.match(words):
             places["--server"] = self.server
@@ -140,19 +139,19 @@ class At:
         return " ".join(["headwater", words, *told])
 
     def answered(self, answer: object, text: str) -> None:
-        """Say what was done: the answer to a program, the text to people."""
+        """Print the result: `answer` with `--json`, else `text`."""
         from headwater.cli.output import print_json
 
         print_json(answer) if self.json else typer.echo(text)
 
     def note(self, text: str) -> None:
-        """Something beside the answer, for people."""
+        """Print a note to stderr, unless `--json` is given."""
         if not self.json:
             typer.echo(text, err=True)
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Errors name the same place in the commands that they say come next."""
+        """Add the same `--data`, `--server` and `--config` to the commands in the hints of errors."""
         try:
             yield
         except HeadwaterError as error:

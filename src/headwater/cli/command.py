@@ -1,4 +1,4 @@
-"""Commands as functions: a function says its own arguments, and gets what all commands share as one value, `at`."""
+"""Makes commands of functions: a function declares its own arguments, and gets the shared options as one value, `at`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ALWAYS = ("data", "server", "config", "json")
 
 
 class Listed(NamedTuple):
-    """How a command is listed."""
+    """The name and help of a command in its group."""
 
     name: str
     example: str
@@ -40,23 +40,24 @@ class Listed(NamedTuple):
 def command(*more: str, name: str = "", example: str = "", files: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a command with `--data`, `--server`, `--config`, `--json` and the options of `more`.
 
-    `name`: how it is called, where that is not the function's name. `example`: stands below its help. `files`: it works on files of this
-    machine, and goes to no server.
+    `name`: its name, if it differs from the function's. `example`: shown below its help. `files`: it works on files of this machine, and
+    goes to no server.
     """
-    names = [one for one in _SHARED if one in more or (one in _ALWAYS and not (files and one == "server"))]
+    names = [option for option in _SHARED if option in more or (option in _ALWAYS and not (files and option == "server"))]
 
     def wrap(made: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(made)
         def called(**words: Any) -> None:
-            made(**{one: words[one] for one in own}, at=At(**{one: words[one] for one in names}))
+            made(**{option: words[option] for option in own}, at=At(**{option: words[option] for option in names}))
 
-        own = {one: parameter for one, parameter in inspect.signature(made, eval_str=True).parameters.items() if one != "at"}
+        own = {option: parameter for option, parameter in inspect.signature(made, eval_str=True).parameters.items() if option != "at"}
         shared = [
-            inspect.Parameter(one, inspect.Parameter.KEYWORD_ONLY, default=_SHARED[one][1], annotation=_SHARED[one][0]) for one in names
+            inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=_SHARED[option][1], annotation=_SHARED[option][0])
+            for option in names
         ]
         signature = inspect.Signature([*own.values(), *shared])
         called.__signature__ = signature  # type: ignore[attr-defined]
-        called.__annotations__ = {one: parameter.annotation for one, parameter in signature.parameters.items()}
+        called.__annotations__ = {option: parameter.annotation for option, parameter in signature.parameters.items()}
         return plain_command(name, example)(called)
 
     return wrap
@@ -73,7 +74,7 @@ def plain_command(name: str = "", example: str = "") -> Callable[[Callable[..., 
 
 
 def commands_of(module: ModuleType) -> Iterator[tuple[Listed, Callable[..., None]]]:
-    """The commands that a module makes, in the order in which they stand there."""
+    """The commands of a module, in their order in the file."""
     for value in vars(module).values():
         if getattr(value, "__module__", "") == module.__name__ and hasattr(value, "listed"):
             yield value.listed, value

@@ -1,6 +1,6 @@
-"""What the shell may complete: names of topics, pipelines, sinks and adaptors, looked up where the command would look.
+"""Shell completion: names of topics, pipelines, sinks and adaptors, looked up where the command would look.
 
-Whatever goes wrong offers nothing: a Tab is no place for an error.
+After any error it offers nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Complete = Callable[[typer.Context, str], list[str]]
 
 
 def _completing(found: Callable[[Any, dict[str, Any]], Iterable[str]]) -> Complete:
-    """The names that `found` gives of an open door and the words so far, as far as they begin with what is typed."""
+    """The names that `found` returns for an open door and the words so far, if they begin with the typed text."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         words = ctx.params

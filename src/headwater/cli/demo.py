@@ -1,4 +1,4 @@
-"""`headwater demo`: the tour, and putting away what it leaves."""
+"""`headwater demo`: runs the tour, and removes its topics and folders."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def group() -> typer.Typer:
 
 
 def demo(context: typer.Context, data: DataDir = None, config: ConfigFile = None) -> None:
-    """Run the tour on topics named demo-*. Ends with exit code 8 when anything it says is not true here."""
+    """Run the tour on topics named demo-*. Ends with exit code 8 when a claim is false on this machine."""
     if context.invoked_subcommand is not None:
         return
     loaded = settings_from(data, config)
     from headwater.core.clock import SystemClock
     from headwater.server.tour.tour import tour
 
-    # A server that stops ends its tour with SIGTERM: the same way out as Ctrl-C, which also ends a job on Spark.
+    # A stopping server ends its tour with SIGTERM: treat it as Ctrl-C, which also ends a Spark job.
     signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
     try:
         false = tour(loaded.settings, sys.stdout, SystemClock())
@@ -45,7 +45,7 @@ def demo(context: typer.Context, data: DataDir = None, config: ConfigFile = None
 
 
 def clean(data: DataDir = None, config: ConfigFile = None, json: Json = False) -> None:
-    """Remove the tour's topics and its second server's folder."""
+    """Remove the tour's topics, its pipeline and its folders."""
     import asyncio
 
     from headwater.core.clock import SystemClock

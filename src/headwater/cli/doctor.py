@@ -1,4 +1,4 @@
-"""`headwater doctor`: whether this machine and what is configured will do, each point with what to do about it."""
+"""`headwater doctor`: checks the machine and the configured servers; each failed check names the next step."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ def doctor(
     config: ConfigFile = None,
     json: Json = False,
 ) -> None:
-    """Check Python, Java, the disk, and every server that is configured. Ends with exit code 6 when something is not fine."""
+    """Check Python, Java, the disk, and every configured server. Ends with exit code 6 when a check fails."""
     settings = settings_from(data, config).settings
-    found = []
+    results = []
     for finding in findings(settings, spark=spark):
-        found.append(finding)
+        results.append(finding)
         if not json:
             _print(finding)
     if json:
-        print_json(msgspec.to_builtins(found))
-    bad = [finding.check for finding in found if not finding.ok]
+        print_json(msgspec.to_builtins(results))
+    bad = [finding.check for finding in results if not finding.ok]
     if bad:
         raise Unavailable(f"Not fine: {', '.join(bad)}.", hint="What to do is said with each of them.")
 
 
 def findings(settings: Settings, *, spark: bool) -> Iterator[Finding]:
-    """Every check that applies, one after the other. A check that fails in an unexpected way is a finding, too."""
+    """Run every applicable check, one after the other. An unexpected exception of a check is a finding, too."""
     checks: list[tuple[str, Callable[[], Finding]]] = [
         ("python", doctor_machine.python),
         ("java", doctor_machine.java),

@@ -21,7 +21,7 @@ from headwater.core.settings import SparkSettings
 from headwater.core.units import rounded_size
 
 WRITES, BLOCK = 200, 4096
-TOO_FAST = 5e-6  # seconds: no disk takes a block and says so in less
+TOO_FAST = 5e-6  # seconds: no real disk syncs a block in less
 SLOW = 0.01
 LEAST_FREE = 1 << 30
 IN_MEMORY = frozenset({"tmpfs", "ramfs"})
@@ -30,12 +30,12 @@ SPARK_SECONDS = 180
 
 
 def python() -> Finding:
-    """Python itself; a version that is too old could not have come so far."""
+    """Report Python's version; too old a version could not have run this."""
     return Finding("python", True, f"Python {platform.python_version()} at {sys.executable}.", facts={"version": platform.python_version()})
 
 
 def java() -> Finding:
-    """The Java that Spark would run on. Errors: `Unavailable` with what to do."""
+    """Find the Java for Spark. Errors: `Unavailable` with the next step."""
     from headwater.spark.java import find_java
 
     found = find_java()
@@ -44,7 +44,7 @@ def java() -> Finding:
 
 
 def sync(data: Path) -> Finding:
-    """How long the disk takes to take a block for good: what every acknowledgement waits for."""
+    """Measure how long the disk takes to sync a block: every acknowledgement waits for that."""
     folder = nearest_folder(data)
     kind = file_system(folder)
     seconds = sorted(_syncs(folder))
@@ -55,7 +55,7 @@ def sync(data: Path) -> Finding:
 
 
 def judged(finding: Finding, kind: str, middle: float) -> Finding:
-    """Whether such times can be a real disk's, and what they mean."""
+    """Judge the times: whether a real disk can be that fast, and whether it is slow."""
     said = finding.said
     if kind in IN_MEMORY:
         bad, todo = "That is memory: records are gone with the power.", "Put the data directory on a disk."
@@ -84,7 +84,7 @@ def space(data: Path) -> Finding:
 
 
 def server(data: Path) -> Finding:
-    """Whether a server has the directory; either is fine."""
+    """Report whether a server runs on the directory; both are fine."""
     from headwater.client.presence import serving
 
     found = serving(data)
@@ -96,10 +96,10 @@ def server(data: Path) -> Finding:
 
 
 def spark(settings: SparkSettings, *, seconds: int = SPARK_SECONDS) -> Finding:
-    """Start a session in a process of its own, run one job with Python code in it, and see that the answer is right."""
+    """Start a session in a subprocess, run one job with Python code, and check its answer."""
     command = [sys.executable, "-m", "headwater.cli.spark_probe"]
     began = time.monotonic()
-    # Settings go through the pipe: on the command line every user of the machine could read what they hide.
+    # Settings go through a pipe: on the command line every user of the machine could read their secrets.
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     ) as process:
@@ -131,7 +131,7 @@ def spark(settings: SparkSettings, *, seconds: int = SPARK_SECONDS) -> Finding:
 
 
 def nearest_folder(data: Path) -> Path:
-    """The directory itself, or the nearest one above it that is there: doctor makes nothing that stays."""
+    """The directory itself, or its nearest existing parent: doctor leaves no file behind."""
     for folder in (data, *data.absolute().parents):
         if folder.is_dir():
             return folder
@@ -158,7 +158,7 @@ def _syncs(folder: Path) -> list[float]:
     block = os.urandom(BLOCK)
     fd, path = tempfile.mkstemp(prefix=".headwater-doctor-", dir=folder)
     try:
-        os.unlink(path)  # nothing stays, however this ends
+        os.unlink(path)  # the file has no name, so nothing is left behind
         took = []
         for _ in range(WRITES):
             began = time.perf_counter()

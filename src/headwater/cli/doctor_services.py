@@ -1,4 +1,4 @@
-"""Checks of configured servers: a connection, and where it is simple one question in the server's own protocol."""
+"""Checks of configured servers: a connection, and one simple request in the server's protocol."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def kafka_client() -> Finding:
 
 
 def kafka(address: str, settings: KafkaSettings, *, seconds: float = SECONDS) -> Finding:
-    """A broker answers ApiVersions without an error; behind TLS only the connection is tried."""
+    """Check that a broker answers ApiVersions without an error; with TLS check only the connection."""
     host, port = split_address(address, 9092)
     secured = settings.client.get("security.protocol", "PLAINTEXT").upper().endswith("SSL")
     request = struct.pack(">hhih", 18, 0, 1, -1)  # ApiVersions, version 0, correlation 1, no client id
@@ -42,7 +42,7 @@ def kafka(address: str, settings: KafkaSettings, *, seconds: float = SECONDS) ->
 
 
 def cassandra(address: str, *, seconds: float = SECONDS) -> Finding:
-    """A node answers OPTIONS with SUPPORTED."""
+    """Check that a node answers OPTIONS with SUPPORTED."""
     host, port = split_address(address, 9042)
     try:
         with socket.create_connection((host, port), seconds) as connection:
@@ -59,7 +59,7 @@ def cassandra(address: str, *, seconds: float = SECONDS) -> Finding:
 
 
 def spark_master(master: str, *, seconds: float = SECONDS) -> Finding:
-    """The masters of a standalone cluster take connections; one is enough."""
+    """Check that one master of a standalone cluster accepts connections."""
     problem: OSError | None = None
     for address in master.removeprefix("spark://").split(","):
         try:

@@ -1,4 +1,4 @@
-"""What one check of `headwater doctor` has found."""
+"""The result of one check of `headwater doctor`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """`said` is what is the case; `todo` what to do about it, empty when nothing is to be done. Not `ok` makes doctor end with 6."""
+    """`said` is the fact; `todo` the next step, empty if none. A finding that is not `ok` makes doctor end with 6."""
 
     check: str
     ok: bool

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headwater.log.answers import Placed
 
 Format = Literal["text", "ndjson"]
-_CHUNK = 1 << 20  # bytes that are read at once: what is there by then becomes one batch
+_CHUNK = 1 << 20  # bytes read at once: the lines that have arrived become one batch
 _LONGEST = 64 << 20  # bytes of a line
 
 
@@ -62,14 +62,14 @@ def append(
         try:
             for batch in [list(enumerate(map(os.fsencode, values), 1))] if values else _batches():
                 target.append(batch, read, "Value" if values else "Line")
-        finally:  # what was appended is told, whatever came after it
+        finally:  # report appended records, also after an error
             target.tell()
         if not target.count:
             at.note("Nothing was appended: there was no record to append.")
 
 
 class _Target:
-    """Where the records go, and where they are."""
+    """The topic and partition of the records, and the offsets of appended ones."""
 
     def __init__(self, log: BlockingLog, topic: str, partition: int | None, at: At) -> None:
         self._log, self._topic, self._partition, self._at = log, topic, partition, at
@@ -96,7 +96,7 @@ class _Target:
         except BadInput as error:
             if len(lines) == 1:
                 raise self._at_line(f"{what} {lines[0].number}", error) from None
-            for line in lines:  # nothing of them was appended: one by one it shows which of them is bad
+            for line in lines:  # none of them was appended: append one by one to find the bad line
                 self._send([line], what)
         except HeadwaterError as error:
             span = f"{what} {lines[0].number}" if len(lines) == 1 else f"{what}s {lines[0].number} to {lines[-1].number}"
@@ -123,7 +123,7 @@ class _Target:
         return type(error)(f"{where}: {error.message} {before if self.count else 'Nothing before it was'} appended.", hint=error.hint)
 
     def tell(self) -> None:
-        """What was appended, for people; programs were told of each record."""
+        """Print a summary for people; with `--json` each record has been printed."""
         if self._at.json:
             return
         for partition, (first, last, number) in sorted(self._ranges.items()):
@@ -132,14 +132,14 @@ class _Target:
 
 
 def _reader(form: Format, key: bytes | None) -> Callable[[bytes], Record | None]:
-    """What makes a record of a line; None for a line that holds none."""
+    """The function that parses a line into a record; None for an empty line."""
     if form == "text":
         return lambda line: Record(key, line)
     return lambda line: read_line(line) if line.strip() else None
 
 
 def _batches() -> Iterator[list[tuple[int, bytes]]]:
-    """The lines of standard input with their numbers, in batches: whatever is there when it is looked at, so that none waits for others."""
+    """The lines of standard input with their numbers, in batches of what has arrived, so that no line waits for later input."""
     if sys.stdin.isatty():
         typer.echo("Reading records from standard input, one a line, until Ctrl-D.", err=True)
     number, rest = 0, b""

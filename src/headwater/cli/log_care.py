@@ -1,4 +1,4 @@
-"""`headwater log check | repair | compact | import`: the care of the embedded log's files."""
+"""`headwater log check | repair | compact | import`: maintenance of the embedded log's files."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ def check(
     topic: TopicIfAny = None,
     partition: Annotated[int | None, typer.Argument(metavar="PARTITION", help="One partition of it.", show_default=False)] = None,
 ) -> None:
-    """Read every batch and compare its checksum. Nothing is changed. Ends with exit code 7 and the first damage, if there is any.
+    """Read every batch and compare its checksum. Changes nothing. Ends with exit code 7 and the first damage, if there is any.
 
-    On Kafka: read every record and tell which ones count, and which ones folds leave out, with their offsets.
+    On Kafka: read every record and report which ones count and which ones folds leave out, with their offsets.
     """
     with at.log() as log:
         if log.engine == "kafka":
             show_claims(log, _told(_partitions(log, topic, partition)), json=at.json)
             return
         embedded = _embedded(log, "check its files")
-        found = [_checked(embedded, name, number) for name, number in _told(_partitions(log, topic, partition))]
+        results = [_checked(embedded, name, number) for name, number in _told(_partitions(log, topic, partition))]
     if at.json:
-        print_json(found)
+        print_json(results)
     else:
         columns = [Column("topic"), *(Column(name, True) for name in ("partition", "segments", "records", "bytes")), Column("state")]
-        print_table(columns, [_checked_row(one) for one in found])
-    for one in found:
-        if one["damage"]:
-            name = f"{one['topic']} {one['partition']}"
-            first = one["damage"][0]
+        print_table(columns, [_checked_row(result) for result in results])
+    for result in results:
+        if result["damage"]:
+            name = f"{result['topic']} {result['partition']}"
+            first = result["damage"][0]
             repair_it = f"`headwater log repair {name} --cut --dry-run` shows what a repair would keep and what is lost."
             with at.told():
                 raise Damaged(f"{name} is damaged: {_damage_text(first)}.", hint=first.get("hint", repair_it))
@@ -63,7 +63,7 @@ def repair(
     cut: Annotated[bool, typer.Option("--cut", help="Cut damaged batches out. The damaged files are kept beside, whole.")] = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Make a lost or rotten manifest anew from the segment files.")] = False,
 ) -> None:
-    """Make a damaged partition usable again. What is whole goes on; what is not is moved to a side file, never destroyed.
+    """Make a damaged partition usable again. Keeps intact batches, and moves damaged segments to side files.
 
     No other process may have the partition open.
     """
@@ -150,20 +150,22 @@ def compact(
             numbers = [only_partition(described, partition, "an offset belongs to one of them")]
         else:
             numbers = list(range(described.partitions))
-        found = [{"topic": topic, "partition": number, **msgspec.to_builtins(hw.log.compact(topic, number, before))} for number in numbers]
+        results = [
+            {"topic": topic, "partition": number, **msgspec.to_builtins(hw.log.compact(topic, number, before))} for number in numbers
+        ]
     if at.json:
-        print_json(found)
+        print_json(results)
         return
     names = ("partition", "records before", "after", "bytes before", "after")
     rows = [
         (
-            str(one["partition"]),
-            count(one["records_before"]),
-            count(one["records_after"]),
-            rounded_size(one["bytes_before"]),
-            rounded_size(one["bytes_after"]),
+            str(result["partition"]),
+            count(result["records_before"]),
+            count(result["records_after"]),
+            rounded_size(result["bytes_before"]),
+            rounded_size(result["bytes_after"]),
         )
-        for one in found
+        for result in results
     ]
     print_table([Column(name, True) for name in names], rows)
 
@@ -202,12 +204,12 @@ def _embedded(log: Log, what: str) -> EmbeddedLog:
 
 def _partitions(log: Log, topic: str | None, partition: int | None) -> list[tuple[str, int]]:
     if topic is None:
-        return [(one.name, number) for one in log.topics() for number in range(one.partitions)]
+        return [(described.name, number) for described in log.topics() for number in range(described.partitions)]
     return [(topic, number) for number in (range(log.topic(topic).partitions) if partition is None else [partition])]
 
 
 def _told(places: list[tuple[str, int]]) -> Iterator[tuple[str, int]]:
-    """The same places, with a bar on stderr where somebody watches a terminal."""
+    """The same partitions, with a progress bar on stderr if it is a terminal."""
     if not sys.stderr.isatty() or len(places) < 2:
         yield from places
         return
@@ -223,7 +225,7 @@ def _checked(log: EmbeddedLog, topic: str, partition: int) -> dict[str, Any]:
     try:
         seen = msgspec.to_builtins(checked(log.reader(topic, partition)))
         return {"topic": topic, **seen, "partition": partition}
-    except Damaged as error:  # not even a manifest to go by: the others are still checked
+    except Damaged as error:  # no usable manifest: the other partitions are still checked
         damage = [{"file": "", "position": -1, "offset": -1, "what": error.message.rstrip("."), "hint": error.hint}]
         return {"topic": topic, "partition": partition, "segments": 0, "records": 0, "bytes": 0, "damage": damage}
 

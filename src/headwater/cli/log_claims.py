@@ -13,7 +13,7 @@ _SHOWN = 5  # runs of offsets in a cell; `--json` has more
 
 
 def show_claims(log: Log, places: Iterable[tuple[str, int]], *, json: bool) -> None:
-    """Check these partitions and print what was found."""
+    """Check these partitions and print the results."""
     from headwater.log.kafka.check import check
 
     found = [(topic, check(log, topic, partition)) for topic, partition in places]

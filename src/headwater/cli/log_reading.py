@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NOTHING_FOUND = 10
 MOST_TAILED = 64  # partitions followed at once: each keeps files open
-_PAGE = 1000  # records that are read at once
+_PAGE = 1000  # records in one read
 Decode = Literal["text", "json", "hex"]
 Decoder = Annotated[Decode, typer.Option("--decode", help="How keys and values are shown. Bytes that are no text appear as base64.")]
 COLUMNS = (Column("partition", True), Column("offset", True), Column("time"), Column("key"), Column("value"), Column("more"))
@@ -64,7 +64,7 @@ def show(
                     print_json_line({"partition": number, **show_record(record, decode)})
                 else:
                     rows.append(row_of(number, record, decode))
-    finally:  # what lies before damage is shown, too
+    finally:  # show the records before damage, too
         if rows:
             print_table(COLUMNS, rows)
     if not at.json:
@@ -106,7 +106,7 @@ def tail(
 def select(
     log: BlockingLog, topic: str, partition: int | None, first: int | None, last: int | None, key: str | None, most: int = _PAGE
 ) -> Iterator[Found]:
-    """The records asked for, partition after partition; `most`: how many are likely wanted. Errors: as `read`, before the first record."""
+    """The requested records, partition after partition; `most`: the likely number. Errors: as `read`, before the first record."""
     described = log.topic(topic)
     if partition is None and first is None:
         numbers = range(described.partitions)
@@ -118,7 +118,7 @@ def select(
 
 
 def checked_start(log: BlockingLog, topic: str, partition: int, start: int) -> int:
-    """Where to begin; the end itself is fine. Errors: `OffsetGone`, `BadBounds`."""
+    """The start offset, which may be the end. Errors: `OffsetGone`, `BadBounds`."""
     bounds = log.bounds(topic, partition)
     if start < bounds.start:
         raise OffsetGone(f"{topic} {partition} begins at offset {bounds.start}; {start} was deleted.", hint=f"Begin at {bounds.start}.")

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 def topics(at: At) -> None:
     """List every topic with its partitions and settings."""
     with at.door() as hw:
-        found = hw.log.topics()
+        listed = hw.log.topics()
     if at.json:
-        print_json([show_topic(topic) for topic in found])
-    elif found:
-        _print_topics(found)
+        print_json([show_topic(topic) for topic in listed])
+    elif listed:
+        _print_topics(listed)
     else:
         typer.echo(f"There are no topics. `{at.command('log create TOPIC')}` makes one.", err=True)
 
@@ -64,19 +64,19 @@ def stats(
     at: At,
     topic: TopicIfAny = None,
 ) -> None:
-    """Show what each partition consists of: offsets, segments, bytes, torn tails that were cut, damage."""
+    """Show each partition's offsets, segments, bytes, cut torn tails, and damage."""
     with at.door() as hw:
-        names = [one.name for one in hw.log.topics()] if topic is None else [topic]
-        found = [one for name in names for one in hw.log.stats(name)]
+        names = [described.name for described in hw.log.topics()] if topic is None else [topic]
+        contents = [content for name in names for content in hw.log.stats(name)]
     if at.json:
-        print_json(found)
+        print_json(contents)
         return
     columns = [
         Column("topic"),
         *(Column(name, True) for name in ("partition", "start", "end", "segments", "bytes", "cuts")),
         Column("damage"),
     ]
-    print_table(columns, [_stats_row(one) for one in found])
+    print_table(columns, [_stats_row(content) for content in contents])
 
 
 @command("yes", "dry_run", example="headwater log delete-before orders 1000 --dry-run")
@@ -86,10 +86,10 @@ def delete_before(
     at: At,
     partition: PartitionNumber = None,
 ) -> None:
-    """Let go of every record below an offset, for good."""
+    """Delete every record below an offset, for good."""
     with at.door(changes=not at.dry_run) as hw:
         described = hw.log.topic(topic)
-        check_owner(topic, described.settings.owner, "", "delete_before")  # before anybody is asked to agree
+        check_owner(topic, described.settings.owner, "", "delete_before")  # before the question
         number = only_partition(described, partition, "an offset belongs to one of them")
         bounds = hw.log.bounds(topic, number)
         if offset > bounds.end:
@@ -161,7 +161,7 @@ def _stats_row(one: PartitionContent) -> tuple[str, ...]:
 
 
 def _span(log: BlockingLog, topic: str, partition: int) -> int | None:
-    """How many offsets a partition has; None for a damaged one, which may be deleted, too."""
+    """The number of offsets in a partition; None for a damaged one, which may be deleted, too."""
     try:
         bounds = log.bounds(topic, partition)
     except Damaged:

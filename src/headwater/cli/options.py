@@ -1,4 +1,4 @@
-"""Options that several commands share, and the settings that come of them."""
+"""Options that several commands share, and the settings that they make."""
 
 from __future__ import annotations
 

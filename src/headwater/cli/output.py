@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs. Everything stored is shown with its control characters made visible."""
+"""The output of commands: tables for people, JSON for programs. Escapes control characters in stored data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headwater.core.errors import BadInput
 
 
 class Column(NamedTuple):
-    """A column of a table; numbers stand right."""
+    """A column of a table; numbers are right-aligned."""
 
     name: str
     right: bool = False
@@ -31,14 +31,14 @@ def print_json_line(value: Any) -> None:
 
 
 def _encoded(value: Any) -> bytes:
-    """JSON. A decimal is a number, as it was read: written as text it would look like a wrong type in the data."""
+    """JSON. A decimal stays a number: as text it would look like a wrong type in the data."""
     import msgspec
 
     return msgspec.json.Encoder(decimal_format="number").encode(value)
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
-    """A table that fits the terminal; into a file or a pipe plain columns, as wide as they are, so that nothing is cut."""
+    """Print a table that fits the terminal; into a file or a pipe, plain columns as wide as their content."""
     cells = [[visible(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
         widths = [max(len(line[at]) for line in ([c.name for c in columns], *cells)) for at in range(len(columns))]
@@ -60,7 +60,7 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Non
 
 
 def visible(text: str) -> str:
-    """The text with what a terminal would obey (escape, bell, line ends, direction marks) written out: a record must not drive it."""
+    """The text with control characters (escape, bell, line ends, direction marks) escaped: a record must not control the terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
@@ -72,7 +72,7 @@ def count(number: int) -> str:
 
 
 def agreed(question: str, *, yes: bool) -> bool:
-    """Whether to go on with what cannot be undone. Errors: `BadInput` where nobody can be asked."""
+    """Whether the user agrees to a change that cannot be undone. Errors: `BadInput` without a terminal."""
     if yes:
         return True
     if not sys.stdin.isatty():

@@ -1,4 +1,4 @@
-"""`headwater pipeline`: define, try, run, look, and put right. The commands are in the files named pipeline_…"""
+"""`headwater pipeline`: make, test, run, inspect and correct pipelines. The commands are in the files named pipeline_…"""
 
 from __future__ import annotations
 

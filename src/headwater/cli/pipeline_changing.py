@@ -1,4 +1,4 @@
-"""`headwater pipeline stop | offset | ack | edit | compact | remove`: changes of the offset log, beside a live run, audited."""
+"""`headwater pipeline stop | offset | ack | edit | compact | remove`: audited changes of the offset log, also beside a live run."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 def stop(name: Name, at: At, why: Why = "") -> None:
     """Ask a live run to finish what it has begun, and stop."""
     with opened(at, name, changes=True) as pipeline:
-        said = pipeline.stop(why=why, dry_run=at.dry_run)
+        stopping = pipeline.stop(why=why, dry_run=at.dry_run)
         file = pipeline.status().file
-    at.answered(said, f"{name} {_would_be(at)} asked to stop.")
-    if said.silent_since is not None:
-        at.note(f"It has given no sign of life since {said.silent_since}. If its machine is lost, a new run shuts it out:")
+    at.answered(stopping, f"{name} {_would_be(at)} asked to stop.")
+    if stopping.silent_since is not None:
+        at.note(f"It has given no sign of life since {stopping.silent_since}. If its machine is lost, a new run shuts it out:")
         at.note(f"  headwater pipeline run {file or 'FILE'}")
 
 
@@ -46,15 +46,15 @@ def offset(
     position: OffsetIfAny = None,
     why: Reason = "",
 ) -> None:
-    """Look at and change positions: of all sinks, of one by namespace; move one, or forget a sink that is no more.
+    """Show and change positions: of all sinks, or of one by namespace; move one, or forget a removed sink.
 
     `mark SINK N` makes N the last message that counts as taken: forward skips what lies between, back sends it again, -1 is the beginning.
     """
     with opened(at, name, changes=verb in ("mark", "delete")) as pipeline:
         if verb == "list":
             no_more("offset list", sink, position)
-            found = pipeline.offsets()
-            print_json(found) if at.json else print_table(PLACES, [place_row(one) for one in found])
+            positions = pipeline.offsets()
+            print_json(positions) if at.json else print_table(PLACES, [place_row(place) for place in positions])
         elif sink is None:
             raise UsageMistake("Which sink?", hint=f"List them with `headwater pipeline offset {name} list`.")
         elif verb == "mark":
@@ -65,13 +65,13 @@ def offset(
 
 
 def _show(pipeline: BlockingOnePipeline, at: At, sink: str) -> None:
-    one = pipeline.offset(sink)
+    place = pipeline.offset(sink)
     if at.json:
-        print_json(one)
+        print_json(place)
         return
-    print_table([Column("namespace"), Column("offset", True)], [(key, str(last)) for key, last in sorted(one.namespaces.items())])
-    if one.taken:
-        at.note(f"Beyond its position {one.position} it has {', '.join(f'{start}..{end - 1}' for start, end in one.taken)}.")
+    print_table([Column("namespace"), Column("offset", True)], [(key, str(last)) for key, last in sorted(place.namespaces.items())])
+    if place.taken:
+        at.note(f"Beyond its position {place.position} it has {', '.join(f'{start}..{end - 1}' for start, end in place.taken)}.")
 
 
 def _mark(pipeline: BlockingOnePipeline, at: At, name: str, sink: str, position: int | None, why: str) -> None:
@@ -89,8 +89,8 @@ def _delete(pipeline: BlockingOnePipeline, at: At, sink: str, why: str) -> None:
 def ack(name: Name, sink: SinkName, message: Offset, at: At, why: Reason = "") -> None:
     """Count a message as taken by a sink without sending it."""
     with opened(at, name, changes=True) as pipeline:
-        said = pipeline.ack(sink, message, why=why, dry_run=at.dry_run)
-    at.answered(said, f"Message {message} {'would count' if at.dry_run else 'counts'} as taken by {sink}, which is at {said.position}.")
+        acked = pipeline.ack(sink, message, why=why, dry_run=at.dry_run)
+    at.answered(acked, f"Message {message} {'would count' if at.dry_run else 'counts'} as taken by {sink}, which is at {acked.position}.")
 
 
 @command("dry_run", example='headwater pipeline edit shop 14 --set price=0.85 --set \'name="Ann"\' --why "left out"')
@@ -107,7 +107,7 @@ def edit(
     undo: Annotated[bool, typer.Option("--undo", help="Deliver the original again.")] = False,
     why: Reason = "",
 ) -> None:
-    """Correct a message: from now on a corrected copy is delivered in its place. The original stays in the log."""
+    """Correct a message: the pipeline delivers the corrected copy in its place. The original stays in the log."""
     if sum((bool(set_ or unset), document is not None, undo)) != 1:
         raise UsageMistake("What is to be corrected?", hint="Give --set PATH=JSON (or --unset PATH), or --doc FILE, or --undo.")
     with opened(at, name, changes=True) as pipeline:
@@ -126,7 +126,7 @@ def edit(
 
 
 def _next(made: Edited, at: At, name: str, live: bool) -> None:
-    """What every sink makes of a correction: who has still to get it, and how."""
+    """The next commands after a correction, for each sink that needs one."""
     for sink in made.standing:
         at.note(f"{sink} goes on by itself." if live else f"Send it to {sink}: {at.command(f'pipeline step {name} {sink}')}")
     for sink in made.dead:
@@ -171,7 +171,7 @@ def _given(changes: list[str]) -> dict[str, Any]:
 
 @command("dry_run")
 def compact(name: Name, at: At) -> None:
-    """Keep, below what every sink has taken, only the last message of each namespace; and only the newest positions."""
+    """Keep, below the least position of all sinks, only the last message of each namespace; and only the newest positions."""
     with opened(at, name, changes=True) as pipeline:
         done = pipeline.compact(dry_run=at.dry_run)
     if at.dry_run:

@@ -1,4 +1,4 @@
-"""`headwater pipeline list | status | xlog | audit`: looking, which creates and changes nothing."""
+"""`headwater pipeline list | status | xlog | audit`: read-only commands, which create and change nothing."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _DETAIL = 80  # characters of one detail of the audit
 def list_pipelines(at: At) -> None:
     """List the pipelines that have run here."""
     with at.door() as hw:
-        found = hw.pipelines.list()
+        pipelines = hw.pipelines.list()
     if at.json:
-        print_json(found)
+        print_json(pipelines)
         return
-    if not found:
+    if not pipelines:
         at.note("No pipeline has run here. `headwater pipeline init SRC SINK` writes one to begin with.")
         return
     columns = [
@@ -38,61 +38,68 @@ def list_pipelines(at: At) -> None:
         Column("lag", True),
         Column("last run"),
     ]
-    print_table(columns, [(o.pipeline, o.state, count(o.end), str(len(o.sinks)), count(o.lag), when(o.began)) for o in found])
-    for one in found:
-        if one.state == "lost":
-            at.note(f"The log of {one.pipeline} was in {one.log_dir}, where it cannot be read now.")
-        elif one.state == "damaged":
-            at.note(f"What is known of {one.pipeline} cannot be read: {at.command(f'pipeline status {one.pipeline}')}")
+    print_table(
+        columns,
+        [
+            (pipeline.pipeline, pipeline.state, count(pipeline.end), str(len(pipeline.sinks)), count(pipeline.lag), when(pipeline.began))
+            for pipeline in pipelines
+        ],
+    )
+    for pipeline in pipelines:
+        if pipeline.state == "lost":
+            at.note(f"The log of {pipeline.pipeline} was in {pipeline.log_dir}, where it cannot be read now.")
+        elif pipeline.state == "damaged":
+            at.note(f"What is known of {pipeline.pipeline} cannot be read: {at.command(f'pipeline status {pipeline.pipeline}')}")
 
 
 def when(moment: str | None) -> str:
-    """A moment, short enough for a table: 2026-11-16 04:00:00Z."""
+    """A time, short enough for a table: 2026-11-16 04:00:00Z."""
     return "-" if moment is None else f"{moment[:10]} {moment[11:19]}Z"
 
 
 @command()
 def status(name: Name, at: At) -> None:
-    """Show a pipeline: its run, its source, and where every sink is."""
+    """Show a pipeline: its run, its source, and every sink's position."""
     with opened(at, name) as pipeline:
-        found = pipeline.status()
+        shown = pipeline.status()
     if at.json:
-        print_json(found)
+        print_json(shown)
         return
-    began = f"; began {when(found.began)} as {found.process}" if found.began else ""
-    read = f": {found.progress}" if found.progress is not None and found.progress.percent != 100 else ""
-    typer.echo(f"{name}: {found.state}{began}; source in phase {found.phase or '-'}{read}")
-    print_table(PLACES, [place_row(one) for one in found.sinks])
-    _notes(name, found, at)
+    began = f"; began {when(shown.began)} as {shown.process}" if shown.began else ""
+    read = f": {shown.progress}" if shown.progress is not None and shown.progress.percent != 100 else ""
+    typer.echo(f"{name}: {shown.state}{began}; source in phase {shown.phase or '-'}{read}")
+    print_table(PLACES, [place_row(place) for place in shown.sinks])
+    _notes(name, shown, at)
 
 
-def _notes(name: str, found: Status, at: At) -> None:
-    """What wants somebody, each with the command that comes next."""
-    if found.state == "silent":
-        typer.echo(f"The run has given no sign of life since {when(found.seen)}. If its machine is lost, a new run shuts it out:")
-        typer.echo(f"  headwater pipeline run {found.file or 'FILE'}")
-    stopped = [(one.sink, one.error) for one in found.sinks if one.error is not None and one.state == "stopped"]
+def _notes(name: str, shown: Status, at: At) -> None:
+    """Things that need an operator, each with the next command."""
+    if shown.state == "silent":
+        typer.echo(f"The run has given no sign of life since {when(shown.seen)}. If its machine is lost, a new run shuts it out:")
+        typer.echo(f"  headwater pipeline run {shown.file or 'FILE'}")
+    stopped = [(place.sink, place.error) for place in shown.sinks if place.error is not None and place.state == "stopped"]
     for offset in sorted({error.offset for _, error in stopped if error.of_message}):
         typer.echo(f"See message {offset}, and what to do: {at.command(f'pipeline xlog {name} show {offset}')}")
-    again = at.command(f"pipeline run {found.file or 'FILE'}")
+    again = at.command(f"pipeline run {shown.file or 'FILE'}")
     for sink in (sink for sink, error in stopped if not error.of_message):
         typer.echo(f"{sink} could not go on, by no message's fault. Once that is mended: {again}")
-    for one in found.sinks:
-        if one.state == "unreachable" and one.error is not None:
-            typer.echo(f"The run waits for {one.sink} since {when(one.error.at)}, and goes on by itself once that can be reached.")
-    if found.dead:
-        typer.echo(f"{several(found.dead, 'message', 'is')} put aside: {at.command(f'pipeline dead {name} list')}")
-    if found.edits:
-        typer.echo(f"{several(found.edits, 'message', 'has')} a corrected copy: {at.command(f'pipeline audit {name}')}")
+    for place in shown.sinks:
+        if place.state == "unreachable" and place.error is not None:
+            typer.echo(f"The run waits for {place.sink} since {when(place.error.at)}, and goes on by itself once that can be reached.")
+    if shown.dead:
+        typer.echo(f"{several(shown.dead, 'message', 'is')} put aside: {at.command(f'pipeline dead {name} list')}")
+    if shown.edits:
+        typer.echo(f"{several(shown.edits, 'message', 'has')} a corrected copy: {at.command(f'pipeline audit {name}')}")
 
 
 PLACES = [Column("sink"), Column("position", True), Column("end", True), Column("lag", True), Column("state"), Column("error")]
 
 
-def place_row(one: SinkPosition) -> tuple[str, ...]:
-    said = "-" if one.error is None else one.error.message.partition("\n")[0]
-    error = f"{one.error.offset}: {said}" if one.error is not None and one.error.of_message else said  # else it is no message's fault
-    return (one.sink, str(one.position), str(one.end), count(one.lag), one.state, error)
+def place_row(place: SinkPosition) -> tuple[str, ...]:
+    text = "-" if place.error is None else place.error.message.partition("\n")[0]
+    # other errors are not about a message
+    error = f"{place.error.offset}: {text}" if place.error is not None and place.error.of_message else text
+    return (place.sink, str(place.position), str(place.end), count(place.lag), place.state, error)
 
 
 @command(example="headwater pipeline xlog shop show 10..18")
@@ -109,7 +116,7 @@ def xlog(
     namespace: Annotated[str, typer.Option("--namespace", metavar="RE", help="Only namespaces that this expression finds.")] = ".*",
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = 1000,
 ) -> None:
-    """Look into a pipeline's log: the oldest offset, the newest, or messages. One message is shown with its error and trace."""
+    """Read a pipeline's log: the oldest offset, the newest, or messages. A single message comes with its error and traceback."""
     with opened(at, name) as pipeline:
         match verb:
             case "oldest" | "current":
@@ -122,9 +129,9 @@ def xlog(
                     raise UsageMistake("Which messages?", hint=f"As in `headwater pipeline xlog {name} show 0..9`.")
                 first, last = read_closed_range(messages)
                 shown = 0
-                for one in pipeline.messages(first, last, namespace=namespace, limit=limit):
-                    print_json_line(one) if at.json else _print_message(name, one, at, whole=first == last)
-                    shown, reached = shown + 1, one.offset
+                for message in pipeline.messages(first, last, namespace=namespace, limit=limit):
+                    print_json_line(message) if at.json else _print_message(name, message, at, whole=first == last)
+                    shown, reached = shown + 1, message.offset
                 if not shown:
                     at.note(f"Nothing of {messages} is shown: compaction has taken it, or its namespace is another.")
                 elif shown == limit and reached < min(last, pipeline.bounds().end - 1):
@@ -157,7 +164,7 @@ def _print_message(name: str, one: Seen, at: At, *, whole: bool) -> None:
 
 
 def _brief(value: object) -> str:
-    """A document would push everything else out of the table; with --json it is whole."""
+    """Shorten a detail: a whole document would not fit the table. `--json` prints it whole."""
     text = str(value)
     return text if len(text) <= _DETAIL else f"{text[:_DETAIL]}..."
 
@@ -170,7 +177,10 @@ def audit(name: Name, at: At) -> None:
     if at.json:
         print_json(entries)
     elif entries:
-        rows = [(when(one.at), one.who, one.what, " ".join(f"{k}={_brief(v)}" for k, v in one.details.items()), one.why) for one in entries]
+        rows = [
+            (when(entry.at), entry.who, entry.what, " ".join(f"{k}={_brief(v)}" for k, v in entry.details.items()), entry.why)
+            for entry in entries
+        ]
         print_table([Column("when"), Column("who"), Column("what"), Column("details"), Column("why")], rows)
     else:
         at.note(f"Nobody has changed anything of {name}.")

@@ -38,10 +38,10 @@ def init(
     file: Annotated[Path, typer.Option("--file", metavar="FILE", help="The file to write.")] = Path("pipeline.py"),
     json: Json = False,
 ) -> None:
-    """Write a pipeline's file to begin with. A file that is there is left alone."""
+    """Write a first version of a pipeline's file. Overwrites no file."""
     from headwater.pipeline.operating.about import about_of
 
-    source_about, sink_about = about_of(source), about_of(sink)  # both are known before anything is written
+    source_about, sink_about = about_of(source), about_of(sink)  # check both before writing anything
     if not source_about.source:
         raise BadInput(f"{source} cannot be read from.", hint="See `headwater pipeline about` for sources.")
     if not sink_about.sink:
@@ -53,7 +53,7 @@ def init(
         sink=sink,
         imports=", ".join(dict.fromkeys(sorted((source, sink)))),
         source_sample=source_about.sample,
-        # The same sample twice would write to what it reads; following changes is a source's matter.
+        # The same sample twice would write to what it reads; `tail` is an option of sources only.
         sink_sample=(sink_about.sample.replace("orders", "copied") if source == sink else sink_about.sample).replace(", tail=True", ""),
     )
     try:
@@ -74,16 +74,16 @@ def about(
     adaptor: Annotated[str | None, _adaptor("ADAPTOR", "One adaptor in full.")] = None,
     json: Json = False,
 ) -> None:
-    """Say what adaptors there are, or all about one: what it reads and writes, how it resumes, what it guarantees."""
+    """List the adaptors, or describe one: what it reads and writes, how it resumes, what it guarantees."""
     from headwater.pipeline import adaptors
     from headwater.pipeline.operating.about import describe
 
     if adaptor is not None:
-        found = describe(adaptor)
+        description = describe(adaptor)
         if json:
-            print_json(found)
+            print_json(description)
         else:
-            _print_one(found)
+            _print_one(description)
         return
     every = [describe(name) for name in adaptors.names()]
     if json:
@@ -91,27 +91,27 @@ def about(
         return
     columns = [Column("adaptor"), Column("source"), Column("sink"), Column("what it is")]
     rows = []
-    for one in every:
-        source = " + ".join(word for word, can in (("copy", one["copies"]), ("changes", one["follows"])) if can) or "-"
-        rows.append((one["name"], source, one["delivery"] or "-", one["summary"]))
+    for entry in every:
+        source = " + ".join(word for word, can in (("copy", entry["copies"]), ("changes", entry["follows"])) if can) or "-"
+        rows.append((entry["name"], source, entry["delivery"] or "-", entry["summary"]))
     print_table(columns, rows)
 
 
-def _print_one(found: dict[str, Any]) -> None:
-    lines = [("", found["summary"]), ("namespace", found["namespace"])]
-    if found["source"]:
-        lines.append(("source", found["source"]))
-    if found["sink"]:
-        lines.append(("sink", f"{found['sink']} ({found['delivery']})"))
-    typer.echo(found["name"])
+def _print_one(description: dict[str, Any]) -> None:
+    lines = [("", description["summary"]), ("namespace", description["namespace"])]
+    if description["source"]:
+        lines.append(("source", description["source"]))
+    if description["sink"]:
+        lines.append(("sink", f"{description['sink']} ({description['delivery']})"))
+    typer.echo(description["name"])
     for name, text in lines:
         typer.echo(f"  {name + ': ' if name else ''}{text}")
     typer.echo("  options:")
-    for option in found["options"]:
+    for option in description["options"]:
         typer.echo(f"    {option['name']} = {option['default']}" if option["default"] is not None else f"    {option['name']}")
         if option["meaning"]:
             typer.echo(f"        {option['meaning']}")
-    typer.echo(f"  for example: {found['sample']}")
+    typer.echo(f"  for example: {description['sample']}")
 
 
 @plain_command("test")
@@ -121,23 +121,23 @@ def try_it(file: PipelineFile, json: Json = False) -> None:
     from headwater.pipeline.operating.preflight import preflight
 
     pipeline = load_pipeline(file)
-    found = preflight(pipeline)
+    outcome = preflight(pipeline)
     if json:
-        print_json({"pipeline": pipeline.name, "tree": pipeline.tree(), **found})
+        print_json({"pipeline": pipeline.name, "tree": pipeline.tree(), **outcome})
     else:
         typer.echo(f"pipeline {pipeline.name}")
         for line in pipeline.tree():
             typer.echo(f"  {line}")
-        for one in found["checks"]:
-            typer.echo(f"{'ok  ' if one['ok'] else 'FAIL'} {one['name']}: {visible(one['said'])}")
-        if found["message"] is not None:
+        for check in outcome["checks"]:
+            typer.echo(f"{'ok  ' if check['ok'] else 'FAIL'} {check['name']}: {visible(check['said'])}")
+        if outcome["message"] is not None:
             from headwater.pipeline import values
 
-            text = values.encode(found["message"]["data"]).decode()
-            typer.echo(f"first message: {visible(found['message']['namespace'])} {visible(text)}")
-    failed = [one for one in found["checks"] if not one["ok"]]
+            text = values.encode(outcome["message"]["data"]).decode()
+            typer.echo(f"first message: {visible(outcome['message']['namespace'])} {visible(text)}")
+    failed = [check for check in outcome["checks"] if not check["ok"]]
     if failed:
-        for one in failed:
-            if one["hint"]:
-                typer.echo(f"  {one['hint']}", err=True)
+        for check in failed:
+            if check["hint"]:
+                typer.echo(f"  {check['hint']}", err=True)
         raise typer.Exit(failed[0]["exit_code"])

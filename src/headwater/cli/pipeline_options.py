@@ -1,4 +1,4 @@
-"""Arguments that the pipeline commands share, and the pipeline that they mean."""
+"""Arguments that the pipeline commands share, and the pipeline that they name."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ Reason = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, 
 
 @contextmanager
 def opened(at: At, name: str, *, changes: bool = False) -> Iterator[BlockingOnePipeline]:
-    """The pipeline of this name, to look at or to change; with a dry run it is only looked at."""
+    """The pipeline of this name, for reading or changing; a dry run only reads."""
     with at.door(changes=changes and not at.dry_run) as hw:
         yield hw.pipelines[name]
 
 
 @contextmanager
 def sending(at: At, name: str, *, changes: bool = True) -> Iterator[BlockingOnePipeline | PipelineOperations]:
-    """The same, to send to its sinks or to read them, which runs the pipeline's file.
+    """The pipeline of this name, for sending to its sinks or reading them back, which runs the pipeline's file.
 
-    A server runs the file of the last run, in a process of its own. Without one, and where another file is named, this process runs it,
-    with its own environment and its Spark: in the folder where it was run last, or relative paths would mean other files. Errors:
+    A server runs the file of the last run in a subprocess. Without a server, or with another `--file`, this process runs the file, with its
+    own environment and Spark, in the folder of the last run, because relative paths would name other files elsewhere. Errors:
     `UsageMistake` for a file that a server elsewhere should run, `NotFound` where that folder is gone.
     """
     if at.file is not None and at.named_server() is not None:
@@ -75,7 +75,7 @@ def sending(at: At, name: str, *, changes: bool = True) -> Iterator[BlockingOneP
 
 @contextmanager
 def _log_of(at: At, name: str, *, changes: bool) -> Iterator[tuple[Log, Settings]]:
-    """The log that holds the pipeline, which may lie in a directory of its own."""
+    """The log that holds the pipeline, which may be in a directory of its own."""
     from headwater.log.opening import open_log
     from headwater.pipeline.operating.log_dirs import address, log_dirs
 
@@ -90,7 +90,7 @@ def _log_of(at: At, name: str, *, changes: bool) -> Iterator[tuple[Log, Settings
 
 
 def no_more(verb: str, *given: object) -> None:
-    """Refuse words that a verb has no use for: they were meant for something. Errors: `UsageMistake`."""
+    """Refuse arguments that a verb does not take. Errors: `UsageMistake`."""
     for word in given:
         if word is not None:
             raise UsageMistake(f"{verb} takes no {str(word).strip()!r}.", hint="Leave it out, or see --help for what takes it.")

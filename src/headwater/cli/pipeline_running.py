@@ -44,7 +44,7 @@ def run(
         typer.Option("--metrics-port", metavar="N", min=1, max=65535, help="Show metrics for Prometheus at 127.0.0.1:N/metrics."),
     ] = None,
 ) -> None:
-    """Run a pipeline until its source is read and every sink has it all, or, with --follow, until it is stopped."""
+    """Run a pipeline until it has read its source and every sink has taken all messages; with --follow, until it is stopped."""
     from headwater.log.opening import open_log
     from headwater.pipeline.loading import load_pipeline
     from headwater.pipeline.running.run import Run
@@ -64,21 +64,22 @@ def run(
 
 
 def _address(pipeline: Pipeline, settings: Settings) -> LogAddress:
-    """Where the pipeline's log is; noted in the data directory where that is a directory of its own."""
+    """The address of the pipeline's log. For a `log_dir`, leaves a note in the data directory."""
     from headwater.log.opening import LogAddress, address_of
     from headwater.pipeline.operating.log_dirs import remember
 
     own = None if pipeline.options.log_dir is None else Path(pipeline.options.log_dir).absolute()
     try:
         remember(settings.data, pipeline.name, own)
-    except HeadwaterError as error:  # it can run all the same: somebody chose another directory, perhaps because of this one
+    # the run does not need the note: the user may have chosen a `log_dir` because this directory is read-only
+    except HeadwaterError as error:
         typer.echo(f"{pipeline.name} is not listed in {settings.data}: {error.message}", err=True)
     return address_of(settings) if own is None else LogAddress(path=str(own))
 
 
 @contextmanager
 def _measured(made: Run, port: int | None) -> Iterator[None]:
-    """Show the run's metrics while it lasts. Errors: `Conflict` for a port that is taken."""
+    """Serve the run's metrics. Errors: `Conflict` for a port that is taken."""
     if port is None:
         yield
         return
@@ -92,8 +93,8 @@ def _measured(made: Run, port: int | None) -> Iterator[None]:
         except HeadwaterError:  # the run has just ended
             return []
         return [
-            SinkReading(made.pipeline.name, one.sink, one.position, one.lag, one.state.activity == "stopped", one.written)
-            for one in progress
+            SinkReading(made.pipeline.name, sink.sink, sink.position, sink.lag, sink.state.activity == "stopped", sink.written)
+            for sink in progress
         ]
 
     metrics = Metrics()
@@ -111,7 +112,7 @@ def _measured(made: Run, port: int | None) -> Iterator[None]:
 
 
 def _where(file: str) -> str:
-    """The file, to be found again from another directory."""
+    """The absolute path of the file."""
     path = Path(file)
     if path.exists() or ":" not in file:
         return str(path.absolute())
@@ -132,7 +133,7 @@ def _listeners(where: str | None) -> list[Listener]:
 
 
 def _watched(made: Run, stop: StopSignal, display: _Display | None) -> Result:
-    """Run in a thread of its own, so that signals and the display stay with this one."""
+    """Run the pipeline in a thread; this thread handles signals and the display."""
     ended = threading.Event()
     results: list[Result] = []
     problems: list[BaseException] = []
@@ -161,7 +162,7 @@ def _watched(made: Run, stop: StopSignal, display: _Display | None) -> Result:
 
 
 class _Display:
-    """A table that renews itself on a terminal; elsewhere a line every ten seconds, and trouble as soon as it is seen."""
+    """A live table on a terminal; elsewhere a line every ten seconds, and errors at once."""
 
     def __init__(self, made: Run, follow: bool, at: At, stop: StopSignal) -> None:
         self._made, self._follow, self._at, self._stop = made, follow, at, stop
@@ -190,24 +191,25 @@ class _Display:
         if away and away != self._troubles.get(source):
             typer.echo(f"{source} {visible(away)}", err=True)
         self._troubles[source] = away
-        for one in progress:
-            trouble = str(one.state) if one.state.unreachable else ""
-            if self._follow and one.state.activity == "stopped" and one.failure is not None:  # a run that ends with it says it then
-                trouble = f"stands at message {one.failure.offset}: {one.failure.message}"
-            if trouble and trouble != self._troubles.get(one.sink):
-                typer.echo(f"{one.sink} {visible(trouble)}", err=True)
-                if one.failure is not None:
-                    name, offset = self._made.pipeline.name, one.failure.offset
+        for sink in progress:
+            trouble = str(sink.state) if sink.state.unreachable else ""
+            # a run that ends with this error reports it at its end
+            if self._follow and sink.state.activity == "stopped" and sink.failure is not None:
+                trouble = f"stands at message {sink.failure.offset}: {sink.failure.message}"
+            if trouble and trouble != self._troubles.get(sink.sink):
+                typer.echo(f"{sink.sink} {visible(trouble)}", err=True)
+                if sink.failure is not None:
+                    name, offset = self._made.pipeline.name, sink.failure.offset
                     typer.echo(f"  See it, and what to do: {self._at.command(f'pipeline xlog {name} show {offset}')}", err=True)
-            self._troubles[one.sink] = trouble
+            self._troubles[sink.sink] = trouble
         asked = self._stop.stopped() and not self._stopping
         if time.monotonic() - self._said >= 10 or asked:
             self._said, self._stopping = time.monotonic(), self._stop.stopped()
-            sinks = ", ".join(f"{one.sink} at {one.position} (lag {count(one.lag)})" for one in progress)
+            sinks = ", ".join(f"{sink.sink} at {sink.position} (lag {count(sink.lag)})" for sink in progress)
             typer.echo("; ".join([self._reading(), *self._known_size(), sinks]), err=True)
 
     def _reading(self) -> str:
-        """How the run goes, in one line: what is read, how fast, since when, and that it is stopping."""
+        """One line of progress: messages read, rate, elapsed time, and whether the run is stopping."""
         since = time.monotonic() - self._began
         phase = "stopping" if self._stop.stopped() else self._made.phase
         return f"read {count(self._made.read)} ({phase}), {count(round(self._made.read / max(since, 1e-9)))} per second, {lasted(since)}"
@@ -225,19 +227,19 @@ class _Display:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title)
         for name in ("sink", "written", "per second", "lag", "left", "state"):
             table.add_column(name, justify="left" if name in ("sink", "state") else "right")
-        for one in progress:
-            rate = self._rate(one)
-            left = lasted(one.lag / rate) if rate and one.lag else "-"
-            state = str(one.state) if one.failure is None else f"stopped at {one.failure.offset}: {visible(one.failure.message[:60])}"
-            table.add_row(one.sink, count(one.written), count(round(rate)), count(one.lag), left, state)
+        for sink in progress:
+            rate = self._rate(sink)
+            left = lasted(sink.lag / rate) if rate and sink.lag else "-"
+            state = str(sink.state) if sink.failure is None else f"stopped at {sink.failure.offset}: {visible(sink.failure.message[:60])}"
+            table.add_row(sink.sink, count(sink.written), count(round(rate)), count(sink.lag), left, state)
         return table
 
-    def _rate(self, one: SinkProgress) -> float:
+    def _rate(self, sink: SinkProgress) -> float:
         now = time.monotonic()
-        before, written = self._rates.get(one.sink, (self._began, 0))
-        if now - before >= 5 or one.sink not in self._rates:
-            self._rates[one.sink] = (now, one.written)
-        return (one.written - written) / max(now - before, 1e-9)
+        before, written = self._rates.get(sink.sink, (self._began, 0))
+        if now - before >= 5 or sink.sink not in self._rates:
+            self._rates[sink.sink] = (now, sink.written)
+        return (sink.written - written) / max(now - before, 1e-9)
 
     def close(self) -> None:
         if self._live is not None:
@@ -245,7 +247,7 @@ class _Display:
 
 
 def lasted(seconds: float) -> str:
-    """A span of time, as exact as people need it: 0.4 s, 12 s, 1 min 5 s, 2 h 3 min."""
+    """A duration for people: 0.4 s, 12 s, 1 min 5 s, 2 h 3 min."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -255,17 +257,17 @@ def lasted(seconds: float) -> str:
 
 
 def _told(result: Result, log: Log, at: At, took: str = "") -> None:
-    """How it ended, for people. Errors: `Stopped` where a sink stands at a message, with the message and the next commands."""
+    """Print the outcome. Errors: `Stopped` if a sink has stopped at a message, with the message and the next commands."""
     from headwater.pipeline.operating.stop_report import stopped
     from headwater.pipeline.operating.view import PipelineView
 
-    for one in result.sinks:
-        at.note(f"{one.sink}: {count(one.written)} written, at {one.position} of {one.end - 1}")
+    for sink in result.sinks:
+        at.note(f"{sink.sink}: {count(sink.written)} written, at {sink.position} of {sink.end - 1}")
     stands = [
-        (one.sink, one.failure)
-        for one in result.sinks
-        # Of a batch that was refused when somebody asked the run to stop, nobody has found the message yet: the next run does.
-        if one.failure is not None and (one.failure.start < 0 or not result.asked)
+        (sink.sink, sink.failure)
+        for sink in result.sinks
+        # A batch failed while the run was stopping: the next run finds the message.
+        if sink.failure is not None and (sink.failure.start < 0 or not result.asked)
     ]
     if stands:
         raise stopped(PipelineView(log, result.pipeline), stands)

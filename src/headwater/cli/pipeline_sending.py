@@ -1,4 +1,4 @@
-"""`headwater pipeline step | replay | dead | verify`: what needs the pipeline's file, because it sends to or reads from a sink."""
+"""`headwater pipeline step | replay | dead | verify`: commands that run the pipeline's file, because they send to or read from a sink."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def step(
 ) -> None:
     """Deliver the next message to a sink and wait until it has taken it."""
     with sending(at, name) as pipeline:
-        said = pipeline.step(sink, number, why=why, dry_run=at.dry_run)
-    if said.offsets:
-        text = "\n".join(f"{sink} has taken message {offset}." for offset in said.offsets)
+        answer = pipeline.step(sink, number, why=why, dry_run=at.dry_run)
+    if answer.offsets:
+        text = "\n".join(f"{sink} has taken message {offset}." for offset in answer.offsets)
     else:
-        text = f"{sink} has everything." if said.next is None else f"Message {said.next} would be delivered to {sink}."
-    at.answered(said, text)
+        text = f"{sink} has everything." if answer.next is None else f"Message {answer.next} would be delivered to {sink}."
+    at.answered(answer, text)
 
 
 @command("file", "dry_run", example='headwater pipeline replay shop report 3..14 --why "lost"')
@@ -49,13 +49,13 @@ def replay(
     """Send messages to a sink again. Its position does not move."""
     first, last = read_closed_range(messages)
     with sending(at, name) as pipeline:
-        said = pipeline.replay(sink, first, last, why=why, dry_run=at.dry_run)
-    would = "would be sent again" if at.dry_run else f"were sent again: {count(said.written)} written"
-    at.answered(said, f"Messages {first}..{last} {would}.")
-    if said.newer is not None:
+        answer = pipeline.replay(sink, first, last, why=why, dry_run=at.dry_run)
+    would = "would be sent again" if at.dry_run else f"were sent again: {count(answer.written)} written"
+    at.answered(answer, f"Messages {first}..{last} {would}.")
+    if answer.newer is not None:
         come = "would come" if at.dry_run else "have come"
-        at.note(f"They {come} over message {said.newer}, a newer one of the same document. To send that and all between as well:")
-        at.note(f"  {at.command(f'pipeline replay {name} {sink} {first}..{said.newer}')}")
+        at.note(f"They {come} over message {answer.newer}, a newer one of the same document. To send that and all between as well:")
+        at.note(f"  {at.command(f'pipeline replay {name} {sink} {first}..{answer.newer}')}")
 
 
 @command("file", "dry_run", example='headwater pipeline dead shop retry 14 --why "mended"')
@@ -71,7 +71,7 @@ def dead(
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for the audit. `drop` needs one.")] = "",
     force: Annotated[bool, typer.Option("--force", help="`retry` although the sink has a newer message of the same document.")] = False,
 ) -> None:
-    """See to messages that were put aside: list them, look at one, send it again, or let it go."""
+    """Handle messages that a sink has put aside: list them, show one, send it again, or drop it."""
     if verb == "list":
         no_more("dead list", message)
         _list(name, sink, at)
@@ -80,50 +80,50 @@ def dead(
         raise UsageMistake("Which message?", hint=f"List them with `headwater pipeline dead {name} list`.")
     if verb == "show":
         with opened(at, name) as pipeline:
-            one = pipeline.dead_one(message, sink)
-        print_json(one) if at.json else _print_dead(name, one, at)
+            buried = pipeline.dead_one(message, sink)
+        print_json(buried) if at.json else _print_dead(name, buried, at)
         return
     if verb == "drop":
         with opened(at, name, changes=True) as pipeline:
-            said = pipeline.drop(message, sink=sink, why=why, dry_run=at.dry_run)
+            answer = pipeline.drop(message, sink=sink, why=why, dry_run=at.dry_run)
         done = "would be let go" if at.dry_run else "is let go"
     else:
         with sending(at, name) as pipeline:
-            said = pipeline.retry(message, sink=sink, why=why, force=force, dry_run=at.dry_run)
+            answer = pipeline.retry(message, sink=sink, why=why, force=force, dry_run=at.dry_run)
         done = "would be sent again" if at.dry_run else "is taken"
-    at.answered(said, f"Message {message} {done} ({said.sink}).")
+    at.answered(answer, f"Message {message} {done} ({answer.sink}).")
 
 
 def _list(name: str, sink: str | None, at: At) -> None:
     with opened(at, name) as pipeline:
-        found = pipeline.dead(sink)
+        messages = pipeline.dead(sink)
     if at.json:
-        print_json(found)
-    elif found:
-        rows = [(one.sink, str(one.offset), when(one.at), one.message.partition("\n")[0]) for one in found]
+        print_json(messages)
+    elif messages:
+        rows = [(message.sink, str(message.offset), when(message.at), message.message.partition("\n")[0]) for message in messages]
         print_table([Column("sink"), Column("offset", True), Column("when"), Column("error")], rows)
-        at.note(f"See one with its message: {at.command(f'pipeline dead {name} show {found[0].offset}')}")
+        at.note(f"See one with its message: {at.command(f'pipeline dead {name} show {messages[0].offset}')}")
     else:
         at.note("Nothing is put aside.")
 
 
-def _print_dead(name: str, one: BuriedMessage, at: At) -> None:
+def _print_dead(name: str, buried: BuriedMessage, at: At) -> None:
     from headwater.pipeline.operating.message_view import text_of
 
-    typer.echo(f"message {one.offset} for {one.sink}, put aside {when(one.at)} after {_tries(one.tries)}")
-    typer.echo(f"  {one.error}: {visible(one.message)}")
-    if one.record is None:
+    typer.echo(f"message {buried.offset} for {buried.sink}, put aside {when(buried.at)} after {_tries(buried.tries)}")
+    typer.echo(f"  {buried.error}: {visible(buried.message)}")
+    if buried.record is None:
         typer.echo("  The message itself is no longer in the log.")
     else:
-        typer.echo(f"  {visible(one.record.namespace)} {one.record.op} {visible(text_of(one.record.data))}")
-        for copy in one.record.copies:
-            if copy.sink in (None, one.sink):
+        typer.echo(f"  {visible(buried.record.namespace)} {buried.record.op} {visible(text_of(buried.record.data))}")
+        for copy in buried.record.copies:
+            if copy.sink in (None, buried.sink):
                 typer.echo(f"  delivered from now on as {visible(text_of(copy.data))}")
-    for line in one.trace.splitlines():
+    for line in buried.trace.splitlines():
         typer.echo(f"  {visible(line)}")
-    at.note(f"Correct it:    {at.command(f'pipeline edit {name} {one.offset} --set FIELD=JSON --why ...')}")
-    at.note(f"Send it again: {at.command(f'pipeline dead {name} retry {one.offset} --sink {one.sink}')}")
-    at.note(f"Let it go:     {at.command(f'pipeline dead {name} drop {one.offset} --sink {one.sink} --why ...')}")
+    at.note(f"Correct it:    {at.command(f'pipeline edit {name} {buried.offset} --set FIELD=JSON --why ...')}")
+    at.note(f"Send it again: {at.command(f'pipeline dead {name} retry {buried.offset} --sink {buried.sink}')}")
+    at.note(f"Let it go:     {at.command(f'pipeline dead {name} drop {buried.offset} --sink {buried.sink} --why ...')}")
 
 
 def _tries(number: int) -> str:
@@ -134,16 +134,16 @@ def _tries(number: int) -> str:
 def verify(name: Name, sink: SinkName, at: At) -> None:
     """Compare what a sink holds with what the log says that it should hold."""
     with sending(at, name, changes=False) as pipeline:
-        found = pipeline.verify(sink)
+        verified = pipeline.verify(sink)
         if at.json:
-            print_json(found)
+            print_json(verified)
         else:
-            expected = several(found.expected, "document")
-            typer.echo(f"{sink} up to {found.position}: {expected} expected, {count(found.found)} found.")
-        if not found.equal:
+            expected = several(verified.expected, "document")
+            typer.echo(f"{sink} up to {verified.position}: {expected} expected, {count(verified.found)} found.")
+        if not verified.equal:
             raise Differs(
-                f"{sink} differs from the log: {several(found.missing, 'document', 'is')} missing, "
-                f"{count(found.extra)} should not be there. The first: {found.first}",
+                f"{sink} differs from the log: {several(verified.missing, 'document', 'is')} missing, "
+                f"{count(verified.extra)} should not be there. The first: {verified.first}",
                 hint=f"Send what is missing again with `headwater pipeline replay {name} {sink} X..Y --why ...`; "
                 f"a folder of files is written anew after `headwater pipeline offset {name} mark {sink} -1 --why ...`.",
             )

@@ -1,4 +1,5 @@
-"""From words to an exit code: 0 done, 1 a bug of ours, 2 usage or config, 3 to 9 by kind of error, 10 nothing found, 130 interrupted."""
+"""Runs a command and returns its exit code: 0 done, 1 a bug, 2 usage or config, 3 to 9 by kind of error, 10 nothing found, 130
+interrupted."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ BUG, USAGE, INTERRUPTED = 1, 2, 130
 
 
 def run(words: Sequence[str], *, tree: Callable[[], typer.Typer] | None = None, stderr: TextIO | None = None, ids: Ids = random_id) -> int:
-    """Run one command. Every failure is told on stderr: a line and a hint, or with `--json` one problem object."""
+    """Run one command. Prints a failure to stderr: a line and a hint, or with `--json` one problem object."""
     stderr = stderr or sys.stderr
     as_json = "--json" in words
     try:
@@ -36,9 +37,11 @@ def run(words: Sequence[str], *, tree: Callable[[], typer.Typer] | None = None, 
     except typer.Abort:
         return INTERRUPTED
     except (BrokenPipeError, SystemExit) as end:
-        if isinstance(end, SystemExit) and not isinstance(end.__context__, BrokenPipeError):  # typer makes the one of the other
+        if isinstance(end, SystemExit) and not isinstance(
+            end.__context__, BrokenPipeError
+        ):  # typer turns a BrokenPipeError into SystemExit
             return end.code if isinstance(end.code, int) else 0
-        # The reader (`| head`) has had enough. Python would complain once more when it flushes at exit.
+        # The reader of the pipe (`| head`) has closed it. Python would raise again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except Exception as error:
@@ -46,7 +49,7 @@ def run(words: Sequence[str], *, tree: Callable[[], typer.Typer] | None = None, 
 
 
 def _every_command() -> typer.Typer:
-    from headwater.cli.app import app  # here, so that what goes wrong while it is imported is told like any other bug
+    from headwater.cli.app import app  # imported here, so that an error of the import is reported like any other bug
 
     return app()
 
@@ -78,7 +81,7 @@ def _usage(error: typer.TyperException, stderr: TextIO, as_json: bool) -> int:
 
 
 def _bug(error: Exception, stderr: TextIO, as_json: bool, report: str) -> int:
-    """The trace goes to a file: it helps whoever mends it, and only frightens whoever reads it."""
+    """Write the traceback to a file, and print its name and a report id."""
     text = (
         f"report {report}\nheadwater {metadata.version('headwater')}, Python {platform.python_version()}, {platform.platform()}\n\n"
         + "".join(traceback.format_exception(error))
@@ -113,7 +116,7 @@ def _problem(stderr: TextIO, exit_code: int, **fields: Any) -> None:
 
 
 def _lines(stderr: TextIO, message: str, hint: str) -> None:
-    from headwater.cli.output import visible  # an error may repeat what a record holds, and that must not drive the terminal
+    from headwater.cli.output import visible  # an error may quote stored data, which must not control the terminal
 
     told = f"headwater: {message}\n" + (f"  {hint}\n" if hint else "")
     stderr.write("".join(f"{visible(line)}\n" for line in told[:-1].split("\n")))

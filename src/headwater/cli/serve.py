@@ -1,4 +1,4 @@
-"""`headwater serve`: the log and everything on it, over HTTP."""
+"""`headwater serve`: serves the log and all parts over HTTP."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def serve(
     demo: Demo = False,
     config: ConfigFile = None,
 ) -> None:
-    """Serve a data directory over HTTP until Ctrl-C. The directory is made when it is not there.
+    """Serve a data directory over HTTP until Ctrl-C. Makes a missing directory.
 
-    Without a token file only programs on this machine are served, and they may do anything.
+    Without a token file it serves only programs on this machine, and they may do anything.
     """
     flags = {
         "data": Flag("--data", data),
@@ -75,7 +75,7 @@ def serve(
 def _ready(config: Config, url: str) -> None:
     sys.stdout.write(f"headwater serves {config.settings.data} at {url} (Ctrl-C stops)\n")
     sys.stdout.flush()
-    # After the first line: reading and setting up the library takes longer than starting the server does.
+    # After the first output: importing this library takes longer than starting the server.
     from headwater.core.logging import set_up
 
     set_up(config.settings.logging, stream=sys.stderr)

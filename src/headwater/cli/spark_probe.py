@@ -14,7 +14,7 @@ from headwater.core.settings import SparkSettings
 
 
 def probe(settings: SparkSettings) -> dict[str, Any]:
-    """What came of it: the version, or the problem and its hint."""
+    """The result: the version, or the error and its hint."""
     from headwater.spark import session
 
     def same(batches: Iterator[Any]) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Stopping a command that would run for ever: the first Ctrl-C or SIGTERM ends it cleanly, the second Ctrl-C at once."""
+"""Signal handling of a command that runs until stopped: the first Ctrl-C or SIGTERM ends it cleanly, the second Ctrl-C at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INTERRUPTED = 130
 
 
 class StopSignal:
-    """While it is entered, `stopped` turns true at the first signal. For the main thread only, as signals are."""
+    """Inside, `stopped` becomes true at the first signal. Only for the main thread."""
 
     def __init__(self) -> None:
         self.event = threading.Event()
@@ -32,5 +32,5 @@ class StopSignal:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.event.is_set() and number == signal.SIGINT:
-            os._exit(INTERRUPTED)  # whatever hangs in the clean way out must not hold the terminal
+            os._exit(INTERRUPTED)  # a hanging cleanup must not block the terminal
         self.event.set()

@@ -1,4 +1,4 @@
-"""How commands are read and explained: words that do not fit end with exit code 2, and flags look like flags in the help."""
+"""Parsing and help of commands: usage mistakes end with exit code 2, and the help shows flags without a value."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from headwater.core.errors import HeadwaterError
 
 
 class UsageMistake(HeadwaterError, code="usage"):
-    """The words of a command do not fit together."""
+    """The arguments of a command do not fit together."""
 
     status = 400
     exit_code = 2
 
 
 class Command(TyperCommand):
-    """A command whose arguments may be negative numbers: `offset NAME mark SINK -1` means the beginning, and is no option -1."""
+    """A command whose arguments may be negative numbers: in `offset NAME mark SINK -1`, -1 is no option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [f" {word}" if re.fullmatch(r"-\d+", word) else word for word in args])
@@ -35,8 +35,8 @@ class Group(TyperGroup):
 
 
 def _plain(params: Any) -> Any:
-    """The parameters, flags among them without the type of a value: they take none."""
-    for one in params:
-        if getattr(one, "is_flag", False) and one.metavar is None:
-            one.metavar = ""
+    """The parameters, with the value type removed from flags."""
+    for param in params:
+        if getattr(param, "is_flag", False) and param.metavar is None:
+            param.metavar = ""
     return params

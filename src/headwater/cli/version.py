@@ -14,7 +14,7 @@ PACKAGES = ("pyspark", "pyarrow", "starlette", "confluent-kafka", "cassandra-dri
 
 
 def show_version(json: Json = False) -> None:
-    """Print the version of headwater and of what it stands on."""
+    """Print the versions of headwater and of its main dependencies."""
     versions = {"headwater": metadata.version("headwater"), "python": platform.python_version()}
     versions |= {name: found for name in PACKAGES if (found := _installed(name))}
     if json:

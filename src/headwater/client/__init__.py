@@ -1,4 +1,4 @@
-"""The door: the same objects over a directory and over HTTP, for asyncio and for plain code."""
+"""The door, the Python API: the same objects over a directory and over HTTP, for asyncio and for blocking code."""
 
 from __future__ import annotations
 

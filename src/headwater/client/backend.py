@@ -1,4 +1,4 @@
-"""Who answers what the door is asked: this process over a directory, or a server over HTTP."""
+"""Backends of the door: this process over a directory, or a server over HTTP."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ A = TypeVar("A")
 
 
 class Backend(ABC):
-    """Performs the operations of every part. Errors are those of the operation, the same wherever it is performed.
+    """Performs the operations of every part. Errors are those of the operation, the same in every backend.
 
     Over HTTP two errors join: `Unreachable` (nothing was sent) and `OutcomeUnknown` (the answer to a change was lost).
     """
 
     @abstractmethod
     async def ask(self, operation: Operation[R, A], request: R) -> A:
-        """The answer, whole: of a list every page of it."""
+        """The whole answer, with every page of a list."""
 
     @abstractmethod
     def stream(self, operation: Operation[R, A], request: R, resume: Callable[[A], R] | None = None) -> AsyncIterator[A]:
-        """The items of an operation of kind `stream` as they come.
-
-        `resume`: the request that goes on behind an item, where a stream breaks off.
+        """The items of an operation of kind `stream` as they come. `resume`: makes the request that continues after an item, for a broken
+        stream.
         """
 
     @abstractmethod
     async def start(self, operation: Operation[R, A], request: R) -> Job[A]:
-        """Begin an operation that takes long: one of kind `job`, or one without patience."""
+        """Start an operation as a job, without waiting for its end."""
 
     @abstractmethod
     async def aclose(self) -> None:
-        """End the jobs under way and let go. Closing twice is no error."""
+        """End the jobs under way and close. Closing twice is no error."""

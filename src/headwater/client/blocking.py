@@ -1,6 +1,6 @@
 """The door for plain code: every await becomes a call, every async iterator an iterator. One thread runs the loop.
 
-Its types for editors and mypy are in `blocking.pyi`, written by `python -m tools.blocking_stub` from the classes of the door.
+`python -m tools.blocking_stub` writes its types for editors and mypy to `blocking.pyi`, from the classes of the door.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def open_blocking(
 ) -> Blocking:
     """`headwater.open` for code without asyncio, and for notebooks: `with headwater.open_blocking("./data") as hw: hw.log.topics()`.
 
-    Errors: `RuntimeError` inside a running loop, where waiting would stop everything else: use `headwater.open` there. A notebook has
-    such a loop, too, and waits for a cell anyway: there it works.
+    Errors: `RuntimeError` inside a running event loop, which a blocking call would stop: use `headwater.open` there. It works in a
+    notebook, whose loop waits for each cell anyway.
     """
     return Blocking(open_async(where, create=create, config=config, token=token, ca=ca, clock=clock))
 
 
 class Blocking:
-    """A Headwater whose calls wait. It and what it gives may be used from several threads."""
+    """The door with blocking calls. Several threads may use it and the objects that it returns."""
 
     def __init__(self, door: Headwater) -> None:
         self._door = door
@@ -73,7 +73,7 @@ class Blocking:
         self.close()
 
     def close(self) -> None:
-        """Let go of everything and end the thread. Closing twice is no error."""
+        """Close the door and end the thread. Closing twice is no error."""
         if self._loop is not None:
             try:
                 self._loop.call(self._door.aclose)
@@ -100,7 +100,7 @@ class Blocking:
 
 
 class BlockingObject:
-    """The base of what stands for an object of the door. Its classes are made from the door's, with their signatures and words."""
+    """The base of blocking classes. `blocking_class` makes each from a class of the door, with its signatures and docstrings."""
 
     def __init__(self, of: Any, loop: _Loop) -> None:
         self._of, self._loop = of, loop
@@ -115,7 +115,7 @@ class BlockingObject:
 
 
 class _Loop:
-    """The portal, and whether it may still be used."""
+    """The thread with the event loop, and whether it is open."""
 
     def __init__(self, portal: BlockingPortal) -> None:
         self._portal = portal
@@ -133,7 +133,7 @@ class _Loop:
         try:
             return future.result()
         except BaseException:
-            future.cancel()  # Ctrl-C while waiting: the task must not go on unseen
+            future.cancel()  # Ctrl-C during the wait: the task must not go on
             raise
 
     def iterate(self, items: AsyncIterator[Any]) -> Iterator[Any]:
@@ -149,7 +149,7 @@ class _Loop:
                 self.call(close)
 
     def wrapped(self, value: Any) -> Any:
-        """The value itself, or what stands for an object whose calls would have to be awaited."""
+        """The value itself, or a blocking wrapper of an object with async methods."""
         if inspect.isasyncgen(value):
             return self.iterate(value)
         kind = _interface(type(value))
@@ -158,7 +158,7 @@ class _Loop:
 
 @functools.cache
 def blocking_class(kind: type) -> type[BlockingObject]:
-    """The class that stands for one of the door's: the same methods, which wait."""
+    """The blocking class for one of the door's: the same methods without `await`."""
     made: dict[str, Any] = {"__doc__": kind.__doc__, "__module__": __name__}
     for name in dir(kind):
         value = inspect.getattr_static(kind, name)
@@ -189,13 +189,13 @@ def _calling(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _interface(kind: type) -> type:
-    """The class that documents a type: the abstract one that it fills in, or itself."""
+    """The class with the docstrings of a type: its abstract base, or itself."""
     return next((base for base in kind.__mro__ if inspect.isabstract(base)), kind)
 
 
 @functools.cache
 def _awaits(kind: type) -> bool:
-    """Whether a class has methods to await."""
+    """Whether a class has async methods."""
     if kind.__module__.partition(".")[0] == "builtins":
         return False
     names = [name for name in dir(kind) if not name.startswith("_") or name in ("__aenter__", "__getitem__", "__call__")]
@@ -216,6 +216,6 @@ def _refuse_in_loop() -> None:
 
 
 def _in_notebook() -> bool:
-    """Whether a cell of a notebook runs this: its kernel has a loop, which waits for the cell anyway."""
+    """Whether a notebook's cell runs this code: the kernel's loop waits for the cell anyway."""
     shell = sys.modules.get("IPython")
     return shell is not None and shell.get_ipython() is not None

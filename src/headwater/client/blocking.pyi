@@ -17,7 +17,7 @@ from headwater.pipeline.operating import answers
 class BlockingLog:
     """Records in partitions of topics.
 
-    Guarantees and errors are those of `headwater.log.Log`: an offset that was returned is durable, readers see nothing that is not.
+    Guarantees and errors are those of `headwater.log.Log`: a returned offset is durable, and readers see only durable records.
     Over HTTP two errors join: `Unreachable` (nothing was sent) and `OutcomeUnknown` (the answer to a write was lost, so it may or
     may not be there; read before writing again). Calls may be made from many tasks at once.
     """
@@ -25,7 +25,7 @@ class BlockingLog:
     def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | Mapping[str, str] | None = None) -> Topic:
         """Make a topic, or return the one that is there with the same partitions and settings. Errors: `AlreadyExists`, `BadInput`.
 
-        `settings`: all of them, or some as text, such as {"segment": "64MiB"}; what is left out is as configured.
+        `settings`: all of them, or some as text, such as {"segment": "64MiB"}; missing ones are as configured.
         """
 
     def topics(self) -> list[Topic]:
@@ -41,15 +41,15 @@ class BlockingLog:
         """Append the records in order; return their offsets once they are durable. Callers at the same time share one sync."""
 
     def append_by_key(self, topic: str, records: Sequence[Record]) -> list[Placed]:
-        """Append each record to the partition that its key belongs to, as Kafka's clients place it; return where they are, once durable.
+        """Append each record to the partition of its key, as Kafka's clients do; return partitions and offsets once they are durable.
 
-        The records of one partition are one batch, in order. Errors: as `append`, when nothing was appended; `OutcomeUnknown`, naming
-        what is there, when some partitions took theirs and others did not; `MissingKey` for a record without a key where there are several
+        The records of one partition are one batch, in order. Errors: as `append`, when nothing was appended; `OutcomeUnknown`, naming the
+        appended ones, when some partitions succeeded and others failed; `MissingKey` for a record without a key where there are several
         partitions.
         """
 
     def stats(self, topic: str) -> list[PartitionContent]:
-        """What each partition of a topic consists of: offsets, segments, bytes, torn tails that were cut, damage."""
+        """Statistics of each partition of a topic: offsets, segments, bytes, cut torn tails, damage."""
 
     def bounds(self, topic: str, partition: int) -> Bounds:
         """The first offset still kept and the offset after the last durable record."""
@@ -77,13 +77,13 @@ class BlockingLog:
         """The first offset whose record's timestamp (ms) is at or after `timestamp`; the end when there is none."""
 
     def delete_before(self, topic: str, partition: int, offset: int) -> int:
-        """Let go of every record below `offset`; return the new start. Errors: `BadBounds` beyond the end."""
+        """Delete every record below `offset`; return the new start. Errors: `BadBounds` beyond the end."""
 
     def compact(self, topic: str, partition: int, before: int | None = None) -> Compacted:
         """Keep, among the closed segments and below `before`, the last record of each key. Kafka: `Unsupported`."""
 
     def close(self) -> None:
-        """End the appends under way, then let go. Everything after is `Closed`; closing twice is no error."""
+        """Finish the appends under way, then close. Later calls raise `Closed`; closing twice is no error."""
 
 class BlockingPipelines:
     """All pipelines of a log: `await hw.pipelines.list()`, `await hw.pipelines["shop"].status()`."""
@@ -92,10 +92,10 @@ class BlockingPipelines:
         """The status of every pipeline that has run here, sorted by name."""
 
     def __getitem__(self, name: str) -> BlockingOnePipeline:
-        """A pipeline by its name. Nothing is asked yet."""
+        """A pipeline by its name. Does no I/O."""
 
 class BlockingOnePipeline:
-    """One pipeline. Looking changes nothing; every change is audited, with its reason `why`, and with `dry_run` only tried.
+    """One pipeline. Reading changes nothing. The audit keeps every change with its reason `why`; `dry_run` changes nothing.
 
     Errors: `UnknownPipeline`, `UnknownSink`, `BadBounds` for an offset that the log does not hold, `BadInput` for a change without a
     reason, `Stopped` when a sink refuses a message that is sent to it. Over HTTP also those of the log: `Unreachable`, `OutcomeUnknown`.
@@ -189,11 +189,11 @@ def open_blocking(
 ) -> Blocking:
     """`headwater.open` for code without asyncio, and for notebooks: `with headwater.open_blocking("./data") as hw: hw.log.topics()`.
 
-    Errors: `RuntimeError` inside a running loop, where waiting would stop everything else: use `headwater.open` there. A notebook has
-    such a loop, too, and waits for a cell anyway: there it works."""
+    Errors: `RuntimeError` inside a running event loop, which a blocking call would stop: use `headwater.open` there. It works in a
+    notebook, whose loop waits for each cell anyway."""
 
 class Blocking:
-    """A Headwater whose calls wait. It and what it gives may be used from several threads."""
+    """The door with blocking calls. Several threads may use it and the objects that it returns."""
 
     address: str | None
     log: BlockingLog
@@ -202,4 +202,4 @@ class Blocking:
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
     def close(self) -> None:
-        """Let go of everything and end the thread. Closing twice is no error."""
+        """Close the door and end the thread. Closing twice is no error."""

@@ -1,4 +1,4 @@
-"""`headwater.open`: one object, whether the data lie in a directory or behind a server."""
+"""`headwater.open`: the door, one object over a directory or over a server."""
 
 from __future__ import annotations
 
@@ -33,20 +33,19 @@ def open(
 ) -> Headwater:
     """The door to the data in a directory or behind an address: `async with headwater.open("./data") as hw: …`.
 
-    `where`: a directory, an address such as http://127.0.0.1:8420, or None for the configured directory. A directory that a server
-    serves is used through that server (`<data>/server.json`), otherwise it is opened here; what you hold is the same object with the
-    same errors. `create`: make the directory where it is not there; otherwise a typo would look like an empty log. `config`: settings
-    that were loaded, or the file to load; `token`: sent to the server, by default HEADWATER_TOKEN;
-    `ca`: a PEM file of the authorities that the certificate of an https address is checked by, by default the setting `client.ca_file`
-    and else the system's.
-    Nothing is opened before `async with`. Errors then: `BadInput` for another kind of address, `NotFound` for a directory that is not
+    `where`: a directory, an address such as http://127.0.0.1:8420, or None for the configured directory. The door goes through the server
+    of a directory (`<data>/server.json`) if one runs, and opens the directory itself otherwise; the object and its errors are the same.
+    `create`: make a missing directory. Without it a missing directory is an error: a typo must not look like an empty log. `config`: loaded
+    settings, or the file to load; `token`: sent to the server, by default HEADWATER_TOKEN; `ca`: a PEM file of the authorities that sign
+    the certificate of an https address, by default the setting `client.ca_file`, else the system's.
+    `async with` opens it. Errors then: `BadInput` for another kind of address, `NotFound` for a directory that is not
     there, `BadConfig`, `Unreachable`, `ReadOnly`, `Damaged`.
     """
     return Headwater(where, create=create, config=config, token=token, ca=ca, clock=clock)
 
 
 class Headwater:
-    """Everything that headwater keeps, through one door: `.log`, `.pipelines`, and what every other part offers."""
+    """The door: `.log`, `.pipelines`, and an attribute for every other part."""
 
     def __init__(
         self,
@@ -59,7 +58,7 @@ class Headwater:
         clock: Clock | None = None,
         read_only: bool = False,
     ) -> None:
-        """As `open`. `read_only`: of a directory that is opened here nothing can be written, and looking at it makes no file."""
+        """As `open`. `read_only`: if this opens the directory itself, nothing can be written, and reading creates no file."""
         self._read_only = read_only
         self._where, self._create, self._config, self._token, self._ca = where, create, config, token, ca
         self._clock: Clock = clock or SystemClock()
@@ -83,7 +82,7 @@ class Headwater:
     else:
 
         def __getattr__(self, name: str) -> Any:
-            """What a part offers: made when it is first asked for."""
+            """The object of a part, made at its first use."""
             from headwater import parts
             from headwater.wire.part import load
 
@@ -108,7 +107,7 @@ class Headwater:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """End what is under way, then let go. Closing twice is no error; use after it is `Closed`."""
+        """Finish calls under way, then close. Closing twice is no error; later calls raise `Closed`."""
         log, backend, self._log, self._backend, self._offered = self._log, self._backend, None, None, {}
         if backend is not None:
             await backend.aclose()

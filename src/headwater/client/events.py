@@ -17,7 +17,7 @@ class ServerEvent(NamedTuple):
 
 
 class EventReader:
-    """Makes events of chunks, wherever those were cut. Errors: `BadInput` for an event that is too large, `UnicodeError`."""
+    """Parses chunks into events; a chunk may end anywhere. Errors: `BadInput` for an event that is too large, `UnicodeError`."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []  # of a line without its end
@@ -34,16 +34,16 @@ class EventReader:
             self._pieces.append(chunk)
             return []
         whole = b"".join([*self._pieces, chunk])
-        # A return at the very end may be the first half of a line's end.
+        # A carriage return at the very end may be the first half of a line end.
         kept = whole.endswith(b"\r")
         lines = (whole[:-1] if kept else whole).splitlines(keepends=True)
         rest = lines.pop() if lines and not lines[-1].endswith((b"\n", b"\r")) else b""
         self._pieces = [piece for piece in (rest, b"\r" if kept else b"") if piece]
         self._size = len(rest) + sum(map(len, self._data))
-        found = [event for line in lines if (event := self._line(line.rstrip(b"\r\n"))) is not None]
-        if found:
+        events = [event for line in lines if (event := self._line(line.rstrip(b"\r\n"))) is not None]
+        if events:
             self._size = len(rest)
-        return found
+        return events
 
     def _line(self, line: bytes) -> ServerEvent | None:
         if not line:

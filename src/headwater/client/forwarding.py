@@ -1,4 +1,4 @@
-"""Goes to the owner of a partition when another process says that it is not the owner."""
+"""Sends a request to the owner of a partition after `NotOwner`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ A = TypeVar("A")
 T = TypeVar("T")
 Connect = Callable[[str], Backend]
 
-_HOPS = 3  # an owner may have passed the partition on meanwhile; those who send one in a circle are not followed
+_HOPS = 3  # hops to follow: an owner may have passed the partition on meanwhile, but processes may also name each other in a circle
 
 
 class ForwardingBackend(Backend):
-    """Asks `near`, and at `NotOwner` the process that owns the partition, by its address.
+    """Asks `near` first, and after `NotOwner` the owner at the address in the error.
 
-    An owner that does not answer has died: then `near` is asked once more, which may own the partition now. Errors are those of whom was
-    asked last; an owner without an address is `NotOwner`. A job that finds out after it has begun ends with `NotOwner`, and is not moved.
-    `connect` makes the backend for an address.
+    If the owner does not answer, it has died: then this asks `near` once more, which may own the partition now. Errors are those of the
+    last backend asked; an owner without an address is `NotOwner`. A job that gets `NotOwner` after its start ends with it. `connect` makes
+    the backend for an address.
     """
 
     def __init__(self, near: Backend, *, connect: Connect) -> None:

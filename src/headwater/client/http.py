@@ -1,4 +1,4 @@
-"""Connections to one server: a request, its answer, and what every failure on the way means."""
+"""The HTTP client of one server: requests, answers, and the error for each kind of failure."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ B = TypeVar("B")
 T = TypeVar("T")
 _STREAM = 45.0  # seconds: three pings
 _NONE: Mapping[str, str] = {}
-_UNFIT = re.compile(r"[^\t\x20-\x7e\x80-\xff]")  # what would end a header, or cannot be sent in one
+_UNFIT = re.compile(r"[^\t\x20-\x7e\x80-\xff]")  # characters that would end a header, or cannot stand in one
 
 
 class HttpConnection:
-    """Speaks to one server. Connections are kept and shared between tasks.
+    """A client of one server. Tasks share its kept connections.
 
-    A request is sent again by itself only where that is safe: a GET, or one that carries an `Idempotency-Key`, whose kept connection
-    ended before anything of the answer came. For every other change a lost answer is `OutcomeUnknown`.
+    It repeats a request only where that is safe: a GET, or a request with an `Idempotency-Key`, whose kept connection ended before any byte
+    of the answer. For every other change a lost answer is `OutcomeUnknown`.
     """
 
     def __init__(self, url: str, *, token: str | None, ca: Path | None = None, unix: Path | None = None, only_unix: bool = False) -> None:
-        """`ca`: the authorities that the certificate of an https address is checked by; None: the system's. Errors: `BadConfig`.
+        """`ca`: the authorities that sign the certificate of an https address; None: the system's. Errors: `BadConfig`.
 
-        `unix`: a socket of the same server in the file system, which is used where it can be reached; `only_unix`: and nothing else.
+        `unix`: the server's Unix socket, used if it is reachable; `only_unix`: use no port.
         """
         host, port = _address(url, token)
         self._url = url.rstrip("/")
@@ -64,7 +64,7 @@ class HttpConnection:
         patience: float | None = 60.0,
         hot: bool = False,
     ) -> bytes:
-        """The body of an answer. `hot`: answered within moments, so that it may share a connection with others of its kind.
+        """The body of an answer. `hot`: a short request, which may share a connection with others.
 
         Errors: the server's, `Unreachable`, `Timeout`, and `OutcomeUnknown` for a lost answer to a change.
         """
@@ -75,7 +75,7 @@ class HttpConnection:
     async def exchange(
         self, method: str, path: str, head: bytes, content: bytes, *, patience: float | None = 60.0, hot: bool = False, safe: bool = False
     ) -> bytes:
-        """`ask` with a `head` that was made before. `safe`: it may be sent again."""
+        """`ask` with a prepared `head`. `safe`: the request may be repeated."""
         loop = asyncio.get_running_loop()
         head += b"Content-Length: %d\r\n\r\n" % len(content) if content or method != "GET" else b"\r\n"
         while True:
@@ -91,7 +91,7 @@ class HttpConnection:
                 if self.closed:
                     raise self._closed() from None
                 if safe and kept is not None and not exchange.status and not isinstance(error, AnswerLate | AnswerMalformed):
-                    continue  # it had been idle: the server may have closed it before the request came
+                    continue  # the connection was idle: the server may have closed it before the request came
                 raise self._lost(method, path, error, safe=method == "GET") from error
             except asyncio.CancelledError:
                 protocol.leave(exchange)
@@ -101,8 +101,8 @@ class HttpConnection:
     def _answer(self, method: str, path: str, exchange: Exchange) -> bytes:
         body, status = exchange.whole(), exchange.status
         self._check_encoding(method, path, exchange)
-        if not 200 <= status < 300:  # also where it leads elsewhere: no headwater server does that
-            if method != "GET" and status >= 500 and problem_in(body) is None:  # a proxy's, which asked the server
+        if not 200 <= status < 300:  # also redirects: no headwater server sends one
+            if method != "GET" and status >= 500 and problem_in(body) is None:  # of a proxy, which had forwarded the request
                 raise self.foreign(method, path, f"status {status}")
             raise error_of(status, body)
         return body
@@ -123,7 +123,7 @@ class HttpConnection:
         return f"{method} {self._prefix}{path}{query}".encode("ascii") + self._common + lines.encode("latin-1")
 
     def understood(self, method: str, path: str, read: Callable[[B], T], answer: B) -> T:
-        """What an answer says. Errors: for one that no headwater server gives, `Unreachable`, or `OutcomeUnknown` to a change."""
+        """The parsed answer. Errors: for an answer that is not headwater's, `Unreachable`, or `OutcomeUnknown` after a change."""
         try:
             return read(answer)
         except (msgspec.MsgspecError, UnicodeError, RecursionError, BadInput) as error:
@@ -155,7 +155,7 @@ class HttpConnection:
             protocol.leave(exchange)
 
     def foreign(self, method: str, path: str, error: Exception | str) -> HeadwaterError:
-        """The error for an answer that cannot be read: something else listens there, or stands between."""
+        """The error for an unreadable answer: another program listens there, or a proxy answered."""
         if method == "GET":
             return Unreachable(
                 f"What answers at {self._url} is no headwater server, or a newer one ({error}).",
@@ -221,7 +221,7 @@ async def _events(protocol: HttpProtocol, exchange: Exchange) -> AsyncGenerator[
 
 
 def _address(url: str, token: str | None) -> tuple[str, int]:
-    """The host and port. Errors: `BadConfig` for what is no address of a server, or no token; it is never shown."""
+    """The host and port. Errors: `BadConfig` for an invalid address or token; the message does not show the token."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)

@@ -1,4 +1,4 @@
-"""The connections to one server: who gets which, who may share one, and how a new one is made."""
+"""The pool of connections to one server: reuses, shares and opens them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from headwater.client.http_protocol import ConnectionEnded, HttpProtocol
 
 _CONNECT = 5.0  # seconds
 _KEPT = 256  # idle connections
-_IDLE = 60.0  # seconds: shorter than a server of ours keeps one, so that none is closed under a request
-_FRESH = 0.001  # seconds in which nobody looks whether the server has closed it
-_SHARED = 32  # requests on one connection; a server cuts off who sends a hundred
+_IDLE = 60.0  # seconds: less than a headwater server keeps an idle connection, so that it closes none under a request
+_FRESH = 0.001  # seconds without a check whether the server has closed it
+_SHARED = 32  # requests under way on one connection; a server cuts off a client with a hundred
 
 
 class HttpPool:
     """Connections to a host and port, or to a Unix socket of this machine.
 
-    Small hot requests to a Unix socket share a connection: behind it is a server of ours, which begins them side by side. Elsewhere each
-    request has a connection to itself, because a proxy would do one after the other. A Unix socket that cannot be reached is left
-    alone, and the port is used.
+    Small hot requests to a Unix socket share a connection: a headwater server begins them concurrently. Elsewhere each request has its own
+    connection, because a proxy would serialize them. If the Unix socket is unreachable, the pool uses the port.
     """
 
     def __init__(
@@ -38,20 +37,20 @@ class HttpPool:
         self.closed = False
 
     def ready(self, *, hot: bool) -> HttpProtocol | None:
-        """A connection that is there and may take a request now."""
+        """An open connection that may take a request now."""
         shared = self._shared
         if hot and shared is not None and 0 < len(shared.waiting) < _SHARED and not (shared.paused or shared.transport.is_closing()):
             return shared
         while self._idle:
-            found = self._idle.pop()
-            if found.over or found.transport.is_closing():
+            connection = self._idle.pop()
+            if connection.over or connection.transport.is_closing():
                 continue
-            idle = self._now() - found.idle_since
-            if idle > _IDLE or (idle > _FRESH and _readable(found)):
-                found.end(ConnectionEnded("idle"))
+            idle = self._now() - connection.idle_since
+            if idle > _IDLE or (idle > _FRESH and _readable(connection)):
+                connection.end(ConnectionEnded("idle"))
                 continue
-            self._share(found, hot=hot)
-            return found
+            self._share(connection, hot=hot)
+            return connection
         return None
 
     async def connect(self, *, hot: bool) -> HttpProtocol:
@@ -59,7 +58,7 @@ class HttpPool:
         loop = self._loop = asyncio.get_running_loop()
         async with asyncio.timeout(_CONNECT):
             made = await self._connect(loop)
-        self._open = {one for one in self._open if not one.over}
+        self._open = {connection for connection in self._open if not connection.over}
         self._open.add(made)
         if self.closed:
             made.end(ConnectionEnded("closed"))
@@ -67,7 +66,7 @@ class HttpPool:
         return made
 
     def _share(self, protocol: HttpProtocol, *, hot: bool) -> None:
-        """Note whether others may send behind the request that this connection gets: behind a long one they would wait as long."""
+        """Note whether other requests may share the connection with this one: after a long request they would wait as long."""
         if hot and self._unix is not None:
             self._shared = protocol
         elif protocol is self._shared:
@@ -96,14 +95,14 @@ class HttpPool:
             except OSError:
                 if self._only_unix:
                     raise
-                self._unix = None  # another user's, or gone: the port is served by the same server
+                self._unix = None  # another user's, or gone: the same server listens on the port
             else:
                 return (await loop.create_unix_connection(lambda: HttpProtocol(loop, self._idled), sock=sock))[1]
         return (await loop.create_connection(lambda: HttpProtocol(loop, self._idled), self._host, self._port, ssl=self._trust))[1]
 
 
 async def connect_unix(path: Path) -> socket.socket:
-    """A socket connected to one in the file system, however long its path is. Errors: `OSError`."""
+    """Connect to a Unix socket with a path of any length. Errors: `OSError`."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -123,7 +122,7 @@ async def connect_unix(path: Path) -> socket.socket:
 
 
 def _readable(protocol: HttpProtocol) -> bool:
-    """Whether something came on an idle connection: its end, which this loop has had no time to notice."""
+    """Whether an idle connection has bytes to read: its end, which this loop has not noticed yet."""
     sock = protocol.transport.get_extra_info("socket")
     if sock is None:
         return False

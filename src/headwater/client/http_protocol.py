@@ -11,10 +11,10 @@ import httptools
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-_PIECE = 256 << 10  # bytes of a body that are handed to the system at once: what it has not sent yet waits in memory
+_PIECE = 256 << 10  # bytes of a body given to the system at once: unsent bytes stay in memory
 _HEAD = 64 << 10  # bytes of an answer's head: a server of ours sends a few hundred
-_UNREAD = 1 << 20  # bytes of a stream that wait for its reader before the server is made to wait
-_WHOLE = 1 << 30  # bytes of an answer that is collected whole
+_UNREAD = 1 << 20  # bytes of a stream that wait for its reader before reading from the server pauses
+_WHOLE = 1 << 30  # the most bytes of an answer that is not streamed
 
 
 class ConnectionEnded(Exception):
@@ -22,15 +22,15 @@ class ConnectionEnded(Exception):
 
 
 class AnswerLate(ConnectionEnded):
-    """Nothing of the answer came for as long as the caller was ready to wait."""
+    """No byte of the answer came within the caller's timeout."""
 
 
 class AnswerMalformed(ConnectionEnded):
-    """What came is no answer in HTTP/1.1, or one that was not asked for."""
+    """The bytes are no HTTP/1.1 answer, or answer no request."""
 
 
 class Exchange:
-    """One request and its answer. `streamed`: the caller takes the body in chunks as they come, and a slow one holds up the server."""
+    """One request and its answer. `streamed`: the caller reads the body in chunks, and a slow caller slows the server down."""
 
     __slots__ = ("body", "chunks", "deadline", "done", "framed", "headed", "headers", "patience", "status", "streamed", "unread")
 
@@ -50,7 +50,7 @@ class Exchange:
         for future in (self.headed, self.done):
             if future is not None and not future.done():
                 future.set_exception(error)
-                future.exception()  # seen: whoever waits for one of the two need not wait for the other
+                future.exception()  # mark the exception as retrieved: a caller may wait for only one of the two futures
 
     def whole(self) -> bytes:
         """The body of an answer that has come whole."""
@@ -58,13 +58,13 @@ class Exchange:
 
 
 class HttpProtocol(asyncio.Protocol):
-    """A connection. Several requests may be under way; who may share one is decided by the pool.
+    """A connection. Several requests may be under way; the pool decides which may share a connection.
 
     When the connection ends, every exchange under way fails with `ConnectionEnded`: the server may have done it or not.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, idle: Callable[[HttpProtocol], None]) -> None:
-        """`idle` is called whenever the last answer under way has come and the connection may be used again."""
+        """Calls `idle` when the last answer under way has come and the connection is reusable."""
         self._loop, self._idle = loop, idle
         self._parser = httptools.HttpResponseParser(self)
         self.waiting: deque[Exchange] = deque()
@@ -72,18 +72,18 @@ class HttpProtocol(asyncio.Protocol):
         self.over = False
         self.idle_since = 0.0
         self._head = 0
-        self._unparsed = 0  # bytes since the parser last brought something to an end
+        self._unparsed = 0  # bytes since the parser last completed something
         self.paused = False
-        self._room: asyncio.Future[None] | None = None  # for whoever writes a large body
+        self._room: asyncio.Future[None] | None = None  # for the writer of a large body
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._reading = True
-        self._sending = False  # a body, of which the server has not got the end
+        self._sending = False  # a body is not sent whole
 
     # -- requests ---------------------------------------------------------------------------------------------
 
     def send(self, head: bytes, body: bytes, exchange: Exchange) -> Awaitable[None] | None:
-        """Send a request. What is returned, if anything, is to be awaited: the rest of a large body, as the server takes it."""
+        """Send a request. The caller awaits what this returns, if anything: the rest of a large body."""
         self.waiting.append(exchange)
         if exchange.deadline is not None and (self._timer is None or exchange.deadline < self._timer_at):
             self._watch(exchange.deadline)
@@ -99,21 +99,21 @@ class HttpProtocol(asyncio.Protocol):
             while self.paused and not self.over:
                 self._room = self._room or self._loop.create_future()
                 await self._room
-            if self.over or self.transport.is_closing():  # also where the answer came before the whole request had gone
+            if self.over or self.transport.is_closing():  # also if the answer came before the request was sent whole
                 return
             self.transport.write(body[at : at + _PIECE])
             self._heard(exchange)
         self._sending = False
 
     def leave(self, exchange: Exchange) -> None:
-        """Nobody waits for this answer any more. The connection ends, unless others wait behind it for theirs."""
+        """The caller no longer waits for this answer. Close the connection, unless later requests wait on it."""
         if self.over or exchange not in self.waiting:
             return
         if len(self.waiting) == 1 or exchange.streamed:
             self.end(ConnectionEnded("The request was given up."))
 
     def end(self, error: ConnectionEnded) -> None:
-        """End the connection at once; whoever waits gets the error."""
+        """Close the connection at once; all waiting callers get the error."""
         if self.over:
             return
         self.over = True
@@ -157,7 +157,7 @@ class HttpProtocol(asyncio.Protocol):
             self.end(AnswerMalformed("another protocol was offered"))
         except httptools.HttpParserError as error:
             self.end(AnswerMalformed(f"no HTTP: {error}"))
-        if self._unparsed > _HEAD:  # of one header that does not end the parser says nothing
+        if self._unparsed > _HEAD:  # the parser reports nothing during an endless header
             self.end(AnswerMalformed("the head of the answer is too large"))
 
     def eof_received(self) -> bool:
@@ -227,7 +227,7 @@ class HttpProtocol(asyncio.Protocol):
         if not exchange.done.done():
             exchange.done.set_result(None)
         self._wake(exchange)
-        if not self._reading and not self.over:  # its reader has all of it now; the next answer is another's
+        if not self._reading and not self.over:  # its reader has all of it now; the next answer belongs to another request
             self._reading = True
             self.transport.resume_reading()
         endless = not exchange.framed and exchange.status not in (204, 304)

@@ -1,4 +1,4 @@
-"""A job that the door has started, the same over a directory and over HTTP."""
+"""A job that the door has started. It has the same methods over a directory and over HTTP."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _EACH = 30  # seconds that one question waits for the end
 
 
 class Job(ABC, Generic[A]):
-    """Work under way: `await job.status()`, `await job.result()`, `await job.cancel()`."""
+    """A long operation under way: `await job.status()`, `await job.result()`, `await job.cancel()`."""
 
     id: str
 
     @abstractmethod
     async def status(self, wait: int = 0) -> JobStatus:
-        """How far it is; waits up to so many seconds for its end."""
+        """Its progress; waits up to `wait` seconds for its end."""
 
     @abstractmethod
     async def cancel(self) -> JobStatus:
-        """End it. What it has done stays done."""
+        """Cancel it. Its finished changes stay."""
 
     async def result(self) -> A:
         """Its answer, once it has ended. Errors: those of its operation, `Cancelled`."""

@@ -1,4 +1,4 @@
-"""Work that takes longer than a question: started, looked at, waited for, cancelled."""
+"""The jobs of this process: starts them, reports and awaits their status, cancels them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from headwater.wire.progress import heard_by
 from headwater.wire.times import show_time
 
 JobState = Literal["running", "done", "failed", "cancelled"]
-_KEPT = 1000  # ended jobs whose outcome can still be asked for
+_KEPT = 1000  # ended jobs whose status is kept
 
 
 class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A job: what it does, how far it is, and how it ended. `done` and `total` count in the operation's own unit; 0: not known."""
+    """A job: its operation, progress and outcome. `done` and `total` count in the operation's own unit; 0: not known."""
 
     id: str
     operation: str
@@ -42,7 +42,7 @@ class Jobs:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def start(self, operation: Operation[Any, Any], work: Callable[[], Awaitable[Any]]) -> JobStatus:
-        """Begin. The answer of `work` becomes the job's, its error as well."""
+        """Start a job. It ends with the answer or the error of `work`."""
         began = str(show_time(self._clock.now_ms()))
         status = JobStatus(id=self._ids(), operation=operation.id, state="running", began=began)
         self._statuses[status.id] = status
@@ -59,7 +59,7 @@ class Jobs:
         return self._statuses[identity]
 
     async def wait(self, identity: str, seconds: float | None) -> JobStatus:
-        """The status when the job has ended, or after so many seconds. Errors: `NotFound`."""
+        """The status once the job has ended, or after so many seconds. Errors: `NotFound`."""
         status = self.status(identity)
         task = self._tasks.get(identity)
         if task is None or seconds == 0:
@@ -68,7 +68,7 @@ class Jobs:
         return self.status(identity)
 
     async def cancel(self, identity: str) -> JobStatus:
-        """End a job that runs; one that has ended stays as it is. Errors: `NotFound`."""
+        """Cancel a running job; an ended one stays as it is. Errors: `NotFound`."""
         self.status(identity)
         task = self._tasks.get(identity)
         if task is not None:

@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Place = tuple[str, int]
 
-_SMALL = 100  # records: reading so few takes less time than handing the work to a thread
+_SMALL = 100  # records: reading so few takes less time than a thread's wake-up
 _SMALL_BYTES = 1 << 20
 _PAGE_BYTES = 8 << 20
-_FOLLOWED = 1000  # records that a follower gets at once
+_FOLLOWED = 1000  # records in one batch of a follower
 
 
 class LocalLog(AsyncLog):
-    """A `Log` for asyncio: appends share syncs, small reads happen at once, what may take long happens in a thread.
+    """A `Log` for asyncio: appends share syncs, small reads run on the event loop, long calls in a thread.
 
-    `opening` gives the log; it may take long, and fail. `settings` are those of topics that are created without any.
+    `opening` opens the log; it may take long, and fail. `settings` are the defaults of new topics.
     """
 
     def __init__(self, opening: Callable[[], Log], *, settings: TopicSettings | None = None) -> None:
@@ -51,7 +51,7 @@ class LocalLog(AsyncLog):
         self._closed = False
 
     async def open(self) -> Log:
-        """Open it in a thread, once; every other call waits for that. Errors: those of `open_log`."""
+        """Open the log in a thread, once; every other call waits for that. Errors: those of `open_log`."""
         if self._log is None:
             if self._being_opened is None:
                 self._being_opened = asyncio.create_task(asyncio.to_thread(self._opening))
@@ -69,7 +69,7 @@ class LocalLog(AsyncLog):
     async def make_topic(
         self, name: str, *, partitions: int = 1, settings: TopicSettings | Mapping[str, str] | None = None
     ) -> tuple[Topic, bool]:
-        """`create_topic`, and whether it was not there before."""
+        """As `create_topic`; also returns whether the topic is new."""
         if settings is not None and not isinstance(settings, TopicSettings):
             given = read_settings({**show_settings(self._settings or TopicSettings()), **settings}) if settings else None
             return await self.make_topic(name, partitions=partitions, settings=given)
@@ -99,7 +99,7 @@ class LocalLog(AsyncLog):
         log = await self._opened()
         appender = self._appenders.get((topic, partition))
         if appender is None:
-            # Looked up first: a thread for every name that somebody mistypes would stay until the end.
+            # Look the topic up first: otherwise every mistyped name would leave a thread behind.
             await self.bounds(topic, partition)
             check_owner(topic, (await self.topic(topic)).settings.owner, "", "append")
             await self._opened()
@@ -107,7 +107,7 @@ class LocalLog(AsyncLog):
         return await appender.append(records)
 
     def appender(self, topic: str, partition: int) -> Appender | None:
-        """What appends to a partition that has been appended to; None for another, and once the log is closed."""
+        """The appender of a partition that has had an append; None for others, and once the log is closed."""
         return None if self._closed else self._appenders.get((topic, partition))
 
     def _appender(self, log: Log, topic: str, partition: int) -> Appender:
@@ -119,9 +119,9 @@ class LocalLog(AsyncLog):
         return self._appenders[place]
 
     async def append_by_key(self, topic: str, records: Sequence[Record]) -> list[Placed]:
-        found = places(topic, records, (await self.topic(topic)).partitions)
-        appends = [self.append(topic, partition, [records[index] for index in indexes]) for partition, indexes in found.items()]
-        outcomes = dict(zip(found, await asyncio.gather(*appends, return_exceptions=True), strict=True))
+        by_partition = places(topic, records, (await self.topic(topic)).partitions)
+        appends = [self.append(topic, partition, [records[index] for index in indexes]) for partition, indexes in by_partition.items()]
+        outcomes = dict(zip(by_partition, await asyncio.gather(*appends, return_exceptions=True), strict=True))
         taken = {partition: offsets for partition, offsets in outcomes.items() if not isinstance(offsets, BaseException)}
         refused = {partition: error for partition, error in outcomes.items() if isinstance(error, BaseException)}
         for partition, error in refused.items():
@@ -131,7 +131,7 @@ class LocalLog(AsyncLog):
         placed = {
             index: Placed(partition, offset)
             for partition, offsets in taken.items()
-            for index, offset in zip(found[partition], offsets, strict=True)
+            for index, offset in zip(by_partition[partition], offsets, strict=True)
         }
         return [placed[index] for index in range(len(placed))]
 
@@ -184,17 +184,17 @@ class LocalLog(AsyncLog):
                 yield record
 
     async def follow(self, topic: str, partition: int, start: int) -> AsyncGenerator[list[Record]]:
-        """`tail`, in batches as they come. Many followers of a partition cost little more than one, and nothing while none comes."""
+        """As `tail`, in batches. Many followers of a partition cost little more than one, and nothing while no record comes."""
         async with self.watched(topic, partition) as watch:
             end = watch.end()
             while True:
-                # A few are read at once: a thread would take longer to wake than to read them.
+                # Read few records here: waking a thread would take longer than reading them.
                 records = await self.read(topic, partition, start, limit=min(max(end - start, 1), _FOLLOWED))
                 if records:
                     yield records
                     start = (records[-1].offset or 0) + 1
                 else:
-                    start = max(start, end)  # what lies between holds no records: brokers' own, or compacted away
+                    start = max(start, end)  # no records lie between: brokers' own, or compacted away
                 end = await watch.beyond(start)
 
     async def offset_at(self, topic: str, partition: int, timestamp: int) -> int:
@@ -224,18 +224,19 @@ class LocalLog(AsyncLog):
 
     @property
     def now(self) -> Log | None:
-        """The log as it is open at this moment; None before and after."""
+        """The open log; None before it is open and after it is closed."""
         return None if self._closed else self._log
 
     async def work(self, call: Callable[[Log], T]) -> T:
-        """Do something with the log itself that may take long, in a thread."""
+        """Call a function with the log in a thread."""
         return await self._thread(call)
 
     async def _thread(self, call: Callable[[Log], T]) -> T:
         return await asyncio.to_thread(call, await self._opened())
 
     async def _quick(self, topic: str, partition: int, call: Callable[[Log], T]) -> T:
-        """At once where that is a look into memory. The first look at a partition opens it, which may take long; Kafka always may."""
+        """Call it here if it only reads memory. The first call for a partition opens it, which may take long, and so may any call to
+        Kafka."""
         log = await self._opened()
         check_place(topic, partition)
         if (topic, partition) in self._warm:
@@ -247,7 +248,7 @@ class LocalLog(AsyncLog):
 
     @asynccontextmanager
     async def watched(self, topic: str, partition: int) -> AsyncGenerator[Watch]:
-        """The watch that all followers of a partition share: its end, and waiting for more. Many who wait cost little more than one."""
+        """The watch that all followers of a partition share."""
         check_place(topic, partition)
         place = (topic, partition)
         watch = self._watches.get(place)
@@ -267,7 +268,7 @@ class LocalLog(AsyncLog):
 
 
 def partly_appended(topic: str, taken: Mapping[int, Sequence[int]], partition: int, error: HeadwaterError) -> OutcomeUnknown:
-    """The error of an append by key that some partitions took and another did not."""
+    """The error of an append by key that succeeded in some partitions and failed in another."""
     there = "; ".join(
         f"partition {number} at {', '.join(map(str, offsets[:5]))}{', ...' * (len(offsets) > 5)}" for number, offsets in taken.items()
     )
@@ -282,7 +283,7 @@ def _closed() -> Closed:
 
 
 def local_log(settings: Settings, data: Path, clock: Clock, metrics: LogMetrics | None = None, *, read_only: bool = False) -> LocalLog:
-    """The log that the settings describe, with its files below `data`; it is opened by `open`, or by the first call."""
+    """The log of these settings, with its files below `data`; `open` or the first call opens it."""
     address = address_of(settings, data)
     return LocalLog(
         lambda: open_log(address, read_only=read_only, clock=clock, metrics=metrics),

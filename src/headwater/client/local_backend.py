@@ -1,4 +1,4 @@
-"""Performs operations in this process, where the table says: on the event loop, in a thread, or in a process of their own."""
+"""Performs operations in this process, on the event loop, in a thread or in a subprocess, as the operation's table says."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from headwater.wire.operation import Operation, R, Reply
 from headwater.wire.part import load
 
 A = TypeVar("A")
-_AT_ONCE = 4  # processes that look for others, who only may look: a hundred questions at once would take the machine's memory
+_AT_ONCE = 4  # subprocesses of read-only calls at once: a hundred would take the machine's memory
 
 
 class LocalJob(Job[A]):
@@ -42,7 +42,7 @@ class LocalJob(Job[A]):
 
 
 class LocalBackend(Backend):
-    """The log of this process and the parts on it. A part is made ready when it is first asked."""
+    """The log of this process and its parts. It makes a part's performer at the part's first operation."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class LocalBackend(Backend):
         return LocalJob(self.jobs, self.jobs.start(operation, lambda: self.perform(operation, request)).id)
 
     async def perform(self, operation: Operation[R, A], request: R, *, who: str = "") -> A | Reply[A]:
-        """The answer as the part gives it. `who` stands in the audit; empty: the user of this process."""
+        """The answer of the part's performer. The audit shows `who`; empty: the user of this process."""
         request.check()
         performer = self.performer(operation.part)
         if inspect.iscoroutinefunction(performer.perform):
@@ -92,7 +92,7 @@ class LocalBackend(Backend):
         self._performers.clear()
 
     def performer(self, part: str) -> Any:
-        """What performs the operations of a part here."""
+        """The performer of a part."""
         if part not in self._performers:
             self._performers[part] = load(parts.part_named(part).performs)(log=self._log, clock=self._clock, settings=self._settings)
         return self._performers[part]

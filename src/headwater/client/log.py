@@ -1,4 +1,4 @@
-"""The log as the door offers it: `headwater.log.Log` for asyncio, the same over a directory and over HTTP."""
+"""The door's log: `headwater.log.Log` for asyncio, over a directory or over HTTP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
 class AsyncLog(ABC):
     """Records in partitions of topics.
 
-    Guarantees and errors are those of `headwater.log.Log`: an offset that was returned is durable, readers see nothing that is not.
+    Guarantees and errors are those of `headwater.log.Log`: a returned offset is durable, and readers see only durable records.
     Over HTTP two errors join: `Unreachable` (nothing was sent) and `OutcomeUnknown` (the answer to a write was lost, so it may or
     may not be there; read before writing again). Calls may be made from many tasks at once.
     """
@@ -23,7 +23,7 @@ class AsyncLog(ABC):
     async def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | Mapping[str, str] | None = None) -> Topic:
         """Make a topic, or return the one that is there with the same partitions and settings. Errors: `AlreadyExists`, `BadInput`.
 
-        `settings`: all of them, or some as text, such as {"segment": "64MiB"}; what is left out is as configured.
+        `settings`: all of them, or some as text, such as {"segment": "64MiB"}; missing ones are as configured.
         """
 
     @abstractmethod
@@ -44,16 +44,16 @@ class AsyncLog(ABC):
 
     @abstractmethod
     async def append_by_key(self, topic: str, records: Sequence[Record]) -> list[Placed]:
-        """Append each record to the partition that its key belongs to, as Kafka's clients place it; return where they are, once durable.
+        """Append each record to the partition of its key, as Kafka's clients do; return partitions and offsets once they are durable.
 
-        The records of one partition are one batch, in order. Errors: as `append`, when nothing was appended; `OutcomeUnknown`, naming
-        what is there, when some partitions took theirs and others did not; `MissingKey` for a record without a key where there are several
+        The records of one partition are one batch, in order. Errors: as `append`, when nothing was appended; `OutcomeUnknown`, naming the
+        appended ones, when some partitions succeeded and others failed; `MissingKey` for a record without a key where there are several
         partitions.
         """
 
     @abstractmethod
     async def stats(self, topic: str) -> list[PartitionContent]:
-        """What each partition of a topic consists of: offsets, segments, bytes, torn tails that were cut, damage."""
+        """Statistics of each partition of a topic: offsets, segments, bytes, cut torn tails, damage."""
 
     @abstractmethod
     async def bounds(self, topic: str, partition: int) -> Bounds:
@@ -92,7 +92,7 @@ class AsyncLog(ABC):
 
     @abstractmethod
     async def delete_before(self, topic: str, partition: int, offset: int) -> int:
-        """Let go of every record below `offset`; return the new start. Errors: `BadBounds` beyond the end."""
+        """Delete every record below `offset`; return the new start. Errors: `BadBounds` beyond the end."""
 
     @abstractmethod
     async def compact(self, topic: str, partition: int, before: int | None = None) -> Compacted:
@@ -100,4 +100,4 @@ class AsyncLog(ABC):
 
     @abstractmethod
     async def aclose(self) -> None:
-        """End the appends under way, then let go. Everything after is `Closed`; closing twice is no error."""
+        """Finish the appends under way, then close. Later calls raise `Closed`; closing twice is no error."""

@@ -1,4 +1,4 @@
-"""Performs the operations of the log in this process, on the log that the door holds."""
+"""Performs the operations of the log in this process, on the door's log."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class LogPerformer:
         return Reply(show_topic(made), 201 if new else 200)
 
     async def topic(self, topic: str) -> TopicWithBounds:
-        found = await self.log.topic(topic)
-        bounds = await self.log.all_bounds(found)
-        shown = [_bounds(number, one) for number, one in enumerate(bounds)]
-        return TopicWithBounds(**msgspec.structs.asdict(show_topic(found)), bounds=shown)
+        described = await self.log.topic(topic)
+        bounds = await self.log.all_bounds(described)
+        shown = [_bounds(number, partition_bounds) for number, partition_bounds in enumerate(bounds)]
+        return TopicWithBounds(**msgspec.structs.asdict(show_topic(described)), bounds=shown)
 
     async def delete_topic(self, topic: str) -> None:
         await self.log.delete_topic(topic)

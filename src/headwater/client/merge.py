@@ -1,4 +1,4 @@
-"""Several tails as one."""
+"""Merges several tails into one."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TypeVar
 
 T = TypeVar("T")
 _TURN = 0.1  # seconds after which tails without items give an empty batch
-_MANY = 1000  # items that wait to be taken
+_MANY = 1000  # items that wait in the queue
 
 
 async def merged(tails: Mapping[int, AsyncIterator[T]]) -> AsyncGenerator[list[tuple[int, T]]]:
     """The items of all tails as they come, in batches of (name, item). A batch is empty where none comes for 0.1 s.
 
-    A tail that fails ends it with its error, once everything that came before has been given.
+    When a tail fails, the merged one yields what came before and raises the tail's error.
     """
     arrived: asyncio.Queue[tuple[int, T]] = asyncio.Queue(_MANY)
 
@@ -33,7 +33,7 @@ async def merged(tails: Mapping[int, AsyncIterator[T]]) -> AsyncGenerator[list[t
 
 
 async def _next(arrived: asyncio.Queue[T], tasks: Sequence[asyncio.Task[None]]) -> list[T]:
-    """One item, or none after a turn. Errors: those of the tails."""
+    """One item, or none after a pause. Errors: those of the tails."""
     taking = asyncio.create_task(arrived.get())
     done, _ = await asyncio.wait([taking, *tasks], timeout=_TURN, return_when=asyncio.FIRST_COMPLETED)
     if taking in done:

@@ -1,4 +1,4 @@
-"""Pipelines as the door offers them: looked at, corrected, stepped and replayed, the same over a directory and over HTTP."""
+"""The door's pipelines: an operator reads, corrects, steps and replays them, over a directory or over HTTP."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Pipelines:
         return await self._backend.ask(ask.LIST, ask.ListPipelines())
 
     def __getitem__(self, name: str) -> OnePipeline:
-        """A pipeline by its name. Nothing is asked yet."""
+        """A pipeline by its name. Does no I/O."""
         return OnePipeline(self._backend, name)
 
 
 class OnePipeline:
-    """One pipeline. Looking changes nothing; every change is audited, with its reason `why`, and with `dry_run` only tried.
+    """One pipeline. Reading changes nothing. The audit keeps every change with its reason `why`; `dry_run` changes nothing.
 
     Errors: `UnknownPipeline`, `UnknownSink`, `BadBounds` for an offset that the log does not hold, `BadInput` for a change without a
     reason, `Stopped` when a sink refuses a message that is sent to it. Over HTTP also those of the log: `Unreachable`, `OutcomeUnknown`.

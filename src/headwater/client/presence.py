@@ -1,7 +1,7 @@
-"""Which server, if any, serves a data directory: `<data>/server.json` says where, a lock beside it says whether it still lives.
+"""Finds the server of a data directory: `<data>/server.json` holds its address, and a lock beside it shows whether it lives.
 
-A process id alone would lie: the number is given to others after a kill, and means nothing in another container. The lock is the
-system's, and ends with the process however it ends.
+A process id would not do: the system reuses the number after a kill, and it means nothing in another container. The system releases the
+lock however the process ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headwater.core.files import FileLock, Files, explained, make_dirs, replace
 
 SOCKET = "server.sock"
 _FILE, _LOCK = "server.json", "server.lock"
-_PROBES = 1.0  # seconds: a client that looks holds the lock for microseconds, a server holds it for good
+_PROBES = 1.0  # seconds: a client that checks holds the lock for microseconds, a server for its whole life
 
 
 class Serving(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class Serving(msgspec.Struct, frozen=True):
 
 
 def serving(data: Path) -> Serving | None:
-    """The living server of a directory, or None. What a killed server left behind is not taken for one."""
+    """The living server of a directory, or None. Ignores the `server.json` of a killed server."""
     try:
         text = (data / _FILE).read_bytes()
         fd = os.open(data / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
@@ -75,7 +75,7 @@ class Presence:
                 raise self._taken()
             self._clock.wait(never, 0.01)
         self._lock = lock
-        # A killed server's address would be believed from now on, because the lock is held again.
+        # Otherwise clients would use a killed server's address from now on, because the lock is held again.
         with contextlib.suppress(FileNotFoundError):
             self._files.unlink(self._data / _FILE)
 
@@ -88,7 +88,7 @@ class Presence:
             raise explained(error, self._data / _FILE) from error
 
     def leave(self) -> None:
-        """Remove `server.json`, then let go. Leaving twice is no error."""
+        """Remove `server.json`, then release the lock. Leaving twice is no error."""
         if self._lock is None:
             return
         with contextlib.suppress(OSError):
@@ -106,7 +106,7 @@ class Presence:
 
 
 def _held(fd: int) -> bool:
-    """Whether somebody holds the lock for good. Looking takes it shared for an instant: other lookers are not in the way."""
+    """Whether a server holds the lock. This check locks it shared for an instant, so that checks do not disturb each other."""
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

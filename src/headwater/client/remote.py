@@ -22,8 +22,8 @@ from headwater.wire.json import decoder
 from headwater.wire.request import shape_of
 
 _LIMIT = 10_000  # records that the server gives at once
-_KEPT = 10_000  # partitions whose addresses are kept
-_HOT = 64 << 10  # bytes of an append that others may wait behind
+_KEPT = 10_000  # partitions whose request heads are cached
+_HOT = 64 << 10  # the largest append, in bytes, that shares a connection
 _LINES = {"Content-Type": "application/x-ndjson"}
 
 
@@ -69,7 +69,7 @@ class RemoteLog(AsyncLog):
         return http.understood(log.APPEND.method, path, _read_offsets, answer).offsets
 
     def _append_head(self, topic: str, partition: int) -> tuple[str, bytes]:
-        """Where appends to a partition go, kept: making it anew would cost as much as the rest of a small append. Errors: `BadInput`."""
+        """The cached head of append requests to a partition: making it costs as much as the rest of a small append. Errors: `BadInput`."""
         request = log.AppendRecords(topic=topic, partition=partition)
         request.check()
         path = shape_of(log.APPEND).write(request).path
@@ -98,7 +98,7 @@ class RemoteLog(AsyncLog):
             topic=topic, partition=partition, start=start, stop=stop, limit=min(limit, _LIMIT), decode="binary", key=wanted
         )
         found, following = await self.backend.raw(log.READ, request, _read_page)
-        while key is not None and following is not None and len(found) < limit:  # a page holds what was found in a part of the log
+        while key is not None and following is not None and len(found) < limit:  # a page holds the matches of a part of the log
             request = msgspec.structs.replace(request, start=following, limit=min(limit - len(found), _LIMIT))
             more, following = await self.backend.raw(log.READ, request, _read_page)
             found += more

@@ -23,7 +23,7 @@ T = TypeVar("T")
 _LONGER = 30.0  # seconds that a client waits longer than an operation may take
 _PATIENCE = 30.0  # seconds that a stream waits for a server that restarts
 _AGAIN = 0.25
-_LIVED = 5.0  # seconds after which a stream that breaks was a good one: one that breaks at once, again and again, is no server of ours
+_LIVED = 5.0  # seconds after which a broken stream counts as good: one that breaks at once, again and again, is no headwater server
 
 
 class _Items(msgspec.Struct):
@@ -55,7 +55,7 @@ class RemoteJob(Job[A]):
 
 
 class RemoteBackend(Backend):
-    """Asks through the connections to one server."""
+    """Asks one server over HTTP."""
 
     def __init__(self, http: HttpConnection, *, clock: Clock) -> None:
         self.http, self._clock = http, clock
@@ -77,7 +77,7 @@ class RemoteBackend(Backend):
         await self.http.aclose()
 
     async def raw(self, operation: Operation[R, Any], request: R, read: Callable[[bytes], T], **parts: Any) -> T:
-        """What `read` makes of the answer's body. `parts`: another body than the request's own."""
+        """The answer's body, parsed by `read`. `parts`: another body than the request's own."""
         request.check()
         sent = shape_of(operation).write(request)
         return self.http.understood(operation.method, sent.path, read, await self._ask(operation, sent, **parts))
@@ -112,7 +112,7 @@ class RemoteBackend(Backend):
     async def raw_stream(
         self, operation: Operation[R, Any], request: R, read: Callable[[str], T], resume: Callable[[T], R] | None = None
     ) -> AsyncIterator[T]:
-        """What `read` makes of the data of each event."""
+        """The data of each event, parsed by `read`."""
         request.check()
         missed: float | None = None  # since when the server has not answered
         answered: float | None = None  # when this stream began
@@ -134,5 +134,5 @@ class RemoteBackend(Backend):
                 missed, answered = now if missed is None else missed, None
                 if resume is None or isinstance(error, Untrusted) or self.http.closed or now - missed > _PATIENCE:
                     raise
-            # A server that restarts ends its streams: go on where this one was, as it would over a directory.
+            # A restarting server ends its streams: resume after the last item, so that the caller sees no break, as over a directory.
             await asyncio.sleep(_AGAIN)

@@ -1,10 +1,9 @@
-"""An operation in a process of its own, which runs a user's file where the user ran it.
+"""Performs an operation in a new process that runs a user's pipeline file in the folder of its last run.
 
-Whoever serves others must not run a pipeline's file inside itself: relative paths in it would mean other files than they meant to the
-run, and a message would count as taken by a sink that never got it; and what the file does to its process would stay. So a server and the
-Python door start `python -m headwater.client.subprocess_call` in the run's folder: the call on its standard input; on its output, line by
-line, how far it is, and then the outcome. A search by an expression that may take for ever is done so, too: a process can be ended, a
-thread cannot.
+A server must not run a pipeline's file in its own process: relative paths in it would name other files than in the run, so that a message
+would count as taken by a sink that never got it, and the file could change the server's process. So a server and the Python door start
+`python -m headwater.client.subprocess_call` in the run's folder. The call comes on its standard input; it writes progress, line by line,
+and then the outcome to its standard output. A search by a regular expression runs here, too: a process can be killed, a thread cannot.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ A = TypeVar("A")
 
 
 class SubprocessCall(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done: an operation by its id, with its request. `subject`: the first name of its address."""
+    """An operation by its id, with its request. `subject`: the first name of its address."""
 
     log: LogAddress
     operation: str
@@ -47,7 +46,7 @@ class SubprocessCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How it went: the answer as JSON, or an error."""
+    """The answer as JSON, or an error."""
 
     answer: msgspec.Raw = msgspec.Raw(b"null")
     code: str = ""
@@ -56,10 +55,10 @@ class CallOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def performed(call: SubprocessCall, operation: Operation[R, A], folder: Path | None) -> A:
-    """The answer of a call that a new process performs in a folder. Errors: those of the operation."""
+    """Perform a call in a new process in a folder; return its answer. Errors: those of the operation."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        "-P",  # a file in the run's folder must not stand for one of Python's
+        "-P",  # a file in the run's folder must not shadow a module of Python
         "-m",
         "headwater.client.subprocess_call",
         stdin=asyncio.subprocess.PIPE,
@@ -76,7 +75,7 @@ async def performed(call: SubprocessCall, operation: Operation[R, A], folder: Pa
         out, said = await asyncio.gather(_outcome(process.stdout), process.stderr.read())
         await process.wait()
     finally:
-        if process.returncode is None:  # whoever asked is gone: a message under way is delivered again, as after a crash
+        if process.returncode is None:  # the caller is gone: the sink gets a message under way again, as after a crash
             process.kill()
             await process.wait()
     if process.returncode != 0 or not out:
@@ -93,7 +92,7 @@ async def performed(call: SubprocessCall, operation: Operation[R, A], folder: Pa
 
 
 async def _outcome(output: asyncio.StreamReader) -> bytes:
-    """What the process writes last. What it writes before, pairs of numbers, is told to whoever listens."""
+    """The last line of the process. Reports the lines before it, pairs of numbers, as progress."""
     rest = b""
     while chunk := await output.read(1 << 16):
         rest += chunk
@@ -104,7 +103,7 @@ async def _outcome(output: asyncio.StreamReader) -> bytes:
 
 
 def done(call: SubprocessCall) -> CallOutcome:
-    """Do it, in this process. What only looks, or is only tried, opens the log so that nothing can be written."""
+    """Perform it in this process. Opens the log read-only for read-only calls and dry runs."""
     from headwater import parts
     from headwater.core.clock import SystemClock
     from headwater.log.opening import open_log
@@ -122,7 +121,7 @@ def done(call: SubprocessCall) -> CallOutcome:
 
 
 class _Teller:
-    """Writes how far the work is, every percent at most: a million messages are not a million lines."""
+    """Writes progress, at most one line per percent."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write, self._told, self._mutex = write, (-1, -1), threading.Lock()
@@ -137,7 +136,7 @@ class _Teller:
 
 
 def main() -> None:
-    """Reads a call, writes how far it is and its outcome. What a user's file prints goes to the errors, not into the answer."""
+    """Reads a call, writes progress and the outcome. Sends the output of the user's file to standard error."""
     call = msgspec.json.decode(sys.stdin.buffer.read(), type=SubprocessCall)
     answers = os.dup(1)
     os.dup2(2, 1)

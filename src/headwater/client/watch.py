@@ -1,4 +1,4 @@
-"""Waits for a partition's new end, once for all who follow it on an event loop."""
+"""Waits for a partition's new end, once for all its followers on an event loop."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Open = Callable[[Callable[[], None]], Awaitable[Watching]]
 
 
 class Watch:
-    """Entered by each follower: the partition is watched from the first one's coming to the last one's leaving.
+    """Each follower enters it: it watches the partition from the first follower's entry to the last one's exit.
 
-    A thousand followers cost one call from the log's thread for each batch, and nothing while none comes. `opening` begins to watch, with
-    what is to be called when the end has moved. Whatever looking raises, all who wait get.
+    A thousand followers cost one call from the log's thread for each batch, and nothing while none comes. `opening` starts the watch; it
+    gets the function to call when the end has moved. An error of the watch goes to all followers.
     """
 
     def __init__(self, opening: Open) -> None:
@@ -47,7 +47,7 @@ class Watch:
 
     @property
     def over(self) -> bool:
-        """Nobody follows, or nothing more will come: whoever comes needs another one."""
+        """The watch has ended: a new follower needs another one."""
         return not self._followers or self._error is not None
 
     def end(self) -> int:
@@ -64,7 +64,7 @@ class Watch:
     async def beyond(self, offset: int) -> int:
         """The end, as soon as it is greater than `offset`."""
         wish: tuple[int, asyncio.Future[int]] = (offset, self._loop.create_future())
-        self._waiting.add(wish)  # before the look: what comes after it answers
+        self._waiting.add(wish)  # before the check: a later change sets the future
         try:
             end = self.end()
             return end if end > offset else await wish[1]
@@ -72,7 +72,7 @@ class Watch:
             self._waiting.discard(wish)
 
     def stop(self, error: Exception) -> None:
-        """End every wait with the error, and every later one."""
+        """End all waits, present and later, with the error."""
         self._error = error
         for _, answer in self._waiting:
             if not answer.done():
@@ -82,7 +82,7 @@ class Watch:
         watching = await self._opening(self._changed)
         if self._followers and self._watching is None:
             self._watching = watching
-        else:  # all have left while it was being opened, and perhaps others have come
+        else:  # all followers left during the opening, and perhaps others have come
             watching.close()
         return watching
 
@@ -95,7 +95,7 @@ class Watch:
                 self._watching = None
 
     def _changed(self) -> None:
-        """Called by the log's thread. One visit to the loop serves all calls that come before it."""
+        """Called by the log's thread. Schedules at most one call on the loop at a time."""
         if not self._scheduled:
             self._scheduled = True
             try:
@@ -104,13 +104,13 @@ class Watch:
                 return  # the loop is closed: nobody waits any more
 
     def _tell(self) -> None:
-        self._scheduled = False  # before the look: what comes after it calls again
+        self._scheduled = False  # before the check: a later change schedules another call
         if self._watching is None:
             return
         try:
             end = self.end()
         except HeadwaterError:
-            return  # all who wait have got it
+            return  # all waiting followers have got it
         for offset, answer in self._waiting:
             if end > offset and not answer.done():
                 answer.set_result(end)

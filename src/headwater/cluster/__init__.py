@@ -1,7 +1,7 @@
-"""Who may write a partition that has one owner (rule P4): one process at a time, which the others can find.
+"""Ownership of partitions with a single writer (rule P4): one process at a time owns a partition, and the others can find it.
 
-Two ways keep one promise: `local` (lock files below the data directory, one machine) and `kafka` (the consumer group, several).
-Ownership says who may claim; the log's claim (`Log.claim`) shuts out whoever still believes to be the owner.
+Two implementations keep one promise: `local` (lock files below the data directory, one machine) and `kafka` (the consumer group, several
+machines). Ownership decides which process may claim; the log's claim (`Log.claim`) fences a process that wrongly believes to be the owner.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PartitionOwner(msgspec.Struct, frozen=True, kw_only=True):
 class OwnedPartition(ABC):
     """A partition that this process owns, until `release`, the end of the process, or another's claim.
 
-    Write with `writer` alone. Once it says `Fenced`, another process has taken over: release this, and read before owning it again.
+    Write with `writer` alone. Once it raises `Fenced`, another process has taken over: release this, and read before owning it again.
     """
 
     topic: str
@@ -45,7 +45,7 @@ class OwnedPartition(ABC):
     @property
     @abstractmethod
     def lost(self) -> bool:
-        """Whether this process is known not to own it any more. False proves nothing: only a write does."""
+        """Whether this process knows that it has lost the partition. False proves nothing: only a write does."""
 
     @abstractmethod
     def release(self) -> None:
@@ -64,15 +64,15 @@ class Ownership(ABC):
     Guarantees
       - While the owner lives, `own` in another process raises `NotOwner`, and changes nothing.
       - A dead owner's partition can be owned at once (local), or once the group has noticed (kafka).
-      - With `take_over` a living owner's can be owned, too; nothing that the other one writes afterwards is acknowledged: `Fenced`.
-      - Looking (`owner`) changes nothing.
+      - With `take_over`, `own` also takes the partition of a living owner, whose later writes raise `Fenced`.
+      - `owner` changes nothing.
 
-    Errors: `UnknownTopic`, `UnknownPartition`, `Timeout` when another process stands still in the midst of owning, `Closed`.
+    Errors: `UnknownTopic`, `UnknownPartition`, `Timeout` when another process hangs while it takes ownership, `Closed`.
     """
 
     @abstractmethod
     def own(self, topic: str, partition: int, *, take_over: bool = False) -> OwnedPartition:
-        """Become the owner, and the log's only writer of the partition. What this object owns already is given again.
+        """Become the owner, and the log's only writer of the partition. Returns the same object for a partition that it owns already.
 
         Errors: `NotOwner` with the owner's address.
         """
@@ -93,7 +93,7 @@ class Ownership(ABC):
 
 
 def not_owner(topic: str, partition: int, owner: PartitionOwner | None) -> NotOwner:
-    """The error for whoever may not own a partition."""
+    """The `NotOwner` error for a partition of another process."""
     if owner is None:
         return NotOwner(f"{topic}/{partition} is being given to another process.", hint="Try again in a moment.")
     if owner.address:

@@ -1,6 +1,7 @@
-"""Ownership by Kafka's consumer group: whom the group gives a partition may claim it. Rebalancing is cooperative: who keeps one, goes on.
+"""Ownership by Kafka's consumer group: the member to which the group assigns a partition may claim it. Rebalancing is cooperative: members
+go on with the partitions that they keep.
 
-A member's client id names its process and address, so that whoever describes the group finds the owner. No record is read here.
+A member's client id names its process and address, so that a description of the group names the owner. The consumer reads no records.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _MARK = "headwater"
 
 
 class KafkaOwned(OwnedPartition):
-    """Owned until the group gives it to another, or somebody takes over."""
+    """Owned until the group assigns it to another member, or another process takes over."""
 
     def __init__(self, ownership: KafkaOwnership, writer: Writer) -> None:
         self.topic, self.partition, self.writer = writer.topic, writer.partition, writer
@@ -47,8 +48,8 @@ class KafkaOwned(OwnedPartition):
 class KafkaOwnership(Ownership):
     """One member of the group `group`. It asks for a topic's partitions once one of them is owned here.
 
-    `passing` is called with a partition that is about to go to another member, which waits for it: finish what is under way there.
-    `session`: seconds after which a member that died, or stands still, is known to be gone. A member that releases its last partition of
+    Calls `passing` with a partition that is about to move to another member, which waits: finish the calls under way there.
+    `session`: seconds after which the group removes a dead or hanging member. A member that releases its last partition of
     a topic asks for none of it any more. After `take_over` the group still names the other one, until that one finds itself fenced.
     """
 
@@ -90,7 +91,7 @@ class KafkaOwnership(Ownership):
             self._wanted.add(topic)  # 1. the thread asks the group for it
         if not take_over:
             self._wait_until_given(place)  # 2. the group decides
-        writer = self._log.claim(topic, partition)  # 3. shut out whoever still believes to own it
+        writer = self._log.claim(topic, partition)  # 3. fence the previous owner
         with self._changed:
             self._check()
             if not take_over and place not in self._given:
@@ -184,7 +185,7 @@ class KafkaOwnership(Ownership):
         consumer.incremental_unassign(list(taken))
 
     def _lost(self, consumer: Any, taken: Sequence[TopicPartition]) -> None:
-        """The group has gone on without this member: others may own these already."""
+        """The group has removed this member: others may own these already."""
         self._take_away([(one.topic, one.partition) for one in taken], pass_on=False)
         consumer.incremental_unassign(list(taken))
 
@@ -205,7 +206,7 @@ class KafkaOwnership(Ownership):
 
 
 def _owner(member: str) -> PartitionOwner:
-    """The process that a client id names. A member that is none of ours is shown as it calls itself."""
+    """The process that a client id names; for a foreign member, its client id."""
     parts = member.split("|")
     if len(parts) != 5 or parts[0] != _MARK or not parts[2].isdecimal():
         return PartitionOwner(host=f"an unknown machine, a client named {member!r}", pid=0)

@@ -1,6 +1,7 @@
-"""Ownership on one machine: `<data>/owners/<topic>/<partition>.json` names the owner, and a lock that it holds says whether it lives.
+"""Ownership on one machine: `<data>/owners/<topic>/<partition>.json` names the owner, and a lock that the owner holds shows whether it
+lives.
 
-A process id alone would lie: the number is given to others after a kill, and means nothing in another container. The lock is the system's.
+A process id would not do: the system reuses the number after a kill, and it means nothing in another container.
 Every owner locks a file of its own (`<partition>.<turn>.lock`), because a living one's lock cannot be taken from it.
 """
 
@@ -20,11 +21,11 @@ from headwater.core.files import FileLock, Files, explaining, make_dirs, replace
 from headwater.core.mutex import ProcessMutex
 from headwater.log import Log, Writer
 
-_PATIENCE = 10.0  # seconds that owning and looking wait for another process, which is in the midst of it for milliseconds
+_PATIENCE = 10.0  # seconds to wait for another process, which holds the mutex for milliseconds
 
 
 class OwnerRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What `<partition>.json` says."""
+    """The content of `<partition>.json`."""
 
     turn: int
     host: str
@@ -49,7 +50,7 @@ class LocalOwned(OwnedPartition):
 
 
 class LocalOwnership(Ownership):
-    """The owners of a directory's partitions. `address`: where this process serves, for those that it keeps off."""
+    """The owners of a directory's partitions. `address`: where this process serves, for the others' `NotOwner`."""
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class LocalOwnership(Ownership):
         lock = FileLock(self._files, self._lock_path(topic, partition, turn))  # 1. a lock that nobody else knows of yet
         try:
             lock.exclusive()
-            # 2. Shut the other one out, before it is said that it owns nothing. A death in between leaves its name, and the next claim.
+            # 2. Fence the other owner before the record says that it owns nothing. A death in between leaves its name, and the next claim.
             writer = self._log.claim(topic, partition)
             made = OwnerRecord(turn=turn, host=socket.gethostname(), pid=os.getpid(), address=self._address, epoch=writer.epoch)
             replace(
@@ -102,7 +103,8 @@ class LocalOwnership(Ownership):
             raise
         for old in self._turns(topic, partition):
             if old != turn:
-                self._files.unlink(self._lock_path(topic, partition, old))  # a living one keeps its descriptor, and is not asked any more
+                # a living owner keeps its descriptor, but nobody checks this lock any more
+                self._files.unlink(self._lock_path(topic, partition, old))
         return LocalOwned(self, writer, turn, lock)
 
     def owner(self, topic: str, partition: int) -> PartitionOwner | None:
@@ -140,7 +142,7 @@ class LocalOwnership(Ownership):
         self._log.bounds(topic, partition)  # a name that is no topic's makes no folder
 
     def _mutex(self, topic: str, partition: int) -> ProcessMutex:
-        """Held while somebody owns or looks, for milliseconds: so looking at a lock never meets an owner who takes it."""
+        """Held for milliseconds while a process takes ownership or checks it, so that a check never collides with an owner that locks."""
         return ProcessMutex(self._folder / topic / f"{partition}.mutex", files=self._files, clock=self._clock, timeout=self._timeout)
 
     def _record_path(self, topic: str, partition: int) -> Path:
@@ -151,11 +153,11 @@ class LocalOwnership(Ownership):
 
     def _turns(self, topic: str, partition: int) -> list[int]:
         """Of the lock files that are there: also one whose process died before it was named."""
-        found = (self._folder / topic).glob(f"{partition}.*.lock")
-        return [int(number) for path in found if (number := path.name.split(".")[1]).isdecimal()]
+        locks = (self._folder / topic).glob(f"{partition}.*.lock")
+        return [int(number) for path in locks if (number := path.name.split(".")[1]).isdecimal()]
 
     def _record(self, topic: str, partition: int) -> OwnerRecord | None:
-        """None where nobody ever owned it, and where the file cannot be understood: it only tells the owner's name."""
+        """None where nobody ever owned it, and where the file is unreadable: it only holds the owner's name."""
         try:
             return msgspec.json.decode(self._record_path(topic, partition).read_bytes(), type=OwnerRecord)
         except (FileNotFoundError, NotADirectoryError, msgspec.MsgspecError):

@@ -1,1 +1,1 @@
-"""What everything stands on: errors, settings, time, ids, metrics, byte keys, durable files."""
+"""The lowest layer: errors, settings, time, ids, metrics, byte keys, durable files."""

@@ -1,4 +1,4 @@
-"""Time is a collaborator: whoever needs it is given a Clock, so that tests move it by hand."""
+"""Clocks. Code that needs the time takes a `Clock`, so that tests move the time by hand."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Protocol
 
 
 class Alarm(Protocol):
-    """A call that is to be made once."""
+    """A pending call, made once."""
 
     def cancel(self) -> None:
-        """The call is not made any more. Cancelling twice, or after the call, is no error."""
+        """Prevent the call. Cancelling twice, or after the call, is no error."""
         ...
 
 
 class Clock(Protocol):
-    """Where a part gets its time from.
+    """The source of time.
 
     A class that says `class MyClock(Clock)` gets `sleep` and `timeout` from `call_later`.
     """

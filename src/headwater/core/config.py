@@ -1,4 +1,4 @@
-"""Settings from `headwater.toml`, the environment and flags, in this order of rising weight; each value knows where it came from."""
+"""Loads settings from `headwater.toml`, the environment and flags; later sources win. Each value keeps its origin."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from headwater.core.units import Duration, Size
 
 FILE = "headwater.toml"
 PREFIX = "HEADWATER_"
-# Variables that are no settings: this file's path, the server that commands go to, the token a client sends, where things that can be
-# made again are kept, and what the servers for development (tools/services) look at.
+# Variables that are no settings: the path of the file, the server that commands go to, the token that a client sends, the cache folder,
+# and the variables of the development servers (tools/services).
 NOT_SETTINGS = frozenset(
     {"HEADWATER_CONFIG", "HEADWATER_SERVER", "HEADWATER_TOKEN", "HEADWATER_CACHE", "HEADWATER_SERVICES", "HEADWATER_IVY_SETTINGS"}
 )
@@ -38,7 +38,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Flag(msgspec.Struct, frozen=True):
-    """A value given on the command line, and the option that gave it. None: it was not given."""
+    """A value from the command line, and its option. None: the option was not given."""
 
     option: str
     value: str | int | Path | None
@@ -73,13 +73,13 @@ def load(
     cwd: Path | None = None,
     sections: Sequence[AnySection] | None = None,
 ) -> Config:
-    """Read all three sources and build the settings whole.
+    """Read all three sources and return all settings.
 
     `file` (or the variable HEADWATER_CONFIG) must exist when it is named; otherwise `headwater.toml` in `cwd` is read if it is there.
     A relative path in the file is relative to the file's directory, elsewhere to `cwd`. `sections`: those of the parts, when not given.
 
-    Errors: `BadConfig` for a file that cannot be read, an unknown key, or a value that does not fit, with the origin. Every value is
-    checked, also one that a heavier source replaces; nothing is applied when one is bad.
+    Errors: `BadConfig` for a file that cannot be read, an unknown key, or a value that does not fit, with the origin. It checks every
+    value, also one that a stronger source replaces; one bad value fails the whole load.
     """
     environ = os.environ if environ is None else environ
     cwd = Path.cwd() if cwd is None else cwd
@@ -117,7 +117,7 @@ def load(
 
 
 def _check_directory(data: Path, origin: Origin) -> None:
-    """Errors: `BadConfig` for an address: as a directory it would be made, and look like an empty log."""
+    """Errors: `BadConfig` for an address. Taken for a directory, it would be created and look like an empty log."""
     scheme = next((part for part in data.parts if re.fullmatch(r"[a-z][a-z0-9+.-]+:", part)), None)
     if scheme is not None:
         raise BadConfig(
@@ -159,7 +159,7 @@ def _from_file(path: Path | None, known: Mapping[str, Setting]) -> Iterator[_Raw
 
 
 def _flat(tables: Mapping[str, Any], known: Mapping[str, Setting], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted keys and values; a table goes on until it meets a setting, below passed-on settings to the leaves."""
+    """Dotted keys and values. Descends into tables until it meets a setting, and below passed-on settings to the leaves."""
     for name, value in tables.items():
         key = f"{prefix}{name}"
         at = known.get(key)
@@ -170,7 +170,7 @@ def _flat(tables: Mapping[str, Any], known: Mapping[str, Setting], prefix: str =
 
 
 def _lines(text: str) -> dict[str, int]:
-    """The line of each key, as far as plain reading finds it; an origin without a line is no error."""
+    """The line of each key, where a simple scan finds it; an origin may lack a line."""
     found: dict[str, int] = {}
     section = ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -201,7 +201,7 @@ def _from_environment(
         written = variable.removeprefix(PREFIX).replace("__", ".")
         key = written.lower()
         for prefix in handed_on:
-            # Other programs' keys may have capital letters: those below the prefix stay as written, unless all are capitals.
+            # Keys of other programs may have capital letters: keys below the prefix stay as written, unless all letters are capitals.
             if key.startswith(prefix) and not (rest := written[len(prefix) :]).isupper():
                 key = prefix + rest
         kind, name, field = _by_name(key, known)
@@ -212,8 +212,8 @@ def _from_environment(
 
 
 def _name_meant(written: str, names: Sequence[str], variable: str) -> str:
-    """The name that a variable means. Shells allow capitals, digits and underscores alone: so in capitals it means a name of the file that
-    is the same apart from case and punctuation, or else itself in small letters."""
+    """The name that a variable means. Shells allow only capitals, digits and underscores: so a name in capitals means the name in the file
+    that is the same apart from case and punctuation, or else itself in small letters."""
     if written != written.upper():
         return written
     like = [name for name in names if re.sub(r"[^A-Z0-9]", "_", name.upper()) == re.sub(r"[^A-Z0-9]", "_", written)]

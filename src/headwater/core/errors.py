@@ -1,7 +1,7 @@
 """Every error that headwater raises, in one tree.
 
 HeadwaterError
- ├ BadInput       400  exit 5    what was asked cannot be done as asked; nothing changed
+ ├ BadInput       400  exit 5    the request cannot be performed as written; nothing changed
  │  ├ BadBounds   422
  │  ├ BadConfig        exit 2
  │  ├ BadMethod   405
@@ -20,14 +20,14 @@ HeadwaterError
  │  ├ UnknownTopic
  │  ├ UnknownPartition
  │  └ OffsetGone  410
- ├ Conflict       409  exit 4    somebody else was first; nothing changed
+ ├ Conflict       409  exit 4    does not fit the current state; nothing changed
  │  ├ AlreadyExists
  │  ├ Fenced
  │  ├ NotOwner    421
  │  ├ OwnedTopic       the topic belongs to a part, whose own commands change it
  │  └ WrongEngine      the directory belongs to the other engine
  ├ Unavailable    503  exit 6    try again, perhaps after doing what the hint says
- │  ├ Busy             the server serves as many as it may
+ │  ├ Busy             the server has reached a limit
  │  ├ Cancelled        stopped on request before it was done
  │  ├ Closed
  │  ├ DiskFull    507
@@ -35,12 +35,12 @@ HeadwaterError
  │  ├ ReadOnly
  │  ├ Timeout     504
  │  └ Unreachable
- │     └ Untrusted     its certificate is not one that is trusted here
+ │     └ Untrusted     its certificate is not trusted
  ├ Damaged        500  exit 7    names file, offset and the command that shows it
  ├ Denied         401  exit 5    the token is missing or unknown
- │  └ Forbidden   403           it is known, and may not do this
+ │  └ Forbidden   403           the token does not allow this
  ├ Differs             exit 8    two things that must be equal are not
- ├ Stopped        422  exit 9    a record that cannot be taken stops its part
+ ├ Stopped        422  exit 9    a sink has stopped at a message that it refuses
  └ TaskFailed     500  exit 1    code that ran inside a Spark task raised
 
 Each error carries `code` (the same word in HTTP problems and in `--json`), `status`, `exit_code`, and `hint`: the next thing to type.
@@ -82,32 +82,32 @@ def _revive(kind: type[HeadwaterError], message: str, hint: str) -> HeadwaterErr
 
 
 class BadInput(HeadwaterError):
-    """What was asked cannot be done as asked. Nothing has changed."""
+    """The request cannot be performed as written. Nothing has changed."""
 
     status = 400
     exit_code = 5
 
 
 class BadBounds(BadInput):
-    """Offsets outside of what the partition holds, or the wrong way round."""
+    """Offsets outside of what the partition holds, or in the wrong order."""
 
     status = 422
 
 
 class BadConfig(BadInput):
-    """A setting that is unknown or has no usable value."""
+    """A setting is unknown or has an invalid value."""
 
     exit_code = 2
 
 
 class BadMethod(BadInput):
-    """The address exists, the method does not exist there."""
+    """The address exists, but not with this method."""
 
     status = 405
 
 
 class BadType(BadInput):
-    """A body of a type that is not read here."""
+    """The server does not read bodies of this type."""
 
     status = 415
 
@@ -119,11 +119,11 @@ class MissingKey(BadInput):
 
 
 class NewerFormat(BadInput):
-    """The directory was written by a later headwater, in a format that this one does not know."""
+    """A later headwater wrote the directory, in a format that this one does not know."""
 
 
 class Rejected(BadInput):
-    """One message is refused. `offset` says which; `before_taken` whether everything before it in its batch is durably there."""
+    """A sink or transform refuses the message at `offset`. `before_taken`: the sink has durably taken all before it in its batch."""
 
     status = 422
 
@@ -140,13 +140,13 @@ def _refused(message: str, offset: int, before_taken: bool, trace: str, hint: st
 
 
 class TooLarge(BadInput):
-    """A record, batch or request above its limit."""
+    """A record, batch or request exceeds its limit."""
 
     status = 413
 
 
 class HeadTooLarge(TooLarge):
-    """The address and headers of a request are above their limit."""
+    """The address and headers of a request exceed their limit."""
 
     status = 431
 
@@ -162,7 +162,7 @@ class Unsupported(BadInput):
 
 
 class NotFound(HeadwaterError):
-    """The thing named does not exist, and asking for it has not created it."""
+    """The named thing does not exist. The request has not created it."""
 
     status = 404
     exit_code = 3
@@ -195,22 +195,22 @@ class OffsetGone(NotFound):
 
 
 class Conflict(HeadwaterError):
-    """Somebody else was first. Nothing has changed."""
+    """The request does not fit the current state, often because another process was first. Nothing has changed."""
 
     status = 409
     exit_code = 4
 
 
 class AlreadyExists(Conflict):
-    """It is there already, with other settings."""
+    """It exists already, with other settings."""
 
 
 class Fenced(Conflict):
-    """Another writer has claimed the partition. Nothing of this call was acknowledged, and nothing was deleted."""
+    """Another Writer has claimed the partition. This call acknowledged nothing and deleted nothing."""
 
 
 class NotOwner(Conflict):
-    """Another process owns the partition; ask that one. `address` is where it serves, or empty. A door goes there by itself."""
+    """Another process owns the partition. `address` is where it serves, or empty. The door sends the request there by itself."""
 
     status = 421
 
@@ -227,26 +227,26 @@ def _not_owner(message: str, address: str, hint: str) -> NotOwner:
 
 
 class OwnedTopic(Conflict):
-    """The topic belongs to a part of headwater: that part alone changes it, and the hint names its command. Everybody may read it."""
+    """The topic belongs to a part of headwater, and only that part changes it; the hint names its command. Everybody may read it."""
 
 
 class WrongEngine(Conflict):
-    """The directory's log is kept by another engine than the one configured."""
+    """The directory's log belongs to another engine than the configured one."""
 
 
 class Unavailable(HeadwaterError):
-    """Not now. The hint says what to do before trying again."""
+    """Not possible now. The hint says what to do before trying again."""
 
     status = 503
     exit_code = 6
 
 
 class Busy(Unavailable):
-    """The server serves as many connections or streams as it may: ask again after the time that Retry-After says."""
+    """The server has reached its limit of connections or streams. Ask again after the time in Retry-After."""
 
 
 class Cancelled(Unavailable):
-    """Stopped on request before it was done. What was durable by then stays."""
+    """Stopped on request before its end. Durable changes stay."""
 
 
 class Closed(Unavailable):
@@ -254,17 +254,17 @@ class Closed(Unavailable):
 
 
 class DiskFull(Unavailable):
-    """No space left: nothing was appended, reading goes on, appending goes on once there is space."""
+    """The disk is full: nothing was appended. Reads go on; appends succeed again once there is space."""
 
     status = 507
 
 
 class OutcomeUnknown(Unavailable):
-    """The write failed after it may have reached the disk: read back before writing it again."""
+    """The write may or may not be there: read before writing again."""
 
 
 class ReadOnly(Unavailable):
-    """The directory cannot be written by this process."""
+    """This process cannot write to the directory."""
 
 
 class Timeout(Unavailable):
@@ -274,11 +274,11 @@ class Timeout(Unavailable):
 
 
 class Unreachable(Unavailable):
-    """A server that was configured does not answer."""
+    """A configured server does not answer."""
 
 
 class Untrusted(Unreachable):
-    """A server answers whose certificate is not one that is trusted here. Nothing was sent to it."""
+    """The server's certificate is not trusted. Nothing was sent to it."""
 
 
 class Damaged(HeadwaterError):
@@ -295,23 +295,23 @@ class Denied(HeadwaterError):
 
 
 class Forbidden(Denied):
-    """Who asks is known, or need not be, and may not do this."""
+    """The caller's token, or its origin, does not allow this."""
 
     status = 403
 
 
 class Differs(HeadwaterError):
-    """Two things that must be equal are not; the message shows the first difference."""
+    """Two things that must be equal differ; the message shows the first difference."""
 
     exit_code = 8
 
 
 class Stopped(HeadwaterError):
-    """A record that cannot be taken has stopped its part; the message names it."""
+    """A sink has stopped at a message that it refuses; the message text names it."""
 
     status = 422
     exit_code = 9
 
 
 class TaskFailed(HeadwaterError):
-    """Code that ran inside a Spark task raised; the message names the range and ends with the traceback of the task."""
+    """Code inside a Spark task raised; the message names the range and ends with the task's traceback."""

@@ -1,6 +1,6 @@
-"""Durable files behind a small seam: every call that can lose data goes through a `Files`, so that tests can fail the Nth of them.
+"""Durable files. Every call that can lose data goes through a `Files`, so that tests can fail the Nth of them.
 
-Only what changes the disk is here, plus what a failure test must see in order with it. Reading is done with plain `os` and `mmap`.
+`Files` holds the calls that change the disk, and those that a failure test must see in order with them. Reads use plain `os` and `mmap`.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ class Files:
     """The machine's file system. Every method raises `OSError` as the system gives it."""
 
     def open(self, path: Path, flags: int) -> int:
-        """A descriptor that is not inherited by programs started from here."""
+        """Open a file. Child programs do not inherit the descriptor."""
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
 
     def close(self, fd: int) -> None:
         os.close(fd)
 
     def pwritev(self, fd: int, parts: Sequence[Bytes], position: int) -> int:
-        """Write what the system takes at once; return how many bytes that was."""
+        """Write as much as one system call takes; return the number of bytes."""
         return os.pwritev(fd, parts, position)
 
     def truncate(self, fd: int, length: int) -> None:
         os.ftruncate(fd, length)
 
     def datasync(self, fd: int) -> None:
-        """Return once the file's bytes, and the length needed to find them, are on disk."""
+        """Return once the file's bytes and its length are on disk."""
         os.fdatasync(fd)
 
     def sync(self, fd: int) -> None:
@@ -81,7 +81,7 @@ def write_all(files: Files, fd: int, parts: Sequence[Bytes], position: int) -> i
 
 
 def replace(files: Files, path: Path, data: bytes) -> None:
-    """Put `data` in the place of `path`, all or nothing, and durable: a crash leaves the old bytes or the new ones."""
+    """Replace the content of `path` by `data`, atomically and durably: a crash leaves the old bytes or the new ones."""
     temporary = path.with_name(path.name + ".tmp")
     fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
@@ -108,10 +108,10 @@ def make_dirs(files: Files, path: Path) -> None:
 
 
 class FileLock:
-    """`flock` on a file of its own. Held by the open descriptor, so the system lets go of it when the process dies.
+    """`flock` on a file of its own. The open descriptor holds it, so the system releases it when the process dies.
 
-    A child made by fork shares the descriptor and its lock. So in a child all are forgotten at once, those of calls that other threads of
-    the parent were in the middle of, too: the child would keep the lock when the parent dies, and unlocking would unlock the parent.
+    A forked child shares the descriptor and its lock: it would keep the lock when the parent dies, and unlocking would unlock the parent.
+    So a child closes all inherited descriptors at once, including those that other threads of the parent were opening.
     """
 
     def __init__(self, files: Files, path: Path, *, create: bool = True) -> None:
@@ -148,7 +148,7 @@ class FileLock:
             os.close(fd)
 
     def __del__(self) -> None:
-        """Ctrl-C can come just before the call of `close`: a lock that nobody knows of any more must not be kept."""
+        """Close a lock that nobody refers to any more: Ctrl-C can come just before the call of `close`."""
         self.close()
 
 
@@ -164,7 +164,7 @@ os.register_at_fork(after_in_child=_forget_locks)
 
 
 def boot_id() -> bytes:
-    """16 bytes that differ after every start of the machine: what was in memory before another boot is gone."""
+    """16 bytes that differ after every start of the machine. They show whether shared memory is of this boot."""
     path = Path("/proc/sys/kernel/random/boot_id")
     try:
         return bytes.fromhex(path.read_text().strip().replace("-", ""))
@@ -175,7 +175,7 @@ def boot_id() -> bytes:
 
 
 def explained(error: OSError, path: Path | str, *, reading: bool = False) -> HeadwaterError:
-    """The error of ours that says what an `OSError` on `path` means. `reading`: nothing was being changed."""
+    """The headwater error for an `OSError` on `path`. `reading`: the call changed nothing."""
     if error.errno in FULL and not reading:
         return DiskFull(
             f"No space left on the disk of {path}; nothing was appended.",
@@ -201,7 +201,7 @@ def explained(error: OSError, path: Path | str, *, reading: bool = False) -> Hea
 
 @contextmanager
 def explaining(path: Path | str, *, reading: bool = False) -> Iterator[None]:
-    """Whatever the system refuses inside is raised as an error of ours (`explained`)."""
+    """Raise an `OSError` inside as a headwater error (`explained`)."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Ids are a collaborator, too: tests pass a counter where the product passes randomness."""
+"""Random ids. Code that needs ids takes a function, so that tests pass a counter."""
 
 from __future__ import annotations
 

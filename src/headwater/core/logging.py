@@ -1,4 +1,4 @@
-"""Messages of a running program: lines for people on a terminal, one JSON object a line elsewhere. Set up once, by the command line."""
+"""The program's log messages: readable lines on a terminal, one JSON object a line elsewhere. The command line sets this up once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process does with memory that it no longer needs."""
+"""Settings of the allocator and the garbage collector for moving many documents."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LARGEST = 32 << 20  # glibc takes no more
 
 @cache
 def keep_freed() -> bool:
-    """Keep freed memory for what is needed next, up to 64 MiB, where the C library can be told so; whether it could.
+    """Make glibc keep up to 64 MiB of freed memory; return whether it could.
 
-    Batches of documents come and go by megabytes. glibc gives every block of some size back to the system at once, and the system gives
-    it again page by page, filled with zeros: a third of the time of moving documents.
+    By default glibc returns large blocks to the system at once, and gets them back page by page, filled with zeros. Batches of documents
+    are such blocks: this took a third of the time of moving documents.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -29,8 +29,8 @@ def keep_freed() -> bool:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without Python's search for cycles, of which documents have none: it would look at every one of them again and again. And with
-    the memory of the batch before."""
+    """Turn Python's cycle collector off inside: documents have no cycles, and it would scan every one of them again and again. Also keeps
+    freed memory."""
     keep_freed()
     was = gc.isenabled()
     gc.disable()

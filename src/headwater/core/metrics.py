@@ -1,4 +1,4 @@
-"""What the process counts and measures, for Prometheus. A `Metrics` is made once and passed to whoever measures.
+"""The counters and histograms of the process, for Prometheus. A `Metrics` is made once and passed to whoever measures.
 
 The parts that count hold plain objects (`metrics.log.partition("bank", 0)`): counting on the hot path is an addition under a lock,
 with no label to look up. Names, buckets and labels meet Prometheus only when somebody asks for `render`.
@@ -68,7 +68,7 @@ class Counter:
 
 
 class Described(Protocol):
-    """A group of metrics that can say what it holds right now."""
+    """A group of metrics that can list its current values."""
 
     def families(self) -> Iterable[Metric]: ...
 
@@ -106,7 +106,7 @@ class PartitionMetrics:
         self.end_offset = end_offset
 
     def synced(self, seconds: float) -> None:
-        """The disk took this long to sync."""
+        """Count one sync of the disk, which took this long."""
         self._fsync(seconds)
 
 
@@ -119,14 +119,14 @@ class LogMetrics:
         self._partitions: dict[tuple[str, int], PartitionMetrics] = {}
 
     def partition(self, topic: str, partition: int) -> PartitionMetrics:
-        """The object that a partition counts with. Asking twice gives the same one."""
+        """The counters of a partition. A second call returns the same object."""
         with self._lock:
             if (topic, partition) not in self._partitions:
                 self._partitions[topic, partition] = PartitionMetrics(self._topics.setdefault(topic, _TopicCounts()))
             return self._partitions[topic, partition]
 
     def forget(self, topic: str) -> None:
-        """The topic was deleted: stop showing it."""
+        """Stop showing a deleted topic."""
         with self._lock:
             self._topics.pop(topic, None)
             for key in [key for key in self._partitions if key[0] == topic]:
@@ -177,11 +177,11 @@ class HttpMetrics:
         self.streams_refused = Counter()
 
     def refused(self, reason: str) -> None:
-        """A connection or request was refused, or cut off, for a reason that is the client's."""
+        """Count a connection or request that the server refused or cut off because of its client."""
         self._counted(self._refused, reason)
 
     def stream_ended(self, reason: str) -> None:
-        """A stream has ended: whole, because the client left, because it took nothing, because the server stops, or by an error."""
+        """Count the end of a stream: whole, because the client left, because it took nothing, because the server stops, or by an error."""
         self._counted(self._ended, reason)
 
     def _counted(self, counters: dict[str, Counter], reason: str) -> None:
@@ -209,15 +209,17 @@ class HttpMetrics:
         )
         with self._lock:
             refused, ended = list(self._refused.items()), list(self._ended.items())
-        cut = CounterMetricFamily("headwater_http_refused", "Connections and requests that were refused or cut off.", labels=["reason"])
+        cut = CounterMetricFamily(
+            "headwater_http_refused", "Connections and requests that the server refused or cut off.", labels=["reason"]
+        )
         for reason, counter in refused:
             cut.add_metric((reason,), counter.value)
         yield cut
         yield GaugeMetricFamily("headwater_http_connections", "Connections that are open.", value=self.connections)
-        yield GaugeMetricFamily("headwater_http_streams", "Streams that are open: followers, and exports as lines.", value=self.streams)
+        yield GaugeMetricFamily("headwater_http_streams", "Streams that are open: followers, and NDJSON exports.", value=self.streams)
         yield CounterMetricFamily(
             "headwater_http_streams_refused",
-            "Streams that were answered 503 because there were too many.",
+            "Streams that the server answered 503 because there were too many.",
             value=self.streams_refused.value,
         )
         over = CounterMetricFamily("headwater_http_streams_ended", "Streams that have ended.", labels=["reason"])
@@ -234,7 +236,7 @@ class SparkMetrics:
         self._rounds = Histogram(SECONDS)
 
     def round(self, seconds: float) -> None:
-        """One round of ranges was worked off."""
+        """Count one round of ranges, which took this long."""
         self._rounds.observe(seconds)
 
     def families(self) -> Iterator[Metric]:
@@ -243,7 +245,7 @@ class SparkMetrics:
 
 
 class SinkReading(NamedTuple):
-    """How far a sink of a pipeline is. `records` only the process that runs the pipeline knows."""
+    """The position of a pipeline's sink. Only the process that runs the pipeline knows `records`."""
 
     pipeline: str
     sink: str
@@ -254,7 +256,7 @@ class SinkReading(NamedTuple):
 
 
 class PipelineMetrics:
-    """Where the sinks of pipelines are, read when somebody asks: `read` is set by whoever knows."""
+    """The positions of pipelines' sinks, read at each scrape by `read`, which the owner of the pipelines sets."""
 
     def __init__(self) -> None:
         self.read: Callable[[], Iterable[SinkReading]] = tuple
@@ -264,7 +266,7 @@ class PipelineMetrics:
         labels = ["pipeline", "sink"]
         offsets = GaugeMetricFamily("headwater_pipeline_sink_offset", "The last message that a sink has taken; -1: none.", labels=labels)
         lags = GaugeMetricFamily("headwater_pipeline_sink_lag_records", "Messages of the log that a sink has not taken.", labels=labels)
-        stopped = GaugeMetricFamily("headwater_pipeline_stopped", "1 while a sink stands at a message that it refused.", labels=labels)
+        stopped = GaugeMetricFamily("headwater_pipeline_stopped", "1 while a sink has stopped at a message that it refused.", labels=labels)
         records = CounterMetricFamily("headwater_pipeline_records", "Messages that this run has written to a sink.", labels=labels)
         for one in readings:
             named = (one.pipeline, one.sink)
@@ -277,7 +279,7 @@ class PipelineMetrics:
 
 
 class Metrics:
-    """All groups, and the registry that shows them. Other parts add a group of their own with `add`."""
+    """All groups, and their registry. Parts add groups with `add`."""
 
     def __init__(self) -> None:
         self.log = LogMetrics()
@@ -290,7 +292,7 @@ class Metrics:
             self.add(group)
 
     def add(self, group: Described) -> None:
-        """Show a further group from now on."""
+        """Add a group to the registry."""
         self.registry.register(_Shown(group))
 
     def render(self) -> bytes:

@@ -1,4 +1,4 @@
-"""One at a time, over threads and processes, in the order of arrival, with an end to waiting."""
+"""A lock among threads and processes that is fair and has a timeout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headwater.core.files import FileLock, Files, explaining
 
 
 class ProcessMutex:
-    """A lock file. The system lets go of it when its holder dies, and has a queue: trying again after a pause would let one of four starve.
+    """A lock file. The system releases it when its holder dies, and queues the waiters: polling would let one of four starve.
 
     `timeout`: seconds after which waiting ends. A thread that holds it must not ask for it again.
     """
@@ -41,7 +41,7 @@ class ProcessMutex:
 
     @contextmanager
     def closing(self) -> Iterator[None]:
-        """Wait for this process's own holders, and let go of the file. Other processes are not waited for."""
+        """Wait for the holders in this process, and close the file. Does not wait for other processes."""
         with self._mutex:
             yield
             if self._lock is not None:
@@ -55,7 +55,7 @@ class ProcessMutex:
         return self._lock
 
     def _wait(self, lock: FileLock) -> None:
-        """Wait in the system's queue. That cannot be given up, so a thread does it, and lets go when it comes too late."""
+        """Wait in the system's queue. Such a wait cannot be cancelled, so a thread does it, and releases a lock that comes too late."""
         got, late, decide = threading.Event(), threading.Event(), threading.Lock()
 
         def queue() -> None:

@@ -34,7 +34,7 @@ class Section(Generic[T]):
         self.name, self.fields = name, fields
 
     def of(self, settings: Settings) -> T:
-        """What is set, and the defaults of the rest."""
+        """The values of the section, with defaults for unset ones."""
         return cast(T, settings.sections.get(self.name) or self.fields())
 
 
@@ -45,7 +45,7 @@ class NamedSection(Generic[T]):
         self.name, self.fields = name, fields
 
     def of(self, settings: Settings, name: str) -> T:
-        """What is set for `name`, and the defaults of the rest."""
+        """The values for `name`, with defaults for unset ones."""
         return cast(T, settings.sections.get(self.name, {}).get(name) or self.fields())
 
     def names(self, settings: Settings) -> list[str]:
@@ -57,5 +57,5 @@ AnySection = Section[msgspec.Struct] | NamedSection[msgspec.Struct]
 
 
 def sections_of_parts() -> Sequence[AnySection]:
-    """What all parts bring. The list of parts lies above this layer, and is looked up when the settings are read."""
+    """The sections of all parts. The list of parts is in a higher layer, so this imports it when settings are read."""
     return cast(Sequence[AnySection], import_module("headwater.parts").sections())

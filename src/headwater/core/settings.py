@@ -1,4 +1,4 @@
-"""The settings that exist, section by section: their types, defaults, and what each one does. `headwater.core.config` fills them."""
+"""All settings, section by section: type, default and meaning. `headwater.core.config` fills them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SECRET_IN_ADDRESS = re.compile(r"((?:passw[a-z]*|secret|token)=)[^;&\s]+|(//[^/
 
 
 class Note(msgspec.Struct, frozen=True):
-    """What a setting does, and a value of it as it is written in the file."""
+    """The meaning of a setting, and an example value as the file has it."""
 
     text: str
     example: str
@@ -27,7 +27,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class Passed(dict[str, str]):
-    """Settings handed on to another program as they are. Printing them never shows a secret."""
+    """Settings passed on to another program unchanged. Printing them shows no secret."""
 
     def __repr__(self) -> str:
         return repr({key: masked(key, value) for key, value in self.items()})
@@ -44,10 +44,14 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     host: Annotated[str, Note("The address to listen on. Anything beyond this machine needs a token file.", '"127.0.0.1"')] = "127.0.0.1"
     port: Annotated[int, Note("The port to listen on; 0 takes a free one.", "8420", 0, 65535)] = 8420
     token_file: Annotated[
-        Path | None, Note("A file of tokens and their roles. Without one, whoever reaches the port may do anything.", '"tokens"')
+        Path | None,
+        Note(
+            "A file of tokens with their roles, names and prefixes. Without one, every client that reaches the port may do anything.",
+            '"tokens"',
+        ),
     ] = None
     tls_cert: Annotated[
-        Path | None, Note("A PEM file of the server's certificate, for TLS. Taken anew when it changes.", '"server.pem"')
+        Path | None, Note("A PEM file of the server's certificate, for TLS. The server reads it again when it changes.", '"server.pem"')
     ] = None
     tls_key: Annotated[Path | None, Note("A PEM file of the certificate's key, without a password.", '"server.key"')] = None
     max_body: Annotated[Size, Note("The largest request body.", '"64MiB"', 1)] = Size(64 << 20)
@@ -57,39 +61,39 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         Duration,
         Note("How long a client may take to send a body, and one second more for each `server.min_rate` of it.", '"20s"', 1),
     ] = Duration(20_000)
-    min_rate: Annotated[Size, Note("The least that a client must send of a body in a second.", '"1KiB"', 1)] = Size(1 << 10)
+    min_rate: Annotated[Size, Note("The least rate, per second, at which a client must send a body.", '"1KiB"', 1)] = Size(1 << 10)
     send_timeout: Annotated[
-        Duration, Note("How long a client may take nothing of an answer or a stream before it is cut off.", '"60s"', 1)
+        Duration, Note("How long a client may receive nothing of an answer or a stream before the server cuts it off.", '"60s"', 1)
     ] = Duration(60_000)
-    max_connections: Annotated[int, Note("The most connections at once. More are answered 503.", "10000", 1)] = 10_000
+    max_connections: Annotated[int, Note("The most connections at once. The server answers 503 to more.", "10000", 1)] = 10_000
     max_connections_per_address: Annotated[
         int, Note("The most connections at once from one address (of IPv6: from one /64 network).", "2000", 1)
     ] = 2_000
-    max_streams: Annotated[int, Note("The most streams at once: followers, and exports as lines. More are answered 503.", "2000", 1)] = (
-        2_000
-    )
+    max_streams: Annotated[
+        int, Note("The most streams at once: followers, and NDJSON exports. The server answers 503 to more.", "2000", 1)
+    ] = 2_000
     stream_memory: Annotated[
         Size,
-        Note("What all clients together may leave unread in memory. Beyond it those that take nothing are cut off.", '"256MiB"', 1 << 20),
+        Note(
+            "Bytes of answers that all clients together may leave unread. Beyond it the server cuts off the slowest.", '"256MiB"', 1 << 20
+        ),
     ] = Size(256 << 20)
     workers: Annotated[
-        int, Note("Processes that share the port. Parts that one process must run live in the first. Limits hold for each.", "2", 1, 64)
+        int, Note("Processes that share the port. Worker 0 runs pipelines and jobs. Limits apply to each process.", "2", 1, 64)
     ] = 1
-    stop_grace: Annotated[Duration, Note("How long a stopping server lets requests end.", '"30s"', 0)] = Duration(30_000)
+    stop_grace: Annotated[Duration, Note("How long a stopping server waits for requests under way.", '"30s"', 0)] = Duration(30_000)
 
 
 class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
     ca_file: Annotated[
         Path | None,
-        Note("A PEM file of the authorities that servers' certificates are checked by, in place of the system's.", '"authority.pem"'),
+        Note("A PEM file of the authorities that sign servers' certificates, instead of the system's.", '"authority.pem"'),
     ] = None
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
-    engine: Annotated[Literal["embedded", "kafka"], Note("Where records are kept: in files below `data`, or in Kafka.", '"embedded"')] = (
-        "embedded"
-    )
-    segment: Annotated[Size, Note("The size after which a new topic's segment is closed.", '"256MiB"', 1, (2 << 30) - 1)] = Size(256 << 20)
+    engine: Annotated[Literal["embedded", "kafka"], Note("The engine of the log: files below `data`, or Kafka.", '"embedded"')] = "embedded"
+    segment: Annotated[Size, Note("The size at which a new topic closes its segments.", '"256MiB"', 1, (2 << 30) - 1)] = Size(256 << 20)
     max_record: Annotated[Size, Note("The largest record of a new topic: key, value and headers.", '"16MiB"', 1, 48 << 20)] = Size(16 << 20)
 
 
@@ -107,11 +111,9 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     engine: Annotated[
         Literal["sqlite", "cassandra"],
-        Note("Where rows made of records are kept: in SQLite files below `data`, or in Cassandra.", '"sqlite"'),
+        Note("The engine of the store: SQLite files below `data`, or Cassandra.", '"sqlite"'),
     ] = "sqlite"
-    shards: Annotated[
-        int, Note("Files that the rows of a new SQLite store are spread over, so that as many processes can write at once.", "8", 1, 256)
-    ] = 8
+    shards: Annotated[int, Note("Files of a new SQLite store. As many processes can write at once.", "8", 1, 256)] = 8
     timeout: Annotated[Duration, Note("How long a write may wait for another process that writes to the same SQLite file.", '"30s"', 1)] = (
         Duration(30_000)
     )
@@ -121,10 +123,8 @@ class CassandraSettings(msgspec.Struct, frozen=True, kw_only=True):
     contact_points: Annotated[
         tuple[str, ...], Note("Addresses of nodes, each host or host:port (9042 without one).", '["node-1", "node-2:9042"]')
     ] = ()
-    keyspace: Annotated[str, Note("The keyspace that holds the tables; it is made where it is missing.", '"headwater"')] = "headwater"
-    local_dc: Annotated[
-        str | None, Note("The data center whose nodes are asked; that of the first node that answers, when not set.", '"dc1"')
-    ] = None
+    keyspace: Annotated[str, Note("The keyspace of the tables; headwater creates a missing one.", '"headwater"')] = "headwater"
+    local_dc: Annotated[str | None, Note("The data center to query; that of the first node that answers, when not set.", '"dc1"')] = None
     replication: Annotated[
         int | None,
         Note("Copies of each row of a new keyspace; 3 where the data center has three nodes, else 1, when not set.", "3", 1, 32767),
@@ -134,7 +134,7 @@ class CassandraSettings(msgspec.Struct, frozen=True, kw_only=True):
     password: Annotated[Secret | None, Note("The user's password.", '"…"')] = None
     ca_file: Annotated[
         Path | None,
-        Note("A PEM file of the authorities that nodes' certificates are checked by; with one, TLS is used.", '"authority.pem"'),
+        Note("A PEM file of the authorities that sign nodes' certificates. Setting it turns TLS on.", '"authority.pem"'),
     ] = None
 
 
@@ -148,7 +148,7 @@ class SparkSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     start: Annotated[
         Literal["lazy", "eager", "never"],
-        Note("Whether Spark is started: beside the work, once there is enough of it; before the work; or not at all.", '"lazy"'),
+        Note("When Spark starts: `lazy`, in the background, once there is enough work; `eager`, before the work; or `never`.", '"lazy"'),
     ] = "lazy"
     driver_memory: Annotated[Size, Note("Memory of the Java process that drives Spark.", '"1GiB"', 256 << 20)] = Size(1 << 30)
     conf: Annotated[Passed, Note("Settings of Spark, passed on as they are.", '"spark.sql.shuffle.partitions" = "8"')] = msgspec.field(
@@ -160,11 +160,13 @@ class Logging(msgspec.Struct, frozen=True, kw_only=True):
     format: Annotated[Literal["auto", "json"], Note("Lines for people on a terminal and JSON elsewhere, or always JSON.", '"json"')] = (
         "auto"
     )
-    level: Annotated[Literal["debug", "info", "warning", "error"], Note("The least important messages that are shown.", '"info"')] = "info"
+    level: Annotated[Literal["debug", "info", "warning", "error"], Note("The lowest level of the messages that are shown.", '"info"')] = (
+        "info"
+    )
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that can be set. Built whole by `headwater.core.config.load`, or by hand in code and tests."""
+    """All settings. `headwater.core.config.load` builds them; code and tests may do so, too."""
 
     data: Annotated[Path, Note("The data directory.", '"data"')] = Path("data")
     server: ServerSettings = ServerSettings()
@@ -216,7 +218,7 @@ def every_setting(sections: Sequence[AnySection] | None = None) -> Iterator[Sett
 
 
 def masked(key: str, value: str) -> str:
-    """The value as it may be printed: a secret's is hidden, and so are passwords and tokens inside an address."""
+    """The printable value: hides secrets, and passwords and tokens inside an address."""
     if _SECRET.search(key) and key != "server.token_file":
         return MASK
     return _SECRET_IN_ADDRESS.sub(lambda found: f"{found[1] or found[2]}{MASK}", value)

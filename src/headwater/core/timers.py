@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from headwater.core.clock import Alarm, Clock
 
-LONGEST_S = 1.0  # a wait for a date is cut into waits of this length: the machine's date may be set, and a machine may sleep
-_AT_ONCE = 500  # calls that are made before others of the loop have their turn
+LONGEST_S = 1.0  # the longest single wait: somebody may set the machine's date, and a machine may sleep
+_AT_ONCE = 500  # calls made in one go before the loop runs other tasks
 _FEW = 64
 
 
@@ -28,7 +28,7 @@ class Timer:
         return self._call is not None
 
     def cancel(self) -> None:
-        """The call is not made any more. Cancelling twice, or after the call, is no error."""
+        """Prevent the call. Cancelling twice, or after the call, is no error."""
         if self._call is not None:
             self._call = None
             self._timers._forget_one()
@@ -76,7 +76,7 @@ class Timers:
             timer.cancel()
 
     def close(self) -> None:
-        """Nothing more is called. Closing twice is no error."""
+        """Make no further calls. Closing twice is no error."""
         for _, _, timer in self._heap:
             timer._take()
         self._heap.clear()

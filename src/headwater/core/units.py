@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them: "250ms", "60s", "1h", "16MiB". A bare number says nothing of its unit and is refused."""
+"""Durations and sizes with their units: "250ms", "60s", "1h", "16MiB". A number without a unit is an error."""
 
 from __future__ import annotations
 

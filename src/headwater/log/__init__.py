@@ -1,4 +1,4 @@
-"""The log: records in partitions of topics, numbered by offset. Everything else in headwater is a fold of it.
+"""The log: records in partitions of topics, numbered by offset. Every other part of headwater is a fold of it.
 
 Two engines keep one promise: `embedded` (segment files in a directory, nothing to install) and `kafka` (brokers).
 Open one with `headwater.log.opening.open_log`.
@@ -58,13 +58,13 @@ class Log(ABC):
     @property
     @abstractmethod
     def address(self) -> LogAddress:
-        """What another process opens this log by."""
+        """The address with which another process opens this log."""
 
     # -- topics ---------------------------------------------------------------------------------------------
 
     @abstractmethod
     def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None, part: str = "") -> Topic:
-        """Make a topic. A topic that is there with the same partitions and settings (any, where none are given) is returned as it is.
+        """Make a topic. Returns an existing topic with the same partitions and settings (any, if none are given) as it is.
 
         `part` becomes its owner. Kafka cannot keep it: there the name has to begin with a prefix that the part declares, or `Unsupported`.
 
@@ -93,9 +93,9 @@ class Log(ABC):
         The embedded engine writes a batch whole or not at all, at consecutive offsets. Kafka keeps the order, but may
         let another producer's records in between, and after `OutcomeUnknown` a leading part may be there.
 
-        `guard` is asked first, with everything behind the offset that the caller knows: see `Guard`. Its errors are those of its `check`;
+        `guard` is called first, with every record after the offset that the caller knows: see `Guard`. Its errors are those of its `check`;
         `OffsetGone` and `BadBounds` where its offset lies below the start, beyond the end, or too far behind it; `Unavailable`. Kafka:
-        `Unsupported`, because no broker holds a partition still. There, a Writer's `append` takes a guard.
+        `Unsupported`, because no broker locks a partition. There, a Writer's `append` takes a guard.
         """
 
     @abstractmethod
@@ -113,7 +113,7 @@ class Log(ABC):
 
     @abstractmethod
     def writer(self, topic: str, partition: int, epoch: int, *, part: str = "") -> Writer:
-        """The Writer of a claim that another process has made, for work that it has given to this one.
+        """The Writer of another process's claim, for work that this process does on its behalf.
 
         Kafka: that of the newest claim alone, or `Fenced`; it deletes, and its appends are `Unsupported`.
         """
@@ -124,7 +124,7 @@ class Log(ABC):
     def epoch(self, topic: str, partition: int) -> int:
         """The newest claim of a partition; 0 where there is none.
 
-        Embedded: a look into memory. Kafka: what lies behind the newest claim is read, once for each log that is open.
+        Embedded: reads memory. Kafka: reads the records after the newest claim, once for each open log.
         """
 
     @abstractmethod
@@ -142,11 +142,11 @@ class Log(ABC):
     def read_at(self, topic: str, partition: int, offsets: Sequence[int]) -> list[Record | None]:
         """The durable records at these offsets, in the order asked for; None for each at which there is no record any more.
 
-        For reads here and there, in any order: what a record costs does not depend on the size of its batch, once its batch has been read.
-        None stands for what was deleted or compacted away, and for offsets that the brokers' own records take. Every batch is checked
-        before a record of it is given out; a large one once for as long as its reader remembers it. All of them are of one moment: what
-        others roll, compact or delete meanwhile is seen whole or not at all (embedded).
-        Errors: `BadBounds` for an offset at or beyond the end, or below 0; `BadInput` for what is no number; `Damaged`.
+        For scattered reads in any order: once a batch has been read, the cost of a record does not depend on the batch's size.
+        None stands for deleted or compacted records, and for offsets of the brokers' own records. The log checks every batch before it
+        returns a record of it; a large batch once for as long as its reader remembers it. All of them are of one moment: a concurrent roll,
+        compaction or deletion is visible whole or not at all (embedded).
+        Errors: `BadBounds` for an offset at or beyond the end, or below 0; `BadInput` for a value that is no number; `Damaged`.
         """
 
     @abstractmethod
@@ -165,9 +165,9 @@ class Log(ABC):
 
     @abstractmethod
     def watch(self, topic: str, partition: int, changed: Callable[[], None]) -> Watching:
-        """Have `changed` called when the durable end of a partition has moved, and when nothing more will come: see `Watching`.
+        """Call `changed` when the durable end of a partition has moved, and when no more records will come: see `Watching`.
 
-        It is called by another thread, and has to be quick and raise nothing. Waiting costs next to nothing, however many wait. Errors:
+        Another thread calls it; it must be quick and raise nothing. Waiting costs almost nothing, for any number of waiters. Errors:
         `UnknownTopic`, `UnknownPartition`, `Closed`.
         """
 
@@ -182,7 +182,7 @@ class Log(ABC):
 
     @abstractmethod
     def delete_before(self, topic: str, partition: int, offset: int, *, part: str = "") -> int:
-        """Let go of every record below `offset`; return the start. What is deleted may be deleted again; beyond the end is `BadBounds`.
+        """Delete every record below `offset`; return the start. Deleting twice is no error; beyond the end is `BadBounds`.
 
         `Fenced` where the partition is claimed: its Writer deletes.
         """
@@ -196,7 +196,7 @@ class Log(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of files and connections. Appends under way end first. Closing twice is no error."""
+        """Finish appends under way, then close files and connections. Closing twice is no error."""
 
     def __enter__(self) -> Self:
         return self
@@ -206,9 +206,9 @@ class Log(ABC):
 
 
 class Watching(ABC):
-    """A partition that is waited for, until it is closed.
+    """A watched partition, until `close`.
 
-    Nothing is missed by who asks for the `end` first and then waits for the call: what becomes durable after `end` has answered is told.
+    A caller that reads `end` first and then waits for the call misses nothing: the call comes for everything durable after `end` returned.
     """
 
     @abstractmethod
@@ -220,7 +220,7 @@ class Watching(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Nothing more is told. Quick, and safe in a finalizer. Closing twice is no error."""
+        """Stop the calls. Quick, and safe in a finalizer. Closing twice is no error."""
 
     def __enter__(self) -> Self:
         return self
@@ -230,10 +230,10 @@ class Watching(ABC):
 
 
 class Writer(ABC):
-    """The right to be a partition's only writer, until somebody else claims it.
+    """The only writer of a partition, until somebody else claims it.
 
     Every call raises `Fenced` once a newer claim exists, and `append` raises `OutcomeUnknown` when the claim came while the records were
-    under way. Nothing is acknowledged to this Writer after a newer claim.
+    under way. The log acknowledges nothing to this Writer after a newer claim.
     On Kafka a stale Writer's records may still lie in the partition: folds of claimed partitions leave them out with
     `headwater.log.epochs.Epochs`, which on the embedded engine lets everything pass.
     """
@@ -244,7 +244,7 @@ class Writer(ABC):
 
     @abstractmethod
     def append(self, records: Sequence[Record], *, guard: Guard | None = None) -> Sequence[int]:
-        """As `Log.append`, or `Fenced`. A guard is asked on both engines; what it is shown may hold records that do not count."""
+        """As `Log.append`, or `Fenced`. Both engines call a guard; its records may include some that do not count."""
 
     @abstractmethod
     def append_arrow(self, batch: pa.RecordBatch) -> Sequence[int]:
@@ -254,14 +254,14 @@ class Writer(ABC):
     def roll(self) -> int:
         """Close the active segment; return the offset at which the next one begins, which is the end. Everything before it is durable.
 
-        A segment that holds nothing stays the active one. A closed segment whose records are all deleted is given back at once. Kafka:
+        An empty segment stays the active one. The log removes a closed segment at once when all its records are deleted. Kafka:
         `Unsupported`, because brokers close segments by their own settings.
         """
 
     @abstractmethod
     def delete_before(self, offset: int) -> int:
-        """As `Log.delete_before`, or `Fenced`. Kafka: a claim that comes between the last look and the deletion does not stop it."""
+        """As `Log.delete_before`, or `Fenced`. Kafka: a claim between the last check and the deletion does not stop it."""
 
     @abstractmethod
     def compact(self, before: int | None = None) -> Compacted:
-        """As `Log.compact`, or `Fenced`; for a claim that came meanwhile, what was compacted by then stays so."""
+        """As `Log.compact`, or `Fenced`; after a claim in the midst of it, segments compacted by then stay so."""

@@ -1,4 +1,4 @@
-"""What the log answers, as JSON: over HTTP, and described for OpenAPI."""
+"""The log's answers over HTTP: their JSON, and its description for OpenAPI."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Offset = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Binary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Bytes, where text or JSON cannot hold them."""
+    """Bytes that text or JSON cannot hold."""
 
     data: Annotated[str, msgspec.Meta(pattern=_BASE64, extra_json_schema={"contentEncoding": "base64"})] = msgspec.field(name="$binary")
 

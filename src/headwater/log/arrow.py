@@ -41,7 +41,7 @@ def check_columns(batch: pa.RecordBatch) -> None:
 
 
 def _check_block(block: bytes) -> None:
-    """A block that does not say its own length would make the record's value begin elsewhere."""
+    """A block with a wrong length would shift the beginning of the record's value."""
     try:
         fits = encode_headers(decode_headers(block)) == block
     except (struct.error, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""What a partition consists of, in one form for both engines."""
+"""Statistics of partitions, in one form for both engines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from headwater.log.answers import PartitionContent
 
 
 def content_of(log: Log, topic: str) -> list[PartitionContent]:
-    """Every partition of a topic. A damaged one says so and hides no other. Errors: `UnknownTopic`."""
+    """The statistics of every partition of a topic. A damaged partition is marked so; the others are listed. Errors: `UnknownTopic`."""
     return [_content(log, topic, number) for number in range(log.topic(topic).partitions)]
 
 
@@ -17,17 +17,17 @@ def _content(log: Log, topic: str, partition: int) -> PartitionContent:
     if isinstance(log, EmbeddedLog):
         from headwater.log.embedded.check import stats
 
-        found = stats(log.reader(topic, partition))
+        statistics = stats(log.reader(topic, partition))
         return PartitionContent(
             topic=topic,
             partition=partition,
-            start=found.start,
-            end=found.end,
-            segments=found.segments,
-            bytes=found.bytes,
-            epoch=found.epoch,
-            cuts=found.cuts,
-            damage=found.damage,
+            start=statistics.start,
+            end=statistics.end,
+            segments=statistics.segments,
+            bytes=statistics.bytes,
+            epoch=statistics.epoch,
+            cuts=statistics.cuts,
+            damage=statistics.damage,
         )
     bounds = log.bounds(topic, partition)
     return PartitionContent(topic=topic, partition=partition, start=bounds.start, end=bounds.end)

@@ -1,4 +1,4 @@
-"""Records to the bytes of a batch, as quickly as Python can: one by one, or many of them by columns. Pure, as the layout is."""
+"""Encodes records as the bytes of a batch: one by one, or many by columns. Does no I/O."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _NO_HEADERS = _HeaderColumns(b"", [], 0, [])
 
 
 def encode(records: Sequence[Record], *, now: int, limit: int = 16 << 20) -> EncodedBatch:
-    """Encode records as one batch, offsets and seal left open: that is done under the partition's lock, this outside.
+    """Encode records as one batch without offsets and seal. `seal` adds those under the partition's lock.
 
     Errors: `BadInput` for no records and for fields of other types, `TooLarge` for a record above `limit` bytes or a batch above 64 MiB.
     """
@@ -71,7 +71,7 @@ def encode(records: Sequence[Record], *, now: int, limit: int = 16 << 20) -> Enc
 
 
 def _alike(one: Record, other: Record) -> bool:
-    """Whether they have keys, values and headers of the same lengths, as all of many batches have."""
+    """Whether all records have keys, values and headers of the same lengths, which is common in large batches."""
     return (
         len(one.key or b"") == len(other.key or b"")
         and len(one.value or b"") == len(other.value or b"")
@@ -191,10 +191,10 @@ def _other(
 
 
 def encode_by_columns(records: Sequence[Record], now: int, limit: int) -> EncodedBatch | None:
-    """The bytes of `encode_one_by_one`, without a step for each record. None where that one has an error to tell."""
+    """The same bytes as `encode_one_by_one`, without a step for each record. None where that function would raise."""
     try:
         return _by_columns(records, now, limit)
-    except Exception:  # whatever is wrong with a record, the other way says it as it always did
+    except Exception:  # `encode_one_by_one` reports what is wrong
         return None
 
 

@@ -1,4 +1,4 @@
-"""Many asyncio callers, one sync: whatever queued up while the disk was busy goes out as the next batch."""
+"""Group commit: calls that queue up during a sync become the next batch, so that many asyncio callers share one sync."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _MOST_BYTES = MAX_BATCH // 2
 class Appender:
     """Group commit for one partition, from one event loop. Works with any `append`: a Log's or a Writer's.
 
-    `append` returns once its records are durable, with their offsets; the records of one call stay together and in order. There is no
-    lingering: a batch is what came in while the one before was being synced. When a batch fails, everybody in it gets the error.
+    `append` returns once its records are durable, with their offsets; the records of one call stay together and in order. It never waits
+    for more calls: a batch holds the calls that came during the previous sync. When a batch fails, all its callers get the error.
     """
 
     def __init__(self, append: Callable[[Sequence[Record]], Sequence[int]], *, name: str = "log") -> None:
@@ -36,7 +36,7 @@ class Appender:
         self._thread.start()
 
     def append(self, records: Sequence[Record]) -> asyncio.Future[Sequence[int]]:
-        """Errors: those of `Log.append`, for the whole batch that these records travelled in; `Closed`."""
+        """Errors: those of `Log.append`, for the whole batch that holds these records; `Closed`."""
         future: asyncio.Future[Sequence[int]] = self._future()
         if self._stopping:
             future.set_exception(Closed("The appender has been closed.", hint="Open the log again."))
@@ -64,29 +64,29 @@ class Appender:
                 if self._stopping:
                     return
                 self._idle = True
-                if not self._queue:  # looked at once more: a caller may have come between the look and the flag
+                if not self._queue:  # check again: a call may have come between the check and the flag
                     self._wake.get()
                 continue
             waiting, batch = self._take()
             self._answer(waiting, self._outcomes(waiting, batch))
 
     def _outcomes(self, waiting: list[_Waiting], batch: Sequence[Record]) -> list[_Outcome]:
-        """Append the batch; what each of those that wait for it is told."""
+        """Append the batch; return the outcome for each of its callers."""
         try:
             offsets = self._append(batch)
         except Exception as error:
             if len(waiting) > 1 and getattr(error, "exit_code", 0) == 5:
-                return [self._alone(records) for records, _ in waiting]  # one caller's bad input is not the others' fault
+                # one caller's bad input must not fail the others: append each call alone
+                return [self._alone(records) for records, _ in waiting]
             return [error] * len(waiting)
         return _shares(waiting, offsets)
 
     def _take(self) -> tuple[list[_Waiting], Sequence[Record]]:
-        """Everything that waits, up to half of the largest batch, and its records.
-
-        Removed by count: replacing the list would lose a call made meanwhile.
+        """Take all queued calls, up to half of the largest batch, and their records. Removes them by count: replacing the list would lose a
+        concurrent call.
         """
         waiting = self._queue[:]
-        if len(waiting) == 1:  # never too large for this: the log itself says what it does not take
+        if len(waiting) == 1:  # at least one call: the log itself refuses one that is too large
             batch = waiting[0][0]
         else:
             try:
@@ -94,7 +94,7 @@ class Appender:
                 if _size(batch) > _MOST_BYTES:
                     waiting = _fitting(waiting)
                     batch = [record for records, _ in waiting for record in records]
-            except Exception:  # no records: the log tells their caller, and the thread that serves everybody goes on
+            except Exception:  # not records: the log raises for this call, and the thread goes on
                 waiting = waiting[:1]
                 batch = waiting[0][0]
         del self._queue[: len(waiting)]
@@ -116,10 +116,9 @@ class Appender:
 class OrderedAppender(Appender):
     """Group commit for calls that build on each other, such as those of an owner that numbers what it appends.
 
-    A call that cannot be appended fails alone and at once: `append` raises before anything is queued, so that its caller has nothing to
-    take back. Whatever is queued goes out in the order of the calls, or not at all: when a batch fails, everything queued behind it fails
-    without having been tried, and so does every later call. Then the owner claims the partition anew, reads its end, and makes another
-    appender: what was numbered on a lost record never comes into the log.
+    An invalid call fails alone and at once: `append` raises before it queues anything, so that its caller has nothing to undo. Queued calls
+    go out in order, or not at all: when a batch fails, all queued calls after it fail untried, and so does every later call. Then the owner
+    claims the partition again, reads its end, and makes another appender: so no record numbered after a lost one comes into the log.
 
     `check` is called with the records of each call, and raises for those that `append` would refuse, as `encode` and Kafka's engine do: a
     call that it lets pass, and that is refused all the same, takes those behind it along.
@@ -129,7 +128,7 @@ class OrderedAppender(Appender):
         self, append: Callable[[Sequence[Record]], Sequence[int]], *, check: Callable[[Sequence[Record]], object], name: str = "log"
     ) -> None:
         self._check = check
-        self.failure: Exception | None = None  # why nothing more is appended
+        self.failure: Exception | None = None  # the failure that stopped it
         super().__init__(append, name=name)
 
     def append(self, records: Sequence[Record]) -> asyncio.Future[Sequence[int]]:
@@ -146,7 +145,7 @@ class OrderedAppender(Appender):
         return super().append(records)
 
     def _outcomes(self, waiting: list[_Waiting], batch: Sequence[Record]) -> list[_Outcome]:
-        if self.failure is not None:  # queued behind it, or in the instant in which it failed
+        if self.failure is not None:  # queued after it, or at the moment of its failure
             return [_not_tried(self.failure)] * len(waiting)
         try:
             offsets = self._append(batch)
@@ -157,7 +156,7 @@ class OrderedAppender(Appender):
 
 
 def _not_tried(failure: Exception) -> Exception:
-    """The error of records that stood behind a batch which failed. Of them, the outcome is known."""
+    """The error of calls queued after a failed batch. Their records were certainly not appended."""
     if isinstance(failure, HeadwaterError) and not isinstance(failure, OutcomeUnknown):
         return failure
     error = Unavailable(
@@ -202,4 +201,4 @@ def _resolve(waiting: list[_Waiting], outcomes: list[_Outcome]) -> None:
             else:
                 future.set_result(outcome)
         except asyncio.InvalidStateError:
-            continue  # the caller has given up; its record is there all the same
+            continue  # the caller has given up; its record is appended nevertheless

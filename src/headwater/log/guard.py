@@ -1,4 +1,4 @@
-"""A condition of an append: nothing that matters has happened since the caller looked."""
+"""Guards: conditions of an append on the records since the caller's last read."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ MOST_BYTES = 64 << 20
 
 
 class Guard(NamedTuple):
-    """What `append(…, guard=)` asks before it appends.
+    """A condition that `append(…, guard=)` checks before it appends.
 
     `since`: the caller knows every record below this offset. `check` is called once, with the records from `since` on to the end, in order
     and as `read` gives them; no record that counts comes between the last of them and those that are appended. It returns to let the
-    append go on, and raises to refuse it. Then nothing is appended, and the caller gets the very error that `check` raised, once everything
-    that `check` was shown is durable: nobody is refused for the sake of a record that is lost afterwards.
+    append go on, and raises to refuse it. Then nothing is appended, and the caller gets the very error that `check` raised, once all
+    records that `check` saw are durable: so no caller is refused because of a record that a crash then loses.
 
     On the embedded engine `check` runs under the partition's lock: every writer of the partition, in any process, waits for it. It has to
     be quick, and must not append to this partition (`Unavailable`). So `since` has to be near the end: `BadBounds` where more than 65 536
@@ -34,7 +34,7 @@ class Guard(NamedTuple):
 
 
 def too_far(name: str, since: int, end: int) -> BadBounds:
-    """The error of a guard whose offset lies too far back."""
+    """The error for a guard whose offset is too far from the end."""
     return BadBounds(
         f"{name} ends at offset {end}, too far behind offset {since} for a guard to look at.",
         hint="Read on to the end first, then append with a guard from there.",

@@ -1,7 +1,7 @@
-"""Records, topics and their settings as JSON: the one form that server, client and command line write and read.
+"""Records, topics and their settings as JSON, for server, client and command line.
 
-Bytes have no place in JSON. A value that was sent as text is shown as text, one that was sent as JSON can be shown as JSON, and
-anything can be shown as `{"$binary": base64}`, which is the form that programs ask for because it loses nothing.
+JSON has no bytes. A value that was sent as text is shown as text, one that was sent as JSON can be shown as JSON, and any value can be
+shown as `{"$binary": base64}`, the lossless form for programs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Shown(_Sent, forbid_unknown_fields=True):
 
 
 class _Kept(_Sent, forbid_unknown_fields=True):
-    """A record as the command line shows it, which may be appended again: where it was does not matter."""
+    """A record as `log show --json` prints it, which may be appended again; its old partition and offset are ignored."""
 
     offset: int | None = None
     partition: int | None = None

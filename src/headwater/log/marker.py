@@ -1,4 +1,4 @@
-"""Which engine keeps a data directory's log: said in a small file, so that the other one is refused."""
+"""The file that names the engine of a data directory, so that the other engine refuses the directory."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_engine(data: Path, engine: str = "embedded") -> None:
 
 
 def mark_engine(data: Path, files: Files, engine: str) -> None:
-    """Say in the directory which engine keeps its log; made once, with the first topic."""
+    """Write the engine's name into the directory, once, with the first topic."""
     check_engine(data, engine)
     path = data / "log" / "engine.json"
     if not path.exists():

@@ -1,4 +1,4 @@
-"""What users can do with the log: the one table that routes, checks, OpenAPI, remote calls and references are made from."""
+"""The operations of the log: the table from which routes, checks, OpenAPI, remote calls and references are made."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TopicRequest(Request, frozen=True, kw_only=True):
 
 
 class NewTopic(TopicRequest, frozen=True, kw_only=True):
-    """How a topic is made; left out, it gets one partition, and each setting that is left out is the usual one."""
+    """Partitions and settings of a new topic: one partition by default, and each missing setting as configured."""
 
     partitions: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 1
     settings: ShownSettings = msgspec.field(default_factory=dict)
@@ -110,7 +110,7 @@ class ReadRecords(PartitionRequest, frozen=True, kw_only=True):
 
     @property
     def wanted(self) -> bytes | None:
-        """The key that is asked for. Errors: `BadInput`."""
+        """The requested key. Errors: `BadInput`."""
         return None if self.key is None else read_key(self.key)
 
 
@@ -190,7 +190,7 @@ STATS = Operation(
     request=TopicRequest,
     answer=list[PartitionContent],
     role=Role.READER,
-    says="What each partition of a topic consists of: offsets, segments, bytes, torn tails that were cut, damage.",
+    says="Statistics of each partition of a topic: offsets, segments, bytes, cut torn tails, damage.",
     errors=_KNOWN,
 )
 BOUNDS = Operation(
@@ -289,7 +289,7 @@ APPEND_BY_KEY = Operation(
     answer=Places,
     role=Role.WRITER,
     changes=True,
-    says="Append records, each to the partition that its key belongs to, as Kafka's clients place it. One batch for each partition.",
+    says="Append records, each to the partition of its key, as Kafka's clients do. One batch for each partition.",
     statuses={201: "Where the records are, in their order."},
     content=_NEW,
     errors=(*_WRITES, MissingKey),
@@ -303,7 +303,7 @@ DELETE_BEFORE = Operation(
     answer=NewStart,
     role=Role.OPERATOR,
     changes=True,
-    says="Let go of every record before an offset, for good.",
+    says="Delete every record before an offset, for good.",
     errors=_WRITES,
 )
 
@@ -326,7 +326,7 @@ LOG = PartDefinition(
 
 
 def check_place(topic: str, partition: int) -> None:
-    """Errors: `BadInput` for what is no name, `UnknownPartition` below 0: the same wherever the log is."""
+    """Errors: `BadInput` for an invalid name, `UnknownPartition` below 0; the same over a directory and over HTTP."""
     check_topic_name(topic)
     if type(partition) is not int:
         raise BadInput(f"A partition is a number, not {partition!r}.", hint="Partitions count from 0: write 0, not '0'.")
@@ -335,7 +335,7 @@ def check_place(topic: str, partition: int) -> None:
 
 
 def check_read(start: int | None, limit: int = 1, stop: int | None = None) -> None:
-    """Errors: `BadBounds` for an offset below 0 and a range the wrong way round, `BadInput` for a limit below 1."""
+    """Errors: `BadBounds` for an offset below 0 and a range in the wrong order, `BadInput` for a limit below 1."""
     if start is not None and start < 0:
         raise BadBounds(f"{start} is no offset.", hint="Offsets count from 0.")
     if start is not None and stop is not None and stop < start:

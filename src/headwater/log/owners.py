@@ -1,7 +1,7 @@
-"""Whose a topic is. A part's topic is changed by that part alone; everybody may read it.
+"""Owners of topics. Only the owning part changes its topic; everybody may read it.
 
-The owner is the part that created the topic, which the embedded engine keeps in `topic.json`. Where that does not say, as on Kafka,
-whose topics have no place for it, and in topics of before, the name tells: parts declare the prefixes of their topics (`PARTS`).
+The owner is the part that created the topic. The embedded engine stores it in `topic.json`. On Kafka, and for older topics, the name
+decides: parts declare the prefixes of their topics (`PARTS`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from headwater.wire.part import PartDefinition, load
 
 
 def owner_by_name(topic: str) -> str:
-    """The part whose prefix the name of a topic has; "" where none has it."""
+    """The part whose prefix begins the topic's name; "" if there is none."""
     return next((part.name for part in _parts() if part.owns and topic.startswith(part.owns)), "")
 
 
 def owned(topic: str, settings: TopicSettings) -> TopicSettings:
-    """A topic's stored settings, with the owner that its name tells where they have none."""
+    """A topic's settings, with the owner by its name where they store none."""
     return settings if settings.owner else msgspec.structs.replace(settings, owner=owner_by_name(topic))
 
 
@@ -33,10 +33,10 @@ def check_owner(topic: str, owner: str, part: str, operation: str) -> None:
 
 
 def new_settings(topic: str, settings: TopicSettings | None, part: str, *, kept: bool) -> TopicSettings:
-    """The settings of a topic that `part` creates ("": a user), with their owner. `kept`: the engine keeps an owner.
+    """The settings of a topic that `part` creates ("": a user), with their owner. `kept`: the engine stores an owner.
 
-    Errors: `OwnedTopic` for a name that belongs to another part; `BadInput` for settings that name another owner; `Unsupported` where
-    the owner would be forgotten.
+    Errors: `OwnedTopic` for a name that belongs to another part; `BadInput` for settings that name another owner; `Unsupported` where the
+    engine cannot store the owner and the name does not tell it.
     """
     by_name = owner_by_name(topic)
     if by_name and by_name != part:
@@ -58,7 +58,7 @@ def new_settings(topic: str, settings: TopicSettings | None, part: str, *, kept:
 
 
 def _instead(topic: str, owner: str, operation: str) -> str:
-    """What to do instead of an operation of the log on a topic of `owner`."""
+    """The hint for a refused operation on a topic of `owner`."""
     told = next((part.instead for part in _parts() if part.name == owner and part.instead), "")
     if told:
         return str(load(told)(topic, operation))
@@ -66,6 +66,6 @@ def _instead(topic: str, owner: str, operation: str) -> str:
 
 
 def _parts() -> tuple[PartDefinition, ...]:
-    """All parts. Named and not imported, as parts name what lies in layers above their own."""
+    """All parts. Loaded by name, because they are in a higher layer."""
     found: tuple[PartDefinition, ...] = load("headwater.parts:PARTS")
     return found

@@ -1,4 +1,4 @@
-"""The values that the log takes and gives."""
+"""The values of the log: records, bounds, topics and their settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headwater.core.spelling import meant
 Header = tuple[str, bytes | None]
 
 TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")  # Kafka's rule, so that every topic can move there
-OWN_FILES = frozenset({"lock", "engine.json", "engine.json.tmp"})  # what stands beside the folders of topics
+OWN_FILES = frozenset({"lock", "engine.json", "engine.json.tmp"})  # names of files beside the folders of topics
 
 
 class Mode(IntEnum):
@@ -35,7 +35,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     headers: tuple[Header, ...] = ()
     timestamp: int | None = None  # milliseconds since 1970, UTC
     mode: int = Mode.COPY  # 0-3
-    op: int = 0  # 0-7, given a meaning by whoever writes
+    op: int = 0  # 0-7; the writer gives it a meaning
     offset: int | None = None
 
 
@@ -84,7 +84,7 @@ class Compacted(msgspec.Struct, frozen=True):
 
 
 def unfit(records: object, error: Exception) -> BadInput:
-    """The error of records that cannot be appended: which one it is, what is wrong with it, and what to write instead."""
+    """The error for invalid records: which one, what is wrong, and what to write instead."""
     hint = "Give a list of `Record` with key and value as bytes or None, headers as (text, bytes) pairs, a timestamp in ms or None."
     for place, record in enumerate(records if isinstance(records, Sequence) and not isinstance(records, str | bytes) else [records]):
         if not isinstance(record, Record):
@@ -119,7 +119,7 @@ def check_topic_name(name: str) -> None:
 
 
 def check_new_topic_name(name: str) -> None:
-    """Errors: `BadInput` for a name that Kafka would not take, or that a file of headwater's own has or may get."""
+    """Errors: `BadInput` for a name that Kafka would not take, or that is reserved for headwater's own files."""
     check_topic_name(name)
     if not name[0].isalnum():
         raise BadInput(f"{name!r} cannot be the name of a topic of ours.", hint="Let it begin with a letter or a digit.")
@@ -128,13 +128,13 @@ def check_new_topic_name(name: str) -> None:
 
 
 def check_partitions(count: int) -> None:
-    """Errors: `BadInput` for a partition count that makes no sense."""
+    """Errors: `BadInput` for an invalid partition count."""
     if not 1 <= count <= 4096:
         raise BadInput(f"A topic cannot have {count} partitions.", hint="Give a number from 1 to 4096.")
 
 
 def unknown_topic(name: str, known: Iterable[str] = ()) -> UnknownTopic:
-    """The error of a topic that is not there, with the nearest one that is, and the command that makes it."""
+    """The error for an unknown topic, with the nearest known one and the command that creates it."""
     near = meant(name, known)
     did = f"Did you mean {near}? " if near else ""
     return UnknownTopic(

@@ -1,4 +1,4 @@
-"""Looks for the records of one key."""
+"""Searches a partition for the records of one key."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 def records_with_key(
     log: Log, topic: str, partition: int, start: int, end: int, key: bytes, *, limit: int, most: int | None = None
 ) -> tuple[list[Record], int]:
-    """The first `limit` records of [start, end) with this key, and the offset from which to look further: `end` when all was searched.
-
-    `most`: how many offsets to search at once, so that nobody waits for a rare key. Columns are compared whole: only what matches becomes
-    records. Errors: as `Log.scan`.
+    """The first `limit` records of [start, end) with this key, and the offset at which to continue: `end` when all was searched. `most`:
+    the number of offsets to search in one call, which bounds the time for a rare key. Compares whole columns; only matches become records.
+    Errors: as `Log.scan`.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

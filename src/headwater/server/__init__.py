@@ -1,1 +1,1 @@
-"""The server: the log over HTTP, and later its parts."""
+"""The server: the operations of all parts over HTTP."""

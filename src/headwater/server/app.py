@@ -27,9 +27,8 @@ _ALLOW = "headwater.allow"
 
 
 class App:
-    """Answers every request, whatever it is, and counts it.
-
-    `report` is given the id and the exception of everything that is a fault of ours or of the data (status 500 and above).
+    """Answers and counts every request. Calls `report` with the id and the exception of every fault of headwater or of the data (status 500
+    and above).
     """
 
     def __init__(
@@ -66,10 +65,10 @@ class App:
             scope[WHO] = "http" if self._tokens is None else caller.who
             await self._handle(scope, receive, counted)
         except ClientGone:
-            status = 499  # nobody is there to be answered
+            status = 499  # the client has left
         except Exception as error:
             if status:
-                # The answer has begun and cannot be taken back: ending it early tells the client that it is not whole.
+                # The answer has begun: ending it early tells the client that it is incomplete.
                 self._report(self._ids(), error)
                 raise
             await self._answer(error, scope)(scope, receive, counted)
@@ -97,14 +96,14 @@ class App:
         await response(scope, receive, send)
 
     async def _without(self, address: Address, scope: Scope, receive: Receive, send: Send) -> None:
-        """The answer to a method that an address does not have."""
+        """The answer for a method that an address does not have."""
         scope[_ALLOW] = address.allow
         if scope["method"] != "OPTIONS":
             raise BadMethod(f"{scope['path']} has no {scope['method']}.", hint=f"It takes {address.allow}.")
         await Response(status_code=204, headers={"Allow": address.allow})(scope, receive, send)
 
     def _caller(self, scope: Scope) -> Caller:
-        """Who asks. Errors: `Denied` without a known token, `Forbidden` beyond the token's prefixes."""
+        """The caller of a request. Errors: `Denied` without a known token, `Forbidden` beyond the token's prefixes."""
         if self._tokens is None:
             return OWNER
         if scope["path"] in self._open:
@@ -116,7 +115,7 @@ class App:
         return caller
 
     def hot_problem(self, error: Exception) -> tuple[int, bytes]:
-        """The answer to a hot request that failed: its status, and everything behind the headers that all answers have."""
+        """The answer for a failed hot request: its status, and the bytes after the headers that all answers share."""
         response = self._answer(error, {})
         head = b"".join(b"%b: %b\r\n" % pair for pair in response.raw_headers)
         return response.status_code, b"%b\r\n%b" % (head, bytes(response.body))

@@ -1,4 +1,4 @@
-"""Tokens and whom they stand for, from a file; and which browsers may speak to a server that asks for no token."""
+"""Tokens and their callers, from a file; and the check of browsers' origins for a server without tokens."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from headwater.wire.operation import Role
 _ROLES = {role.name.lower(): role for role in Role if role}
 _HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
 _NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
-_SHORTEST = 16  # characters: fewer could be guessed over the network
+_SHORTEST = 16  # characters: shorter tokens could be guessed over the network
 
 
 class Tokens:
-    """Who a token stands for. Holds digests only: no token can be printed by accident."""
+    """The callers of tokens. Holds only digests, so that no token can be printed."""
 
     def __init__(self, callers: Mapping[bytes, Caller], *, path: Path | None = None, more: Mapping[bytes, Caller] | None = None) -> None:
         self._callers, self._path, self._more = dict(callers), path, dict(more or {})
@@ -32,7 +32,7 @@ class Tokens:
 
     @classmethod
     def load(cls, path: Path) -> Tokens:
-        """Lines of `role token [name=NAME] [prefix=/PATH …]`; empty lines and lines that begin with # are left out.
+        """Read lines of `role token [name=NAME] [prefix=/PATH …]`; skip empty lines and lines that begin with #.
 
         Errors: `BadConfig` for a file that cannot be read or that others on the machine can read, and for a bad line (never showing it).
         """
@@ -41,12 +41,12 @@ class Tokens:
         return tokens
 
     def with_operator(self, token: str) -> Tokens:
-        """These, and one more that may do everything."""
+        """These tokens, and one more with the role operator."""
         more = {**self._more, _digest(token): Caller(Role.OPERATOR)}
         return Tokens(self._callers, path=self._path, more=more)
 
     def renew(self) -> None:
-        """Read a file that has changed. A bad one is logged once and left alone until it changes again: the old tokens go on."""
+        """Read the file if it has changed. Logs an invalid file once and keeps the old tokens until the file changes again."""
         stamp = _stamp(self._path)
         if self._path is None or stamp == self._stamp:
             return
@@ -61,31 +61,31 @@ class Tokens:
             logger.info("the tokens in %s are in use", self._path)
 
     def caller(self, authorization: str | None) -> Caller:
-        """Who is behind an Authorization header. Errors: `Denied`."""
+        """The caller of an Authorization header. Errors: `Denied`."""
         if authorization is None:
             raise Denied("This server asks for a token.", hint="Send the header Authorization: Bearer TOKEN (or set HEADWATER_TOKEN).")
         scheme, _, token = authorization.partition(" ")
         digest = _digest(token.strip())
-        found = None
-        # Every digest is compared, each in constant time: how long the answer takes tells nothing about the tokens.
+        match = None
+        # Compare every digest, each in constant time: the duration tells nothing about the tokens.
         for callers in (self._callers, self._more):
             for known, caller in callers.items():
                 if hmac.compare_digest(known, digest):
-                    found = caller
-        if scheme.lower() != "bearer" or found is None:
+                    match = caller
+        if scheme.lower() != "bearer" or match is None:
             raise Denied("This token is not known here.", hint="Ask whoever runs the server for one: Authorization: Bearer TOKEN.")
-        return found
+        return match
 
 
 class OriginCheck:
-    """Keeps web pages of other sites away from a server on this machine, which any browser on it can reach.
+    """Refuses requests of other sites' web pages to a server without tokens, which any browser on the machine can reach.
 
-    A page can make the browser send requests to 127.0.0.1. Without tokens two checks stand in the way: the Host must be a name of this
-    machine (a foreign name that was pointed at 127.0.0.1 is not), and a request that changes something must not come from another site.
+    A page can make the browser send requests to 127.0.0.1. Two checks prevent this: the Host must be a name of this machine, which a
+    foreign name that resolves to 127.0.0.1 is not; and a request that changes something must not come from another site.
     """
 
     def __init__(self, *, hosts: Iterable[str] | None) -> None:
-        """`hosts` None: every Host is fine, because tokens are asked for."""
+        """`hosts` None: allow every Host, because the server checks tokens."""
         self._hosts = None if hosts is None else frozenset(hosts)
 
     def check(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
@@ -111,12 +111,12 @@ class OriginCheck:
 
 
 def allowed_hosts(host: str) -> frozenset[str]:
-    """The names under which a server that listens on `host` may be addressed without a token."""
+    """The Host names that a server on `host` accepts without a token."""
     return frozenset({"127.0.0.1", "localhost", "[::1]", _name(host if ":" not in host else f"[{host}]")})
 
 
 def _site(origin: str) -> str | None:
-    """The host and port that an Origin header names; None for one that names none, as far as anybody can tell."""
+    """The host and port in an Origin header; None if it names none."""
     try:
         return urlsplit(origin).netloc
     except ValueError:
@@ -124,7 +124,7 @@ def _site(origin: str) -> str | None:
 
 
 def _name(host: str) -> str:
-    """The Host header without its port, in small letters; empty for what is none."""
+    """The Host header without its port, in small letters; empty if invalid."""
     found = _HOST.fullmatch(host)
     return found[1].lower() if found else ""
 

@@ -1,4 +1,4 @@
-"""One request, as a handler sees it."""
+"""One checked request, for its handler."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNWANTED = re.compile(r"q=0(?:\.0*)?")
 
 
 class ClientGone(Exception):
-    """The client closed the connection before its request was whole: nobody is left to answer to."""
+    """The client closed the connection before its request was complete."""
 
 
 class Call:
@@ -36,7 +36,7 @@ class Call:
         self.route: Route | None = None
 
     def choose(self, routes: list[Route]) -> Route:
-        """The route among those of one method whose answers the client asks for; the first that answers JSON, where it asks for none."""
+        """Choose the route whose type of answer the client accepts; without a preference the first that answers JSON."""
         if len(routes) > 1:
             for route in routes:
                 media = route.operation.media
@@ -46,7 +46,7 @@ class Call:
         return routes[0]
 
     async def request(self) -> Any:
-        """The request that it means. Errors: `BadInput`, `BadType`, `TooLarge`."""
+        """The operation's request. Errors: `BadInput`, `BadType`, `TooLarge`."""
         assert self.route is not None
         shape, body = self.route.shape, b""
         if shape.body is not None:
@@ -64,12 +64,12 @@ class Call:
 
     @property
     def who(self) -> str:
-        """Who asks, for an audit: tokens have a role and no name."""
+        """The caller's name for the audit: the token's name, or its role where it has none."""
         who: str = self.scope[WHO]
         return who
 
     def accepts(self, kind: str) -> bool:
-        """Whether the client asks for this type of content by name; with `q=0` it says that it does not want it."""
+        """Whether the Accept header names this type, and not with `q=0`."""
         for part in (self.header(b"accept") or "").lower().split(","):
             named, *parameters = (word.strip() for word in part.split(";"))
             if named == kind and not any(_UNWANTED.fullmatch(parameter) for parameter in parameters):
@@ -77,7 +77,7 @@ class Call:
         return False
 
     def body_kind(self) -> Literal["json", "lines"]:
-        """How the body is written. Without a type it is JSON, as `curl -T` sends it. Errors: `BadType` with the header to add."""
+        """The form of the body. Without a content type it is JSON, as `curl -T` sends it. Errors: `BadType` with the header to add."""
         kind = (self.header(b"content-type") or "application/json").partition(";")[0].strip().lower()
         if kind in _LINES:
             return "lines"
@@ -87,10 +87,8 @@ class Call:
         raise BadType(f"A body of type {kind} is not read here{form}.", hint="Add the header Content-Type: application/json")
 
     async def body(self) -> bytes:
-        """The whole body. Errors: `TooLarge` as soon as it is known.
-
-        The connection stays open then, and the rest is read and dropped: closing it while the client still sends would reset it, and the
-        client would never see the answer.
+        """The whole body. Errors: `TooLarge` as soon as the size is known. The server then reads and drops the rest: closing the connection
+        while the client sends would reset it, and the client would never see the answer.
         """
         announced = self.header(b"content-length")
         if announced is not None and announced.isascii() and announced.isdigit() and int(announced[:20]) > self._max_body:
@@ -115,5 +113,5 @@ class Call:
 
 
 def json_answer(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A JSON response. The digits of a decimal are those that were read."""
+    """A JSON response that keeps every digit of a decimal."""
     return Response(json.encode(content), status, headers, "application/json")

@@ -1,4 +1,4 @@
-"""Who asks: the name, the role and the addresses of a token."""
+"""The caller of a request: the name, role and prefixes of a token."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Prefix = tuple[bytes, ...]
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """What a token stands for. Without prefixes it may call every address that its role may."""
+    """The holder of a token. Without prefixes it may call every address that its role allows."""
 
     role: Role
     name: str = ""
@@ -20,14 +20,14 @@ class Caller(msgspec.Struct, frozen=True):
 
     @property
     def who(self) -> str:
-        """Who asks, for the audit: the token's name, or its role where it has none."""
+        """The name for the audit: the token's name, or its role where it has none."""
         return f"http {self.name or self.role.name.lower()}"
 
     def reaches(self, raw_path: bytes) -> bool:
         """Whether an address, as it came, lies below one of the prefixes.
 
-        Segments are decoded once and compared whole, as the router does: `/log/orders%2Fx` and `/log/orders-old` are not below
-        `/log/orders`. Dots that mean a step up to somebody else, such as a proxy, lead nowhere.
+        Compares whole segments, each decoded once, as the router does: `/log/orders%2Fx` and `/log/orders-old` are not below `/log/orders`.
+        A path with `.` or `..`, which a proxy might resolve, is below no prefix.
         """
         if not self.prefixes:
             return True

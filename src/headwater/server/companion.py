@@ -1,4 +1,4 @@
-"""A program that runs beside the server and ends with it: the tour."""
+"""A child program of the server that ends with it: the tour."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import signal
 import subprocess
 from collections.abc import Callable, Sequence
 
-_PATIENCE = 5.0  # seconds from asking it to end to making it
+_PATIENCE = 5.0  # seconds between SIGTERM and SIGKILL
 
 
 class Companion:
-    """Started once the server answers, in a process group of its own, so that Ctrl-C reaches the server alone and it ends the rest."""
+    """Starts once the server answers, in its own process group, so that Ctrl-C reaches only the server, which then ends this."""
 
     def __init__(self, command: Callable[[str], Sequence[str]]) -> None:
         self._command = command
-        self.token = secrets.token_urlsafe()  # a key of its own to a server that asks for one; never written anywhere
+        self.token = secrets.token_urlsafe()  # its own token, for a server with tokens; never written to disk
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, url: str) -> None:
@@ -26,7 +26,7 @@ class Companion:
         self._process = subprocess.Popen(list(self._command(url)), env=environ, stdin=subprocess.DEVNULL, start_new_session=True)
 
     async def end(self) -> None:
-        """Ask it to end, wait, then make it end. Does nothing when it has ended."""
+        """Send SIGTERM, wait, then kill it. Does nothing when it has ended."""
         process = self._process
         if process is None or process.poll() is not None:
             return
@@ -38,7 +38,7 @@ class Companion:
             await asyncio.to_thread(process.wait)
 
     def kill(self) -> None:
-        """End it and everything that it has started, at once."""
+        """Kill it and its children at once."""
         if self._process is not None and self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)

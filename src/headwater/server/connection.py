@@ -1,4 +1,4 @@
-"""One connection, held to its limits. uvicorn's own has none: no size of a head, no time for a head or a body, no end of pipelining."""
+"""One connection, with limits on the size of a head, the time for a head or a body, and pipelining. uvicorn's own has none of them."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
     from headwater.server.hot import HotPath
 
-CONNECTION = "headwater.connection"  # where a request's scope names its connection, below "state"
-_LINGER = 1.0  # seconds in which a refused client may still send: closing at once would reset the connection, and lose the answer
+CONNECTION = "headwater.connection"  # the key of the connection in a request's scope, below "state"
+_LINGER = 1.0  # seconds in which a refused client may still send: closing at once would reset the connection and lose the answer
 _PIPELINED = 100  # requests that may wait for the answer to the one before
 _FRAMING = (b"content-length", b"transfer-encoding")  # the headers that say where a body ends
-_HEADER = 32  # bytes that a header counts beside its text: thousands of tiny ones take memory, too
+_HEADER = 32  # bytes that a header counts beside its text: thousands of tiny headers take memory, too
 
 
-# What the client is sending. IDLE: nothing, because it waits for an answer or has no more to ask.
+# What the client is sending. IDLE: nothing, because it waits for an answer or has no more requests.
 _IDLE, _HEAD, _BODY = range(3)
 
 
 class Connection(HttpToolsProtocol):
-    """Answers 431, 408 or 503 and ends where the client has gone beyond a limit and can still be answered; otherwise cuts it off."""
+    """When the client exceeds a limit, answers 431, 408 or 503 if an answer is still possible, and closes."""
 
     def __init__(
         self,
@@ -54,14 +54,14 @@ class Connection(HttpToolsProtocol):
         self._phase = _HEAD
         self._since = self.loop.time()  # when the phase began
         self._head = 0  # the size of the head so far, as it is parsed
-        self._unparsed = 0  # bytes received since the parser last brought something to an end
+        self._unparsed = 0  # bytes received since the parser last completed something
         self._body = 0
         self._framing: bytes | None = None  # the framing of the body behind a head that asks for another protocol
         self._reframing = False  # while the parser reads that framing once more
         self._answering: RequestResponseCycle | None = None
         self._over = False
         self.unsent = 0
-        self._took = False  # whether so much was taken since the last look that more was written
+        self._took = False  # whether the client has read enough since the last look for more to be written
         self._blocked_since: float | None = None
         self._hot = None if hot is None else HotQueue(hot, self)
 
@@ -71,7 +71,7 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         address = self.client[0] if self.client else None
         reason = self._all.opened(self, address)
-        # Over TLS it was let in before its handshake, as which it is still counted, too: it must not be the one too many itself.
+        # Over TLS it is still counted as a handshake, too: it must not exceed the limit by itself.
         if reason is not None and self.scheme != "https":
             busy = Busy("The server has as many connections as it may have.", hint="Ask again in a few seconds.")
             self._refuse(reason, None if self._all.crowded(address) else busy)
@@ -88,7 +88,7 @@ class Connection(HttpToolsProtocol):
         if self._over:
             return
         if self._phase == _IDLE:
-            # Not only `on_message_begin`: empty lines before a request begin none, and would keep the connection for ever.
+            # Not only in `on_message_begin`: empty lines before a request would keep the connection open for ever.
             self._begin(_HEAD)
         self._unparsed += len(data)
         self._unset_keepalive_if_required()
@@ -97,13 +97,13 @@ class Connection(HttpToolsProtocol):
             self._refuse_head()
 
     def _parse(self, data: bytes) -> None:
-        """Every request in the data. No other protocol is spoken: a request that asks for one is answered like any other."""
+        """Parse every request in the data. A request for a protocol upgrade is answered like any other."""
         while not self._over:
             try:
                 self.parser.feed_data(data)
                 return
             except httptools.HttpParserUpgrade as end:
-                # The parser takes the request for over behind its head. Its body would be dropped, or read as the next request.
+                # The parser ends such a request after its head. It would drop the body, or read it as the next request.
                 data = data[end.args[0] :]
                 self._parse_body_again()
             except httptools.HttpParserError:
@@ -118,7 +118,7 @@ class Connection(HttpToolsProtocol):
         self._reframing = True
         try:
             self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % framing)
-        except httptools.HttpParserError:  # a body whose end nobody can find
+        except httptools.HttpParserError:  # a body without a length
             self.send_400_response("")
         finally:
             self._reframing = False
@@ -145,7 +145,7 @@ class Connection(HttpToolsProtocol):
         if self._reframing:
             return
         self._head = head = self._head + len(name) + len(value) + _HEADER
-        # Behind the body come trailers, which nobody reads: among the headers they could pass for ones that were checked.
+        # Drop trailers after the body: among the headers they would look like checked ones.
         if self._phase == _HEAD and head <= self._largest_head:
             super().on_header(name, value)
 
@@ -184,7 +184,7 @@ class Connection(HttpToolsProtocol):
             body = self._hot.begin()
             if body is None:
                 return
-            super().on_headers_complete()  # it goes the long way after all
+            super().on_headers_complete()  # the application handles it after all
             if body:
                 super().on_body(body)
         super().on_message_complete()
@@ -199,7 +199,7 @@ class Connection(HttpToolsProtocol):
     # -- limits of time ---------------------------------------------------------------------------------------
 
     def look(self, now: float) -> None:
-        """End a request whose head or body takes too long. While the answer to the one before is under way, no time passes."""
+        """End a request whose head or body takes too long. The time of the previous answer does not count."""
         if self._over or self._phase == _IDLE:
             if not self._over and self._hot is not None and self._hot.idle(now):
                 self.transport.close()
@@ -217,7 +217,7 @@ class Connection(HttpToolsProtocol):
                     "header-time",
                     TooSlow(f"The request's head took longer than {self._limits.header_seconds:g} s.", hint="Send it at once.")
                     if self._unparsed
-                    else None,  # nothing was asked: an answer would be taken for one to the next request
+                    else None,  # no request has begun: the client would take an answer for that of its next request
                 )
         elif now - self._since > self._limits.body_seconds + self._body / self._limits.body_rate:
             self._refuse(
@@ -229,9 +229,10 @@ class Connection(HttpToolsProtocol):
             )
 
     def look_at_unsent(self, now: float) -> float | None:
-        """Since when the client has taken nothing of what waits for it; None when nothing waits.
+        """Since when the client has read nothing of its unsent bytes; None when there are none.
 
-        Over TLS the end of the connection waits, too: until the client answers it, which one that keeps connections in store does not.
+        Over TLS the close of the connection counts, too: it waits for the client's answer, which a client with a connection pool may never
+        send.
         """
         closing = self.transport.is_closing()
         unsent = 0 if closing and self._over else self.transport.get_write_buffer_size()
@@ -265,7 +266,7 @@ class Connection(HttpToolsProtocol):
         self._refuse("header-size", error)
 
     def _refuse(self, reason: Reason, error: HeadwaterError | None) -> None:
-        """Answer with the error and read no further. Without one, or where another answer is under way: cut."""
+        """Answer with the error and read no further. Without an error, or while another answer is under way: cut."""
         if self._over:
             return
         if error is None or not self._answerable():
@@ -282,7 +283,7 @@ class Connection(HttpToolsProtocol):
         self.loop.call_later(_LINGER, self.transport.abort)
 
     def _forsake(self) -> None:
-        """Tell the application that nobody reads what it answers. uvicorn tells the newest request alone, which need not be running."""
+        """Tell the application that the client is gone. uvicorn tells only the newest request, which need not be running."""
         for cycle in (self._answering, self.cycle):
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True
@@ -304,11 +305,11 @@ class Connection(HttpToolsProtocol):
 
     @property
     def busy(self) -> bool:
-        """Whether the answer to a request that went the long way is not whole yet, or cannot be sent."""
+        """Whether the application's answer to a request is incomplete, or cannot be sent."""
         return bool(self.pipeline) or self.flow.write_paused or (self.cycle is not None and not self.cycle.response_complete)
 
     def drained(self) -> None:
-        """Every hot request is answered: go on with what waits behind them."""
+        """Every hot request is answered: continue with the requests after them."""
         if self._over or self.transport.is_closing():
             return
         self.flow.resume_reading()
@@ -317,7 +318,7 @@ class Connection(HttpToolsProtocol):
             self._start_asgi_task(cycle, app)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Whether the connection stays open for answers under way: who has no more to ask may still read. Otherwise its end ends it."""
+        """Whether the connection stays open: a client that has closed its sending side may still read answers under way."""
         if self._hot is None or self.scheme != "http" or not self._hot_pending or self.busy:
             return False
         self._hot.closing = True
@@ -330,7 +331,7 @@ class Connection(HttpToolsProtocol):
             super().shutdown()
 
     def _answerable(self) -> bool:
-        """Whether what is written now would be read as the answer to the request that is being received."""
+        """Whether the client would read bytes written now as the answer to the request that it is sending."""
         if self.pipeline or self._hot_pending or self.transport.is_closing():
             return False
         cycle = self.cycle

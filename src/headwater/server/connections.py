@@ -1,4 +1,4 @@
-"""All connections of a server: how many there may be, how long each may take, and how much they may leave unread."""
+"""All connections of a server, with limits of their number, their duration and their unread bytes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Reason = Literal[
     "send-time",
     "memory",
 ]
-STUCK = 5.0  # seconds without taking anything after which a client may be cut off to make room for others
-_ANSWERED = 100  # connections above a limit that are answered at the same time
-_STOPPING = 1.0  # seconds that a stopping server waits for a client that takes nothing
+STUCK = 5.0  # seconds without reading after which the server may cut a client off to free memory
+_ANSWERED = 100  # refused connections that get an answer at the same time
+_STOPPING = 1.0  # seconds that a stopping server waits for a client that reads nothing
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client may do before it is known, and how slowly. Times in seconds, sizes in bytes."""
+    """Limits on clients, before any token is checked. Times in seconds, sizes in bytes."""
 
     header: int
     header_seconds: float
@@ -47,7 +47,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, server: ServerSettings, *, descriptors: int) -> Limits:
-        """As the settings say, and no more connections than leave file descriptors for the log."""
+        """The limits of the settings, with as many connections as leave file descriptors for the log."""
         return cls(
             header=server.max_header,
             header_seconds=server.header_timeout.seconds,
@@ -61,7 +61,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Connections:
-    """Every open connection. `look` is called again and again with the time, and ends those that are over a limit of time."""
+    """Every open connection. The server calls `look` regularly with the time, which ends those that exceed a limit."""
 
     def __init__(self, limits: Limits, metrics: HttpMetrics) -> None:
         self.limits, self._metrics = limits, metrics
@@ -72,7 +72,7 @@ class Connections:
 
     @contextmanager
     def handshake(self, address: str) -> Iterator[Reason | None]:
-        """Count a connection that is not open yet. Gives why it is one too many."""
+        """Count a connection during its TLS handshake. Returns the exceeded limit, if any."""
         network = _network(address)
         self._handshakes += 1
         self._addresses[network] += 1
@@ -83,7 +83,7 @@ class Connections:
             self._left(network)
 
     def opened(self, connection: Connection, address: str | None) -> Reason | None:
-        """Count a connection. Returns why it is one too many."""
+        """Count a connection. Returns the exceeded limit, if any."""
         self._open.add(connection)
         self._metrics.connections = len(self._open)
         network = _network(address)
@@ -96,7 +96,7 @@ class Connections:
         return "connections-per-address" if self._addresses[network] > self.limits.connections_per_address else None
 
     def crowded(self, address: str | None) -> bool:
-        """Whether so many are refused at once that they are not even answered: each answer keeps its connection for a moment."""
+        """Whether too many connections are being refused at once to answer them: each answer keeps its connection for a moment."""
         limits = self.limits
         own, every = self._addresses[_network(address)], len(self._open)
         return every > limits.connections + _ANSWERED or own > limits.connections_per_address + _ANSWERED
@@ -115,11 +115,11 @@ class Connections:
         self._metrics.refused(reason)
 
     def stop(self) -> None:
-        """From now on a client that takes nothing is cut off soon: the stop waits for those that do take what they asked for."""
+        """From now on cut off clients that read nothing after a second: the stop waits for the others."""
         self._send_seconds = min(self._send_seconds, _STOPPING)
 
     def look(self, now: float) -> None:
-        """Cut off who is too slow; and while too much is unread in memory, who has taken nothing for the longest time."""
+        """Cut off clients that are too slow; and while too much is unread in memory, those that have read nothing for the longest time."""
         unsent, stuck = 0, []
         for connection in list(self._open):
             connection.look(now)
@@ -140,7 +140,7 @@ class Connections:
 
 
 def _network(address: str | None) -> str:
-    """Whose connections are counted together: an address, and of IPv6 the network that one subscriber is given."""
+    """The key of the limit per address: the address, of IPv6 its /64 network."""
     if address is None or ":" not in address:
         return address or ""
     parsed = ipaddress.IPv6Address(address.partition("%")[0])

@@ -1,4 +1,4 @@
-"""What several processes count, added up as if one had counted it."""
+"""Sums the metrics of several processes as if one process had counted them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CountedFamily(msgspec.Struct, array_like=True):
 
 
 def families_of(registry: CollectorRegistry) -> list[CountedFamily]:
-    """What a process has counted so far."""
+    """The metrics of this process."""
     return [
         CountedFamily(metric.name, metric.type, metric.documentation, [CountedSample(s.name, s.labels, s.value) for s in metric.samples])
         for metric in registry.collect()
@@ -47,12 +47,12 @@ def families_of(registry: CollectorRegistry) -> list[CountedFamily]:
 
 
 def only_growing(families: Iterable[CountedFamily]) -> list[CountedFamily]:
-    """What stays true of a process that has ended: what it counted, not what it was doing."""
+    """The metrics that outlive a process: its counters and histograms, not its gauges."""
     return [family for family in families if family.kind in _GROWING]
 
 
 def added_up(processes: Iterable[Sequence[CountedFamily]]) -> list[CountedFamily]:
-    """One family for all of a name: counters and histograms are summed, of gauges each by what it means."""
+    """One family for each name: sums counters and histograms, and combines gauges by their meaning."""
     found: dict[str, CountedFamily] = {}
     values: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], CountedSample]] = {}
     for families in processes:

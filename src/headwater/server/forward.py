@@ -1,4 +1,4 @@
-"""Hands requests on to the worker that owns what they ask for."""
+"""Forwards requests to the worker that owns the part or the job."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from headwater.server.problem import problem_answer
 from headwater.server.route import Route, Router
 
 _HOP = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"expect", b"content-length"})
-_SLOW = 120.0  # seconds without a byte of an answer: streams say something more often, and no request takes longer
+_SLOW = 120.0  # seconds without a byte of an answer: streams ping more often, and no request takes longer
 
 
 class Forwarding:
-    """An application that answers itself, or lets the owner answer. The owner looks at the token: here nothing is decided but who."""
+    """An application that answers a request or forwards it to the owner. The owner checks the token."""
 
     def __init__(self, app: ASGIApp, routes: Iterable[Route], *, owner: Path, max_body: int, ids: Ids) -> None:
         self._app, self._router, self._max_body, self._ids = app, Router(routes), max_body, ids
@@ -42,7 +42,7 @@ class Forwarding:
         self._pool.close()
 
     def _belongs(self, scope: Scope) -> bool:
-        """Whether the owner is to answer: a part that lives there, and every job, because jobs live where they were started."""
+        """Whether the owner answers: for parts that run there, and for every job, because jobs stay where they started."""
         if any(name == b"prefer" and b"respond-async" in value.lower() for name, value in scope["headers"]):
             return True
         match = self._router.find(scope["raw_path"].partition(b"?")[0])
@@ -83,7 +83,7 @@ class Forwarding:
             if gone.done():
                 return
             if begun:
-                raise  # the answer cannot be taken back: ending it early tells the client that it is not whole
+                raise  # the answer has begun: ending it early tells the client that it is incomplete
             if method == "GET":
                 raise _away() from error
             raise OutcomeUnknown(

@@ -1,4 +1,4 @@
-"""Handles the calls of every operation that has no handler of its own: reads the request, has it performed, writes the answer."""
+"""The general handler of operations: reads the request, performs it, writes the answer."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class Handlers:
         self.backend, self.streams, self.stop, self.ids = backend, streams, stop, ids
 
     def routes(self) -> list[Route]:
-        """One for each operation of each part. A part's own handlers come first; one named `<operation>_hot` is its short way."""
-        found = []
+        """One route for each operation of each part. A part's own handler outranks the general one; `<operation>_hot` is its hot path."""
+        made = []
         for part in parts.PARTS:
             own = load(part.handlers)(self) if part.handlers else None
             for operation in part.operations:
                 handler: Handler | None = getattr(own, operation.name, None)
                 hot: HotHandler | None = getattr(own, f"{operation.name}_hot", None)
-                found.append(Route(operation, handler or partial(getattr(self, operation.kind), operation), hot))
-        return found
+                made.append(Route(operation, handler or partial(getattr(self, operation.kind), operation), hot))
+        return made
 
     async def ask(self, operation: Operation[Any, Any], call: Call) -> ASGIApp:
         if operation.patience is None and "respond-async" in (call.header(b"prefer") or "").lower():
@@ -61,7 +61,7 @@ class Handlers:
         return LineStream(_lines(items), streams=self.streams)
 
     def answered(self, operation: Operation[Any, Any], call: Call, answer: Any) -> Response:
-        """An answer as HTTP says it."""
+        """The HTTP response for an answer."""
         status, headers = next(iter(operation.statuses), 0), {}
         if isinstance(answer, Reply):
             status, headers, answer = answer.status or status, dict(answer.headers), answer.value
@@ -81,7 +81,7 @@ class Handlers:
 
 
 async def _events(items: Any) -> AsyncGenerator[bytes]:
-    """Items as events; one that carries an id is a pair of it and the item."""
+    """Items as server-sent events; an item with an id is a pair of both."""
     async for item in items:
         identity, value = item if isinstance(item, tuple) else (None, item)
         head = b"" if identity is None else b"id: %b\n" % str(identity).encode()

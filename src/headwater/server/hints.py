@@ -1,7 +1,7 @@
-"""Hints over HTTP name addresses: whoever sends requests has no command line.
+"""Replaces commands in hints by HTTP requests, for clients without a command line.
 
-Errors name the next command (`headwater log create bank`). Here a command becomes the request that does the same, as its operation's
-table says. A command that works on files of the server's machine stays as it is.
+Errors name the next command (`headwater log create bank`). This turns a command into the request of the same operation. A command on files
+of the server's machine stays as it is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headwater.wire.problems import Problem, problem_of
 _COMMAND = re.compile(r"(`|^ *)headwater ([^`\n]+)", re.MULTILINE)
 _OPTION = re.compile(r" --[a-z-]+(?: (?!--)\S+)?")
 _SINK = r"(?P<name>\S+) (?P<sink>\S+)"
-# A command without its options, and the operation that does it; what the table's address names is taken from the words.
+# A command without its options, its operation, and a query. The named groups fill the operation's path.
 _REQUESTS: tuple[tuple[str, Operation[Any, Any], str], ...] = (
     ("log topics", log.TOPICS, ""),
     (r"log create (?P<topic>\S+)", log.CREATE_TOPIC, ""),
@@ -43,14 +43,14 @@ _REQUESTS: tuple[tuple[str, Operation[Any, Any], str], ...] = (
 
 
 def http_problem(error: HeadwaterError, error_id: str) -> Problem:
-    """The problem that stands for an error, with what to request next, and what to type beside it."""
+    """The problem for an error: `hint` names requests, `command` the original commands."""
     problem = problem_of(error, error_id)
     hint = http_hint(error.hint)
     return problem if hint == error.hint else msgspec.structs.replace(problem, hint=hint, command=error.hint)
 
 
 def http_hint(hint: str) -> str:
-    """The hint with requests in the place of commands."""
+    """The hint with requests instead of commands."""
     return _COMMAND.sub(lambda found: f"{found[1]}{_request(found[2]) or f'headwater {found[2]}'}", hint)
 
 

@@ -1,7 +1,7 @@
-"""The short way of small hot requests: from a whole request to bytes that answer it, without a task, a scope or a response object.
+"""The hot path of small frequent requests: from a whole request to the bytes of its answer, without a task, a scope or a response object.
 
-Only a request that is written as our own client writes it goes this way. Everything else, and every request with something wrong in it,
-is left to the application, so that there is one place that says what is wrong.
+Only requests in the form of our own client take this path. The application handles all others, and every invalid one, so that one place
+reports errors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _JSON = (b"", b"*/*", b"application/json")
 
 
 class HotCall(NamedTuple):
-    """A request that may go the short way."""
+    """A request that may take the hot path."""
 
     variables: dict[str, str]
     query: bytes
@@ -36,7 +36,7 @@ class HotCall(NamedTuple):
 
 
 class HotMatch(NamedTuple):
-    """A hot operation, what its variables are in a request, and the path as it came."""
+    """A hot operation, the values of its path variables, and the raw path."""
 
     route: Route
     variables: dict[str, str]
@@ -44,7 +44,7 @@ class HotMatch(NamedTuple):
 
 
 class HotAnswer(NamedTuple):
-    """What will be answered: `encode` makes the body of what `future` gives."""
+    """A future answer: `encode` makes the body from the result of `future`."""
 
     future: asyncio.Future[Any]
     encode: Callable[[Any], bytes]
@@ -63,7 +63,7 @@ class Pending(NamedTuple):
 
 
 class KnownClient(NamedTuple):
-    """What a connection has shown before: who sends the same again need not be looked at again."""
+    """The checked headers of a connection: a request that repeats them skips the checks."""
 
     host: bytes
     authorization: bytes
@@ -72,7 +72,7 @@ class KnownClient(NamedTuple):
 
 
 class HotPath:
-    """Begins hot requests, and writes their answers as the application would."""
+    """Begins hot requests, and writes the same answers as the application."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class HotPath:
         problem: Callable[[Exception], tuple[int, bytes]],
         max_body: int,
     ) -> None:
-        """`problem`: the status and the rest of the answer that stands for an error."""
+        """`problem`: the status and the rest of the answer for an error."""
         self.routes = [route for route in routes if route.hot is not None]
         self._router = Router(self.routes)
         self.largest = min(LARGEST, max_body)
@@ -100,12 +100,12 @@ class HotPath:
     def begin(
         self, match: HotMatch, query: bytes, headers: list[tuple[bytes, bytes]], body: bytes, known: KnownClient | None
     ) -> tuple[Pending, KnownClient] | None:
-        """Begin to answer; None: the application is to do it. With it comes what is known of the connection from now on."""
+        """Begin an answer; None: the application must do it. Also returns the connection's checked headers."""
         began, (route, variables, raw_path) = time.perf_counter(), match
         host = authorization = content_type = accept = b""
         seen = set()
         for name, value in headers:
-            if name not in _READ or name in seen:  # of two the application believes one
+            if name not in _READ or name in seen:  # with two of them the application uses one
                 return None
             seen.add(name)
             if name == b"host":
@@ -150,7 +150,7 @@ class HotPath:
             self._guard.check(method, [(b"host", host)] if host else [])
             caller = OWNER if self._tokens is None else self._tokens.caller(authorization.decode("latin-1") or None)
         except HeadwaterError:
-            return None  # the application says so
+            return None  # the application reports it
         return KnownClient(host, authorization, generation, caller)
 
 

@@ -1,4 +1,4 @@
-"""The hot requests of one connection: begun side by side, answered in their order."""
+"""The hot requests of one connection: begins them concurrently, answers them in order."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     from headwater.server.connection import Connection
 
-_MOST = 64  # requests under way before no more are read
-_IDLE = 75.0  # seconds: as long as the long way keeps an idle connection
+_MOST = 64  # requests under way before reading pauses
+_IDLE = 75.0  # seconds: as long as uvicorn keeps an idle connection
 _EXPECTING = frozenset({b"expect", b"upgrade", b"transfer-encoding"})
 
 
 class HotQueue:
-    """Takes a request of its connection as long as nothing goes the long way there."""
+    """Takes requests of its connection while the application handles none there."""
 
     def __init__(self, hot: HotPath, connection: Connection) -> None:
         self._hot, self._connection = hot, connection
@@ -31,7 +31,7 @@ class HotQueue:
         self._idle_since: float | None = None
 
     def takes(self) -> bool:
-        """Whether the request whose head has just been read may go the short way, once its body is there."""
+        """Whether the request whose head has just been parsed may take the hot path once its body is complete."""
         connection = self._connection
         self._idle_since = None
         if connection.busy or self.closing or not connection.parser.should_keep_alive() or connection.parser.get_http_version() != "1.1":
@@ -50,7 +50,7 @@ class HotQueue:
         self._chunks.append(body)
 
     def begin(self) -> bytes | None:
-        """Begin what was collected. Returns the body where it must go the long way."""
+        """Begin the collected request. Returns its body if the application must handle it."""
         match, self.collecting, connection = self.collecting, None, self._connection
         assert match is not None
         body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
@@ -68,11 +68,11 @@ class HotQueue:
         return None
 
     def idle(self, now: float) -> bool:
-        """Whether the last answer went out so long ago that the client will ask no more."""
+        """Whether the last answer went out longer ago than the keep-alive time."""
         return self._idle_since is not None and not self.pending and now - self._idle_since > _IDLE
 
     def forsake(self) -> None:
-        """The client is gone. What was begun is done all the same, and counted."""
+        """The client is gone. Requests under way finish and are counted."""
         for pending in self.pending:
             if not isinstance(pending.answer, bytes) and not pending.answer.future.done():
                 pending.answer.future.remove_done_callback(self._flush)
@@ -80,7 +80,7 @@ class HotQueue:
         self.pending.clear()
 
     def _flush(self, _: Future[object] | None = None) -> None:
-        """Send every answer whose turn it is, at once."""
+        """Send all answers that are ready, in order, in one write."""
         connection, answers = self._connection, []
         while self.pending and (isinstance(answer := self.pending[0].answer, bytes) or answer.future.done()):
             last = self.closing and len(self.pending) == 1

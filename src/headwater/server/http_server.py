@@ -1,4 +1,4 @@
-"""uvicorn, with connections that are held to limits, and with signals left to whoever runs it."""
+"""uvicorn with limited connections and without its own signal handling."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOOK = 0.25  # seconds between two looks at all connections
 
 
 class HttpServer(uvicorn.Server):
-    """Serves an application. Its own handling of signals would raise them again after the stop, and end with their status."""
+    """Serves an application. uvicorn's signal handling would raise the signal again after the stop and change the exit status."""
 
     def __init__(
         self,
@@ -36,18 +36,19 @@ class HttpServer(uvicorn.Server):
         tokens: Tokens | None = None,
         hot: HotPath | None = None,
     ) -> None:
-        """`certificate` and `tokens` are looked at again and again, whether their files have changed."""
+        """Checks regularly whether the files of `certificate` and `tokens` have changed."""
         config = uvicorn.Config(
             app,
             loop="none",
             ws="none",
             lifespan="off",
             log_config=None,
-            log_level="error",  # what strangers send is counted: warnings of it would let them fill the log
+            log_level="error",  # malformed requests are counted: warnings would let strangers fill the log
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            timeout_keep_alive=75,  # longer than clients keep an idle connection: it is they who end it, never we under a request
+            # longer than our clients keep an idle connection, so that the client closes it, never the server under a request
+            timeout_keep_alive=75,
             timeout_graceful_shutdown=int(grace),
         )
         super().__init__(config)
@@ -71,7 +72,7 @@ class HttpServer(uvicorn.Server):
                 self.servers.append(await loop.create_unix_server(self._protocol, sock=sock, backlog=self.config.backlog))
             elif self._certificate is not None:
                 listener = TlsListener(sock, self._protocol, certificate=self._certificate, connections=self._connections)
-                self.servers.append(cast(asyncio.Server, listener))  # uvicorn closes it and waits for that, and asks nothing else of it
+                self.servers.append(cast(asyncio.Server, listener))  # uvicorn only closes it and waits for that
             else:
                 self.servers.append(await loop.create_server(self._protocol, sock=sock, backlog=self.config.backlog))
         self.started = True
@@ -81,7 +82,7 @@ class HttpServer(uvicorn.Server):
         return Connection(self.config, self.server_state, self.lifespan.state, connections=self._connections, ids=self._ids, hot=self._hot)
 
     def stop(self) -> None:
-        """Take no more connections, let requests end. Stopping twice is no error."""
+        """Accept no more connections, finish requests under way. Stopping twice is no error."""
         self._connections.stop()
         self.should_exit = True
 

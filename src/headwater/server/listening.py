@@ -1,4 +1,4 @@
-"""The socket that a server listens on, and whom it reaches."""
+"""The listening socket of a server."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _FILES = 4096  # file descriptors for the log and whatever else is open
 
 
 def listen(host: str, port: int, *, tokens: bool) -> socket.socket:
-    """A socket that is listening; connections queue up until the server takes them. Port 0 takes a free one.
+    """A listening socket; connections queue up until the server accepts them. Port 0 takes a free one.
 
-    Errors: `BadConfig` for an address that is not of this machine, or that others can reach while no token is asked for;
+    Errors: `BadConfig` for an address that is not of this machine, or that other machines can reach while there is no token file;
     `Conflict` when the port is taken.
     """
     try:
@@ -41,9 +41,9 @@ def listen(host: str, port: int, *, tokens: bool) -> socket.socket:
 
 
 def descriptors_for(connections: int) -> int:
-    """How many connections this process has file descriptors for, up to `connections`: its limit is raised as far as it may be.
+    """The number of connections for which this process has file descriptors, up to `connections`. Raises the process's limit if it can.
 
-    Some are kept back for the files of the log. Without them a crowd of connections would make appends fail.
+    Reserves some for the files of the log: without them many connections would make appends fail.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + _FILES

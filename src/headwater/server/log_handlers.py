@@ -1,4 +1,4 @@
-"""Handlers of the log's hot operations: appending and reading records, as pages, as lines, and as they come."""
+"""Handlers of the log's hot operations: append records, read them as pages, NDJSON or events."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
     from headwater.server.handlers import Handlers
 
-_FEW = 100  # records: reading and encoding so few takes less time than handing the work to a thread
+_FEW = 100  # records: reading and encoding so few takes less time than a thread's wake-up
 _MANY = 1000
-_SEARCHED = 1_000_000  # offsets that one page of a key's records looks through
+_SEARCHED = 1_000_000  # offsets that one page of a search by key covers
 _BATCH = 256 << 10  # bytes that a stream reads at once
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,3}")
 _HOT_TYPES = (b"application/x-ndjson", b"application/json")
-_LARGE = 1 << 20  # bytes of a body whose parsing would keep other requests waiting
+_LARGE = 1 << 20  # bytes: parsing a larger body would delay other requests, so a thread does it
 
 
 class LogHandlers:
-    """One for each operation of their names."""
+    """One method for each operation of the same name."""
 
     def __init__(self, handlers: Handlers) -> None:
         performer: LogPerformer = handlers.backend.performer(LOG.name)
@@ -54,7 +54,7 @@ class LogHandlers:
         return json_answer(Places(await self._log.append_by_key(request.topic, await self._sent(call))), 201)
 
     def append_hot(self, call: HotCall) -> HotAnswer | None:
-        """`append` for a known partition and a body that can be read."""
+        """`append` on the hot path, for a known partition and a valid body."""
         topic, number = call.variables["topic"], call.variables["partition"]
         if call.query or not _NUMBER.fullmatch(number):
             return None
@@ -70,7 +70,7 @@ class LogHandlers:
     async def _sent(self, call: Call) -> list[Record]:
         """The records of the body. Errors: `BadInput`."""
         if call.header(b"idempotency-key") is not None:
-            # Taken and then not kept, the key would promise what does not happen: a retry would append twice.
+            # The server does not keep the key: accepting it would promise that a retry does not append twice.
             raise Unsupported(
                 "Appends to the log keep no Idempotency-Key.", hint="After a lost answer, read what is there before sending it again."
             )
@@ -97,7 +97,7 @@ class LogHandlers:
         return _page(call, records, decode, following)
 
     async def _search(self, call: Call, request: ReadRecords, key: bytes) -> ASGIApp:
-        """A page of the records with a key: what is found in a part of the partition, so that no request takes long for a rare one."""
+        """A page of the records with a key. Searches a part of the partition, so that a rare key makes no request slow."""
         topic, partition, limit = request.topic, request.partition, request.limit or 100
         start = await self._start(request)
         records, upto = await self._log.search(topic, partition, start, request.stop, key, limit=limit, most=_SEARCHED)
@@ -110,7 +110,7 @@ class LogHandlers:
         return LineStream(self._lines(request, request.wanted, await self._start(request)), streams=self._streams)
 
     async def _start(self, request: ReadRecords) -> int:
-        """The first offset that is asked for. Errors: `BadBounds` where the range is the wrong way round."""
+        """The first offset of the request. Errors: `BadBounds` for a range in the wrong order."""
         start = request.start if request.after is None else request.after + 1
         if start is None:
             start = (await self._log.bounds(request.topic, request.partition)).start
@@ -121,7 +121,7 @@ class LogHandlers:
         topic, partition, stop, limit = request.topic, request.partition, request.stop, request.limit
         end = (await self._log.bounds(topic, partition)).end
         if start > end:
-            await self._log.read(topic, partition, start, limit=1)  # raises what a page of it would
+            await self._log.read(topic, partition, start, limit=1)  # raises the errors of a page
         stop = end if stop is None else min(stop, end)
 
         def lines(records: list[Record]) -> bytes:
@@ -151,14 +151,14 @@ class LogHandlers:
         start, reset = request.start, False
         last = request.after if request.after is not None else None if request.last_event is None else int(request.last_event)
         if last is not None:
-            # Below the start, what was between is gone. Beyond the end the topic is another one by now, or came out of a backup: its
-            # records are not those that were seen, and sending all of them would do them again.
+            # Below the start, records between are gone. Beyond the end the topic was created again or restored from a backup: its records
+            # are not those that the client saw, and sending all of them would make the client process them again.
             start = min(max(last + 1, bounds.start), bounds.end)
             reset = start != last + 1
         elif start is None:
             start = bounds.end
         else:
-            await self._log.read(topic, partition, start, limit=1)  # a start that is gone, or not yet there, is an answer and no stream
+            await self._log.read(topic, partition, start, limit=1)  # a start outside of the bounds is an error answer, not a stream
         chunks = self._chunks(request, request.wanted, start, reset)
         return EventStream(chunks, streams=self._streams, stop=self._stop, ids=self._ids)
 
@@ -189,16 +189,15 @@ class LogHandlers:
         key: bytes | None = None,
         most: int = _MANY,
     ) -> tuple[bytes, int, int]:
-        """The next records below `stop`, encoded: a batch of few bytes, or one record. With it the offset behind them, and their number.
+        """The next records below `stop`, encoded: a small batch, or one record. Also returns the offset after them, and their number.
 
-        `limit` are read; of these the first `most` with the `key` count, or all where none is asked for.
-
-        What is few is read here, a backlog in a thread: reading it may wait for the disk, and encoding it takes time.
+        Reads `limit` records and keeps the first `most` with the `key`, or all without one. Reads few records here, and a backlog in a
+        thread: it may wait for the disk, and encoding takes time.
         """
 
         def encoded(records: list[Record]) -> tuple[bytes, int, int]:
             wanted = [record for record in records if _offset(record) < stop]
-            # Where nothing is left below `stop`, what lies before it holds no records: brokers' own, or compacted away.
+            # With no record left below `stop`, the offsets up to it hold none: brokers' own, or compacted away.
             behind = _offset(wanted[-1]) + 1 if wanted else stop
             if key is not None:
                 wanted = [record for record in wanted if record.key == key][:most]

@@ -53,7 +53,7 @@ class Components:
         return schema
 
     def filled(self, schema: Any) -> Any:
-        """A schema written by hand, with `{"$struct": Struct}` replaced by a reference."""
+        """A hand-written schema, with `{"$struct": Struct}` replaced by a reference."""
         if isinstance(schema, dict):
             reference = self.of(schema["$struct"]) if "$struct" in schema else {}
             return {**{name: self.filled(value) for name, value in schema.items() if name != "$struct"}, **reference}
@@ -168,7 +168,7 @@ def _content(operation: Operation[Any, Any], components: Components) -> dict[str
 
 
 def _said(operation: Operation[Any, Any]) -> str:
-    """What the answer's class says of itself."""
+    """The docstring of the answer's class."""
     answer = operation.answer
     if operation.kind == "job":
         return "It runs; the header Location leads to it."

@@ -1,4 +1,4 @@
-"""What the server itself is asked: is it alive, is it ready, what does it count, what can it do, how far is a job."""
+"""The server's own operations: health, readiness, metrics, OpenAPI, pages, jobs."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ OWN = (FRONT, DOCS, HEALTH, READY, METRICS, OPENAPI, SHOW_JOB, CANCEL_JOB)
 
 
 class OwnHandlers:
-    """Handles them, each by the method of its name."""
+    """Handles these operations, each by the method of its name."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class OwnHandlers:
         document: Callable[[], dict[str, Any]],
         team: Team | None = None,
     ) -> None:
-        """`team`: the other workers, for whom is answered, too."""
+        """`team`: the other workers, which the answers include."""
         self._log, self._metrics, self._stop, self._jobs, self._document, self._team = log, metrics, stop, jobs, document, team
 
     def routes(self) -> list[Route]:
@@ -186,7 +186,7 @@ class OwnHandlers:
         """Whether this process is ready. Errors: `Unavailable`."""
         if self._stop.is_set():
             raise Unavailable("The server is stopping.", hint="Wait until it has started again.")
-        with suppress(Damaged):  # of one topic: the others are served
+        with suppress(Damaged):  # damage of one topic: the others are served
             await self._log.topics()
 
     async def metrics(self, call: Call) -> ASGIApp:

@@ -1,4 +1,4 @@
-"""Pages for people: what serves here, and every address with its parameters and answers. Nothing on them is fetched from elsewhere."""
+"""HTML pages: the front page, and every address with its parameters and answers. They load nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STYLE = (
 
 
 def front_page(version: str, engine: str) -> str:
-    """What serves here."""
+    """The front page."""
     return _page(
         "headwater",
         f"<h1>headwater</h1><p>Version {escape(version)}, {escape(engine)} log. One log at the source; everything downstream is "
@@ -43,11 +43,11 @@ def reference_page(document: Mapping[str, Any]) -> str:
 
 
 def _operation(path: str, method: str, operation: Mapping[str, Any]) -> str:
-    rows = "".join(_parameter(one) for one in operation["parameters"])
+    rows = "".join(_parameter(part) for part in operation["parameters"])
     table = f"<table><tr><th>parameter</th><th>in</th><th>what it is</th></tr>{rows}</table>" if rows else ""
     body = operation.get("requestBody", {}).get("content", {})
-    sent = "".join(f"<p>Body, <code>{escape(kind)}</code>: {_kind(one['schema'])}</p>" for kind, one in body.items())
-    answers = "".join(_answer(status, one) for status, one in operation["responses"].items())
+    sent = "".join(f"<p>Body, <code>{escape(kind)}</code>: {_kind(part['schema'])}</p>" for kind, part in body.items())
+    answers = "".join(_answer(status, part) for status, part in operation["responses"].items())
     return (
         f'<details id="{escape(operation["operationId"])}"><summary><span class="method">{method.upper()}</span> '
         f"<code>{escape(path)}</code> {escape(operation['summary'])}</summary><p>Role: {escape(operation['x-role'])}</p>"
@@ -55,10 +55,11 @@ def _operation(path: str, method: str, operation: Mapping[str, Any]) -> str:
     )
 
 
-def _parameter(one: Mapping[str, Any]) -> str:
-    needed = " (needed)" if one["required"] else ""
-    said = escape(one.get("description", ""))
-    return f"<tr><td><code>{escape(one['name'])}</code>{needed}</td><td>{escape(one['in'])}</td><td>{said} {_kind(one['schema'])}</td></tr>"
+def _parameter(parameter: Mapping[str, Any]) -> str:
+    needed = " (needed)" if parameter["required"] else ""
+    description = escape(parameter.get("description", ""))
+    name, place, kind = escape(parameter["name"]), escape(parameter["in"]), _kind(parameter["schema"])
+    return f"<tr><td><code>{name}</code>{needed}</td><td>{place}</td><td>{description} {kind}</td></tr>"
 
 
 def _answer(status: str, answer: Mapping[str, Any]) -> str:
@@ -75,12 +76,12 @@ def _shape(name: str, schema: Mapping[str, Any]) -> str:
 
 
 def _field(name: str, schema: Mapping[str, Any], needed: bool) -> str:
-    said = escape(schema.get("description", ""))
-    return f"<tr><td><code>{escape(name)}</code>{' (needed)' if needed else ''}</td><td>{_kind(schema)} {said}</td></tr>"
+    description = escape(schema.get("description", ""))
+    return f"<tr><td><code>{escape(name)}</code>{' (needed)' if needed else ''}</td><td>{_kind(schema)} {description}</td></tr>"
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
-    """A schema in a few words, with links to the shapes that it names."""
+    """A short text for a schema, with links to the components that it names."""
     return " or ".join(_words(schema)) or "any JSON"
 
 
@@ -91,8 +92,8 @@ def _words(schema: Mapping[str, Any]) -> Iterator[str]:
     elif "enum" in schema:
         yield ", ".join(f"<code>{escape(str(value))}</code>" for value in schema["enum"])
     elif "anyOf" in schema:
-        for one in schema["anyOf"]:
-            yield from _words(one)
+        for choice in schema["anyOf"]:
+            yield from _words(choice)
     elif "items" in schema.get("properties", {}):
         yield f"a page, its <code>items</code> {_kind(schema['properties']['items'])}"
     elif schema.get("type") == "array" and "items" in schema and schema["items"]:

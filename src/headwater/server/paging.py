@@ -1,4 +1,4 @@
-"""Lists in pages: a part of a list, and the cursor and the address that go on behind it."""
+"""Pages of lists: a part of a list, its cursor, and the Link header of the next page."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from headwater.wire.operation import Paging
 
 
 def page_of(paging: Paging, items: Sequence[Any], cursor: str | None, limit: int) -> tuple[Sequence[Any], str | None]:
-    """The items behind a cursor, and the cursor of the next page; None at the end.
-
-    The cursor of a sorted list is the last item's place in the order: it stays right while others take items out of the list.
+    """The items after a cursor, and the cursor of the next page; None at the end. The cursor of a sorted list is the last item's sort key:
+    it stays valid while others remove items.
     """
     start = 0 if cursor is None else _start(paging, items, cursor)
     page = items[start : start + limit]
@@ -31,7 +30,7 @@ def link_to_next(path: str, query: Mapping[str, Any], cursor: str, following: st
 
 def _start(paging: Paging, items: Sequence[Any], cursor: str) -> int:
     if not paging.by:
-        return int(cursor)  # the parameter's pattern has been looked at
+        return int(cursor)  # the parameter's pattern has been checked
     words = cursor.rsplit("/", len(paging.by) - 1)
     if items:
         words = [type(value)(word) for word, value in zip(words, _key(paging, items[0]), strict=True)]

@@ -8,11 +8,11 @@ from headwater.core.errors import Busy, Denied, Forbidden, HeadwaterError
 from headwater.server.hints import http_problem
 from headwater.wire.problems import MEDIA_TYPE, encoded
 
-_AGAIN = "5"  # seconds: by then those who were cut off for taking nothing have made room
+_AGAIN = "5"  # seconds: by then the server has cut off clients that read nothing
 
 
 def problem_answer(error: HeadwaterError, error_id: str, headers: dict[str, str] | None = None) -> Response:
-    """The response that stands for an error; the client's door turns it back into the same class."""
+    """The response for an error; the door turns it back into the same class."""
     more = dict(headers or {})
     if isinstance(error, Denied) and not isinstance(error, Forbidden):
         more["WWW-Authenticate"] = "Bearer"

@@ -1,4 +1,4 @@
-"""A running server, from taking its directory to letting go of it."""
+"""A running server, from locking its directory to releasing it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from headwater.wire.times import show_time
 class Server:
     """Serves one directory until a signal: the first stops cleanly within the grace, the second at once (exit 130).
 
-    Requests are answered before the log is open; those that need it wait. `ready` is called with the address, from a thread, once it is
-    open. A `companion` is started after that and ended before the log is closed.
+    It answers requests before the log is open; those that need the log wait. It calls `ready` with the address, from a thread, once the log
+    is open. It starts a `companion` after that and ends it before it closes the log.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Server:
         self._signals = 0
 
     def run(self) -> None:
-        """Serve until stopped. Errors: `BadConfig`, `Conflict`, and what opening the log raises; then nothing is left behind."""
+        """Serve until stopped. Errors: `BadConfig`, `Conflict`, and those of opening the log; then no file is left behind."""
         server, data = self._settings.server, self._settings.data
         tokens = Tokens.load(server.token_file) if server.token_file else None
         certificate = Certificate.of(server)
@@ -110,7 +110,7 @@ class Server:
         return True
 
     def _leave_at_once(self) -> None:
-        """Nothing acknowledged depends on a clean end."""
+        """End without cleaning up: nothing acknowledged depends on a clean end."""
         if self._companion is not None:
             self._companion.kill()
         remove_unix(self._settings.data)

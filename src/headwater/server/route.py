@@ -1,4 +1,4 @@
-"""Where a request goes: the raw path is matched segment by segment, and each segment is decoded once, so that `a%2Fb` is one id."""
+"""Routing: matches the raw path segment by segment and decodes each segment once, so that `a%2Fb` is one id."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Handler = Callable[["Call"], Awaitable["ASGIApp"]]
 
 
 class Route(NamedTuple):
-    """An operation and who handles its calls; `hot` those that go the short way."""
+    """An operation and its handler; `hot`: the handler of the hot path."""
 
     operation: Operation[Any, Any]
     handler: Handler
@@ -31,7 +31,7 @@ class Route(NamedTuple):
 
 
 class Address:
-    """All routes of one path, by method. Several of one method differ in the type of their answers."""
+    """All routes of one path, by method. Routes of the same method differ in the type of their answers."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -52,7 +52,7 @@ class Address:
 
 
 class Match(NamedTuple):
-    """An address, and what its variables are in a request."""
+    """An address, and the values of its variables in a request."""
 
     address: Address
     variables: dict[str, str]
@@ -76,7 +76,7 @@ class Router:
             self._add(route)
 
     def find(self, raw_path: bytes) -> Match | None:
-        """The address that a path names as it came, still encoded; None where there is none."""
+        """The address of a raw, still encoded path; None where there is none."""
         node = self._root
         variables: dict[str, str] = {}
         for segment in raw_path[1:].split(b"/") if raw_path != b"/" else ():
@@ -88,7 +88,7 @@ class Router:
             if node.named is None or not decoded:
                 return None
             name, node = node.named
-            variables[name] = decoded.decode("utf-8", "replace")  # what is no UTF-8 is no name: whoever checks names says so
+            variables[name] = decoded.decode("utf-8", "replace")  # not UTF-8: the check of names reports it
         return None if node.address is None else Match(node.address, variables)
 
     def _add(self, route: Route) -> None:

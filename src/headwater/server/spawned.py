@@ -1,4 +1,4 @@
-"""A `headwater serve` in a process of its own: for the tour, and for tests."""
+"""Runs `headwater serve` as a subprocess, for the tour and for tests."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from headwater.client.presence import Serving, serving
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import Unavailable
 
-_PATIENCE = 60.0  # seconds: a machine that is busy with other things may take long to start a process
+_PATIENCE = 60.0  # seconds: a busy machine may take long to start a process
 
 
 class SpawnedServer:
-    """Started on a free port; what it prints goes to files beside its data. Entered, it is up; left, it is gone."""
+    """Starts on a free port; its output goes to files beside its data. As a context manager it starts the server and ends it."""
 
     def __init__(
         self, data: Path, *, options: Sequence[str] = ("--port", "0"), environ: Mapping[str, str] | None = None, clock: Clock | None = None
@@ -30,17 +30,17 @@ class SpawnedServer:
         self.url = ""
 
     def start(self) -> Serving:
-        """Returns once it answers. Errors: `Unavailable` with what it said when it ended instead, or took too long."""
+        """Returns once it answers. Errors: `Unavailable` with its output when it ended instead, or took too long."""
         self.data.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "headwater.cli", "serve", "--data", str(self.data), *self._options]
         with (self.data / "serve.out").open("ab") as out, (self.data / "serve.err").open("ab") as err:
             self._process = subprocess.Popen(command, env=self._environ, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
         deadline, never = self._clock.monotonic() + _PATIENCE, threading.Event()
         while self._process.poll() is None and self._clock.monotonic() < deadline:
-            found = serving(self.data)
-            if found is not None and found.pid == self._process.pid:
-                self.url = found.url
-                return found
+            server = serving(self.data)
+            if server is not None and server.pid == self._process.pid:
+                self.url = server.url
+                return server
             self._clock.wait(never, 0.01)
         code = self._process.poll()
         self.kill()
@@ -67,7 +67,7 @@ class SpawnedServer:
         return self.wait()
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill it with signal 9."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -1,4 +1,4 @@
-"""Answers that go on: server-sent events, and lines of JSON."""
+"""Streaming answers: server-sent events and NDJSON."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ _EVENTS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-cont
 
 
 class EventStream:
-    """Sends chunks of events until they end, the client leaves, or the server stops. The answer then ends whole: clients come again.
+    """Sends chunks of events until they end, the client leaves, or the server stops. The answer then ends cleanly, and clients reconnect.
 
-    A connection that has nothing to say says `: ping` each `ping` seconds. An error of the source becomes an `error` event whose data
-    is the problem.
+    Sends `: ping` after `ping` seconds without an event. An error of the source becomes an `error` event whose data is the problem.
     """
 
     def __init__(self, chunks: AsyncGenerator[bytes], *, streams: Streams, stop: asyncio.Event, ids: Ids, ping: float = PING) -> None:
@@ -42,11 +41,11 @@ class EventStream:
         finally:
             for task in (sent, stopped, gone):
                 task.cancel()
-            # Only when the sender has really ended may the generator be closed and the answer be finished.
+            # Close the generator and finish the answer only after the sender has really ended.
             outcome, _, _ = await asyncio.gather(sent, stopped, gone, return_exceptions=True)
             await self._chunks.aclose()
         if isinstance(outcome, Exception):
-            raise outcome  # a fault: it is reported, and the connection ends before the answer does
+            raise outcome  # a fault: the app reports it, and the connection ends before the answer does
         if not left:
             stream.ending = "error" if stream.ending == "error" else "whole"
             await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -63,7 +62,7 @@ class EventStream:
                     if chunk is None:
                         return
                     await stream.send(send, chunk)
-                    del chunk  # the next one may be long in coming, and this one is large
+                    del chunk  # drop the reference: this chunk is large, and the next may take long
                 else:
                     await stream.send(send, b": ping\n\n")
         except HeadwaterError as error:
@@ -79,7 +78,7 @@ class EventStream:
 
 
 class LineStream:
-    """Sends chunks of lines until they end. An error on the way ends the connection, which tells the client that the rest is missing."""
+    """Sends chunks of lines until they end. An error cuts the connection, which tells the client that the rest is missing."""
 
     def __init__(self, chunks: AsyncGenerator[bytes], *, streams: Streams) -> None:
         self._chunks, self._streams = chunks, streams
@@ -95,7 +94,7 @@ class LineStream:
                 await self._chunks.aclose()
 
     async def _run(self, stream: Stream, send: Send, gone: asyncio.Task[None], *, whole: bool) -> None:
-        chunk = await anext(self._chunks, b"")  # before the status is sent: what is wrong with the request shows here, as a problem
+        chunk = await anext(self._chunks, b"")  # before the status is sent: errors of the request become a problem
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/x-ndjson")]})
         while chunk and whole and not gone.done():
             await stream.send(send, chunk)

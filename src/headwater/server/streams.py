@@ -1,4 +1,4 @@
-"""All streams of a server: how many there may be, how much of them waits in memory, and whose turn it is to read."""
+"""All streams of a server: limits their number, their memory, and how many read at the same time."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from headwater.server.connection import CONNECTION, Connection
 from headwater.server.connections import STUCK
 
 Ending = Literal["whole", "left", "error"]
-PIECE = 64 << 10  # bytes that are sent at once: what is written further than a client reads waits in memory
+PIECE = 64 << 10  # bytes sent at once: what the client has not read waits in memory
 _TURNS = 2  # streams that read and encode at the same time
-_WAIT = 0.25  # seconds until it is looked again who is stuck
+_WAIT = 0.25  # seconds between two checks for stuck clients
 
 
 class Stream:
@@ -30,13 +30,13 @@ class Stream:
         self.ending: Ending = "left"
 
     async def send(self, send: Send, chunk: bytes) -> None:
-        """Send in pieces, each when the client has taken the one before."""
+        """Send in pieces, each after the client has read the one before."""
         try:
             for at in range(0, len(chunk), PIECE):
                 self._streams.holds(self, len(chunk) - at)
                 await send({"type": "http.response.body", "body": chunk[at : at + PIECE], "more_body": True})
                 if len(chunk) > PIECE:
-                    await asyncio.sleep(0)  # a client that reads fast never makes us wait: others would
+                    await asyncio.sleep(0)  # yield to other tasks: a fast reader never makes this wait
         finally:
             self._streams.holds(self, 0)
 
@@ -47,7 +47,7 @@ class Stream:
 
 
 class Streams:
-    """Every open stream. A stream takes a `turn` to read and encode: however many there are, other requests wait for few of them."""
+    """Every open stream. A stream takes a `turn` to read and encode, so that other requests wait for few streams at a time."""
 
     def __init__(self, *, most: int, memory: int, metrics: HttpMetrics, now: Callable[[], float]) -> None:
         self._most, self._memory, self._metrics, self._now = most, memory, metrics, now
@@ -58,7 +58,7 @@ class Streams:
 
     @contextmanager
     def open(self, scope: Scope) -> Iterator[Stream]:
-        """A stream for as long as it lasts. Errors: `Busy` when there are as many as there may be."""
+        """Open a stream. Errors: `Busy` at the limit."""
         if len(self._open) >= self._most:
             self._metrics.streams_refused.add()
             raise Busy(
@@ -80,15 +80,15 @@ class Streams:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """The right to read and encode the next batch of a stream. Waits while too much waits for clients in memory."""
+        """The right to read and encode the next batch of a stream. Waits while clients leave too many bytes unread in memory."""
         async with self._turns:
             while self._held >= self._memory:
                 await self._make_room()
             yield
-            await asyncio.sleep(0)  # with the turn held: otherwise a thousand streams that wake at once would run without a pause
+            await asyncio.sleep(0)  # while holding the turn: otherwise a thousand streams that wake at once would run without a pause
 
     def holds(self, stream: Stream, size: int) -> None:
-        """So many bytes of a stream wait in memory from now on."""
+        """Record how many bytes of a stream wait in memory."""
         if size > stream.held:
             stream.since = self._now()
         elif size < stream.held:
@@ -97,7 +97,7 @@ class Streams:
         stream.held = size
 
     async def _make_room(self) -> None:
-        """Cut off the stream whose client is slowest, if it is stuck; otherwise wait until somebody has taken something."""
+        """Cut off the stream with the slowest client, if it is stuck; otherwise wait until a client has read something."""
         slowest = min((stream for stream in self._open if stream.held), key=lambda stream: stream.since)
         if self._now() - slowest.since > STUCK:
             slowest.cut()

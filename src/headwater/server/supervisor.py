@@ -1,7 +1,7 @@
-"""Keeps the workers of a server: starts them, starts those again that die, and ends them together.
+"""Supervises the workers of a server: starts them, restarts dead ones, and ends them together.
 
-The parent listens on the sockets and serves nothing. A worker inherits them by fork, so that connections which wait to be taken are
-lost with no worker. The parent has no threads and no loop, because it forks at any time.
+The parent listens on the sockets and serves nothing. Workers inherit them by fork, so that a worker's death loses no queued connection. The
+parent has no threads and no event loop, because it forks at any time.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from headwater.wire.problems import error_of, problem_of
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 _WATCHED = (*_STOPS, signal.SIGCHLD)
 _READY = b"ready"
-_LIVED = 10.0  # seconds after which a worker that dies was a good one, and is started again at once
-_PAUSES = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)  # seconds before a worker is started again, by how often it died young
+_LIVED = 10.0  # seconds of life after which a dead worker is restarted at once
+_PAUSES = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)  # seconds before a restart, by the number of early deaths
 _KILLED = 5.0  # seconds beyond the grace after which a worker that does not end is killed
 
 
@@ -44,7 +44,7 @@ _KILLED = 5.0  # seconds beyond the grace after which a worker that does not end
 class _Child:
     slot: int
     since: float
-    said: int  # the pipe on which it says that it is ready, or why it is not
+    said: int  # the pipe on which it reports that it is ready, or its error
     words: bytes = b""
 
     @property
@@ -75,14 +75,14 @@ class Supervisor:
         self._tokens, self._certificate, self._sockets = tokens, certificate, sockets
         self._started, self._ending = started, ending
         self._children: dict[int, _Child] = {}
-        self._due: dict[int, float] = {}  # when to start which again
+        self._due: dict[int, float] = {}  # when to restart which slot
         self._young = [0] * settings.server.workers
         self._running = False
         self._kill_at: float | None = None  # set once it stops
-        self._lives, self._dies = os.pipe()  # a worker reads its end when the parent is gone
+        self._lives, self._dies = os.pipe()  # workers see its end when the parent is gone
 
     def run(self) -> bool:
-        """Serve until a signal. False: a second one came, and everything was ended at once. Errors: those of a first start that fails."""
+        """Serve until a signal. False: a second signal came and ended everything at once. Errors: those of a failed first start."""
         folder = self._settings.data / FOLDER
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700)
@@ -121,7 +121,7 @@ class Supervisor:
         return True
 
     def _wait(self, signals: socket.socket) -> bytes:
-        """Wait for a signal, for a worker's word, or for the next time that something is due. Returns the numbers of the signals."""
+        """Wait for a signal, a worker's report, or the next due restart. Returns the numbers of the signals."""
         times = [*self._due.values(), *([self._kill_at] if self._kill_at is not None else [])]
         timeout = max(0.0, min(times) - self._clock.monotonic()) * 1000 + 1 if times else None
         poll = select.poll()
@@ -200,7 +200,7 @@ class Supervisor:
     # -- in the worker ----------------------------------------------------------------------------------------
 
     def _be_worker(self, slot: int, says: int) -> None:
-        """Serve, and end the process: nothing of the parent's is to be cleaned up here."""
+        """Serve, then end the process without the parent's cleanup."""
         code = 1
         try:
             signal.set_wakeup_fd(-1)
@@ -223,7 +223,7 @@ class Supervisor:
 
     async def _serve(self, slot: int, says: int) -> None:
         team = Team(self._settings.data, slot=slot, size=self._settings.server.workers)
-        # Files that changed since the parent read them: a token that was taken away must not come back with a new worker.
+        # Read changed files: a new worker must not accept a token that was removed since the parent read it.
         if self._tokens is not None:
             self._tokens.renew()
         if self._certificate is not None:
@@ -237,13 +237,13 @@ class Supervisor:
             loop.remove_reader(self._lives)
 
         loop = asyncio.get_running_loop()
-        loop.add_reader(self._lives, worker.stop)  # the parent was killed: nobody else would end this one
-        # Ctrl-C reaches every process of a terminal; the parent passes on what is meant.
+        loop.add_reader(self._lives, worker.stop)  # the parent was killed: end this worker, too
+        # Ctrl-C reaches every process of a terminal; ignore it here, because the parent passes the signal on.
         await worker.serve(self._sockets, started=started, ending=ending, signals=lambda number: number == signal.SIGTERM)
 
 
 def _nothing(number: int, frame: object) -> None:
-    """The wake-up socket tells of the signal."""
+    """Does nothing: the wake-up socket reports the signal."""
 
 
 def _problem(problem: bytes, code: int) -> HeadwaterError:

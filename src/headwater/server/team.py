@@ -1,8 +1,7 @@
-"""The workers of a server as one of them sees the others: what they have counted, whether they are ready, who owns the parts.
+"""A worker's view of the other workers: their metrics, their readiness, and which of them owns the parts.
 
-Each worker listens on a socket of its own below `<data>/workers`, for the others alone. What it has counted it writes down beside it
-before it tells anybody, and every few seconds: the counts of a worker that dies are the beginning of those of its successor, so that no
-counter that was ever shown goes back.
+Each worker listens on a socket below `<data>/workers`, for the other workers only. It writes its counts to a file beside it before it shows
+them, and every few seconds. The successor of a dead worker begins with these counts, so that no shown counter ever decreases.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from headwater.core.metrics import Metrics
 from headwater.server.counts import CountedFamily, added_up, decoded, encoded, families_of, only_growing, rendered
 
 FOLDER = "workers"
-OWNER = 0  # the worker in which the parts live that only one process may run
+OWNER = 0  # the worker that runs the parts with a single owner
 _COUNTS, _READY = "/-/counts", "/-/ready"
-_PATIENCE = 5.0  # seconds that another worker may take to say what it has counted
-_WRITTEN = 5.0  # seconds between two times that the counts are written down
+_PATIENCE = 5.0  # seconds that another worker may take to send its counts
+_WRITTEN = 5.0  # seconds between two writes of the counts
 
 Check = Callable[[], Awaitable[None]]
 
@@ -48,13 +47,13 @@ class Team:
 
     @property
     def owns(self) -> bool:
-        """Whether the parts that one process runs live here."""
+        """Whether this worker runs the parts with a single owner."""
         return self.slot == OWNER
 
     # -- what the others are told -----------------------------------------------------------------------------
 
     def app(self, direct: ASGIApp, check: Check) -> ASGIApp:
-        """What answers on this worker's own socket. `direct`: the application, without a look at who owns what."""
+        """The application on this worker's own socket. `direct`: the application without forwarding."""
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["path"] == _COUNTS:
@@ -74,7 +73,7 @@ class Team:
         return answer
 
     async def write_down(self, metrics: Metrics) -> None:
-        """Write the counts down every few seconds, until cancelled and once more then."""
+        """Write the counts every few seconds, and once more when cancelled."""
         self._metrics = metrics
         try:
             while True:
@@ -105,7 +104,7 @@ class Team:
     # -- what is asked of the others --------------------------------------------------------------------------
 
     async def render(self) -> bytes:
-        """What all workers have counted. For one that does not answer, what it had written down."""
+        """The metrics of all workers. For a worker that does not answer, those that it last wrote."""
         others = await asyncio.gather(*(self._counts(slot, connection) for slot, connection in self._others.items()))
         own = decoded(await asyncio.to_thread(self._note))
         return await asyncio.to_thread(lambda: rendered(added_up([own, *others])))

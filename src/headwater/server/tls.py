@@ -1,4 +1,4 @@
-"""The server's certificate and key: checked before they are used, and used anew when their files change."""
+"""The server's certificate and key. Checks them before use, and reloads them when their files change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Stamp = tuple[tuple[int, ...], ...]
 
 
 class Certificate:
-    """`context` is what new connections are met with. Those that are open keep what they began with."""
+    """`context` is for new connections; open ones keep theirs."""
 
     def __init__(self, cert: Path, key: Path) -> None:
         """Errors: `BadConfig` for files that cannot be read, do not belong together, or for a key that others on the machine can read."""
@@ -34,7 +34,7 @@ class Certificate:
         return cls(server.tls_cert, server.tls_key)
 
     def renew(self) -> None:
-        """Take changed files into use. Bad ones are logged once and left alone until they change again: the old ones go on."""
+        """Reload changed files. Logs invalid ones once and keeps the old certificate until they change again."""
         stamp = self._stamped()
         if stamp == self._stamp:
             return
@@ -81,5 +81,5 @@ class Certificate:
 
 
 def _no_password() -> str:
-    """Instead of a question on the terminal, which nobody would answer."""
+    """Prevents OpenSSL's question on the terminal, which nobody would answer."""
     return ""

@@ -1,4 +1,4 @@
-"""Takes connections over TLS. The handshake counts: whoever begins one and does not end it has a connection like any other."""
+"""Accepts connections over TLS. An unfinished handshake counts as a connection."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from headwater.server.connections import Connections
 from headwater.server.tls import Certificate
 
-_AGAIN = 0.1  # seconds until the next try when the system has no room for a connection
+_AGAIN = 0.1  # seconds before the next accept when the system has no free descriptor
 
 
 class TlsListener:
@@ -24,7 +24,7 @@ class TlsListener:
         self._accepting = asyncio.create_task(self._accept())
 
     def close(self) -> None:
-        """Take no more connections, and give up handshakes under way."""
+        """Accept no more connections, and abort handshakes under way."""
         for task in (self._accepting, *self._handshakes):
             task.cancel()
 
@@ -47,7 +47,7 @@ class TlsListener:
         loop, limits = asyncio.get_running_loop(), self._connections.limits
         with self._connections.handshake(address) as reason:
             if reason is not None:
-                self._connections.refused(reason)  # an answer would take the handshake that we refuse
+                self._connections.refused(reason)  # an answer would need the handshake that is refused
                 client.close()
                 return
             try:

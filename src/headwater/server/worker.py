@@ -1,4 +1,4 @@
-"""One serving process: from its sockets to the log and the parts on it."""
+"""One serving process: its sockets, the log and the parts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Step = Callable[[], Awaitable[None]]
 
 
 class Worker:
-    """Serves until it is stopped. Requests are answered before the log is open; those that need it wait.
+    """Serves until it is stopped. Answers requests before the log is open; those that need the log wait.
 
     `team`: the other processes that serve the same sockets; None: there are none.
     """
@@ -64,7 +64,7 @@ class Worker:
     async def serve(
         self, sockets: Sequence[socket.socket], *, started: Step, ending: Step, signals: Callable[[signal.Signals], bool]
     ) -> None:
-        """`started` is awaited once the log is open, `ending` before it is closed. `signals`: whether a signal is the first one.
+        """Awaits `started` once the log is open, and `ending` before it closes the log. `signals`: whether a signal is the first one.
 
         Errors: what opening the log, and the parts' hooks, raise.
         """
@@ -88,7 +88,7 @@ class Worker:
         running = [asyncio.create_task(http.serve(list(sockets)))]
         noting = None
         if self._team is not None:
-            # Connections of the other workers are none of a client: they are counted nowhere.
+            # Connections of the other workers are not counted: they are no clients.
             inner = HttpServer(
                 self._team.app(app, own.check), connections=Connections(limits, HttpMetrics()), ids=self._ids, grace=grace, hot=app.hot
             )
@@ -101,7 +101,7 @@ class Worker:
             loop.add_signal_handler(number, self._signalled, number, signals)
         opened: list[PartDefinition] = []
         try:
-            # Answering comes first: opening a log means recovering it, and is waited for by the requests that need it.
+            # Answer first: opening a log means recovering it, and only requests that need the log wait for that.
             for server in self._servers:
                 await server.listening.wait()
             await log.open()
@@ -112,7 +112,7 @@ class Worker:
         finally:
             self.stop()
             await asyncio.gather(*running, return_exceptions=True)
-            # Appends under way have been answered or given up by now: what is queued still goes to disk before the files are let go.
+            # Appends under way have been answered or given up by now. Queued ones still go to disk before the log closes.
             await ending()
             await self._close(backend, log, opened)
             await backend.aclose()
@@ -126,7 +126,7 @@ class Worker:
 
     def stop(self) -> None:
         """Take no more requests, let those under way end. Stopping twice is no error."""
-        self._stopped.set()  # streams end whole, so that their connections close
+        self._stopped.set()  # streams end cleanly, so that their connections close
         for server in self._servers:
             server.stop()
 
@@ -135,7 +135,7 @@ class Worker:
             self.stop()
 
     def _app(self, log: LocalLog, backend: LocalBackend, metrics: Metrics) -> tuple[ASGIApp, App, OwnHandlers]:
-        """What answers clients, the application in it, and the handlers of what the server itself is asked."""
+        """The outer application, the inner one without forwarding, and the handlers of the server's own operations."""
         server, team = self._settings.server, self._team
         streams = Streams(most=server.max_streams, memory=server.stream_memory, metrics=metrics.http, now=self._clock.monotonic)
         for part in parts.PARTS:
@@ -160,7 +160,7 @@ class Worker:
         return Forwarding(app, routes, owner=team.socket(OWNER), max_body=server.max_body, ids=self._ids), app, own
 
     def _runs(self, part: PartDefinition) -> bool:
-        """Whether a part lives in this process."""
+        """Whether this process runs a part."""
         return self._team is None or self._team.owns or not part.owned
 
     async def _open(self, backend: LocalBackend, log: LocalLog, opened: list[PartDefinition]) -> None:
@@ -171,7 +171,7 @@ class Worker:
                     await load(part.opens)(backend.performer(part.name), log)
 
     async def _close(self, backend: LocalBackend, log: LocalLog, opened: list[PartDefinition]) -> None:
-        """In the reverse order. A part that fails to close is reported, and the others are closed."""
+        """Close the parts in reverse order. Reports a part that fails to close, and closes the others."""
         for part in reversed(opened):
             if part.closes:
                 try:
@@ -185,6 +185,6 @@ def _long(route: Route) -> Route:
 
 
 def _report(error_id: str, error: BaseException) -> None:
-    """A fault of ours or of the data, to the log under the id that the client was given."""
+    """Log a fault of headwater or of the data under the id that the client got."""
     text = "".join(traceback.format_exception(error))
     logging.getLogger("headwater.server").error("error %s\n%s", error_id, text)

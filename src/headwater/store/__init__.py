@@ -1,6 +1,6 @@
-"""The store: rows that are made of records. SQLite files on one machine, Cassandra on many; each part brings its tables and statements.
+"""The store: rows folded from the log. SQLite files on one machine, Cassandra on many; each part brings its tables and statements.
 
-Two engines keep one promise about tables: `migrate` brings them to the newest form, once, whoever else opens them at the same moment.
+Both engines migrate tables to the newest form exactly once, also when several processes open them at the same moment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Store(ABC):
     Guarantees
       - What `run` has written when it returns is durable: on disk and synced (sqlite, unless it was opened with `synced=False`), or taken
         by a quorum of the local data center (cassandra).
-      - A migration is applied once, before anything later, and is finished by the next process when one dies in its midst.
+      - Migrations are applied once, in order. When a process dies during one, the next process finishes it.
 
     Errors
       - `BadInput`, `DiskFull`, `ReadOnly`, `NewerFormat`, `Differs`, `Closed` leave the rows as they were; so does `Timeout` on sqlite.
@@ -36,10 +36,8 @@ class Store(ABC):
 
     @abstractmethod
     def migrate(self, migrations: Migrations) -> list[Migration]:
-        """Apply those that are missing, in their order; return them.
-
-        Errors: `NewerFormat` when a later headwater has been here, `Differs` when what was applied has another text now. Both change
-        nothing.
+        """Apply the missing migrations in order; return them. Errors: `NewerFormat` when a later headwater has migrated the tables,
+        `Differs` when the text of an applied one has changed. Both change nothing.
         """
 
     @abstractmethod
@@ -52,7 +50,7 @@ class Store(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of files and connections. Closing twice is no error."""
+        """Close files and connections. Closing twice is no error."""
 
     def __enter__(self) -> Self:
         return self

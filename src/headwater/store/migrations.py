@@ -15,7 +15,7 @@ _NAME = re.compile(r"(\d{4})_([a-z0-9_]+)[.](sql|cql)")
 
 
 class Migration(msgspec.Struct, frozen=True):
-    """One step. Its text never changes once it has been released: a store that has it would differ from one that gets it now."""
+    """One step. Its text must not change after its release: stores that applied it would differ from new ones."""
 
     number: int
     name: str
@@ -23,15 +23,15 @@ class Migration(msgspec.Struct, frozen=True):
 
     @property
     def checksum(self) -> str:
-        """Of the text without what is no statement: comments may be mended."""
+        """The checksum of the statements, so that comments may change."""
         return hashlib.sha256("\n".join(self.statements).encode()).hexdigest()
 
     @property
     def statements(self) -> list[str]:
         """The statements, each ended by a semicolon at the end of a line."""
         lines = [line for line in self.text.splitlines() if line.strip() and not line.lstrip().startswith("--")]
-        found = re.split(r";[ \t]*(?:\n|\Z)", "\n".join(lines))
-        return [statement.strip() for statement in found if statement.strip()]
+        statements = re.split(r";[ \t]*(?:\n|\Z)", "\n".join(lines))
+        return [statement.strip() for statement in statements if statement.strip()]
 
 
 class Migrations(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class Migrations(msgspec.Struct, frozen=True):
     def missing(self, applied: Mapping[int, str], where: str) -> Sequence[Migration]:
         """The steps that are not applied. `applied`: number to checksum, as the store has noted them.
 
-        Errors: `NewerFormat`, `Differs`. A hole among the applied ones is one, too: nobody leaves one, so somebody has changed the notes.
+        Errors: `NewerFormat`, `Differs`. A gap among the applied ones is `Differs`, too: somebody has changed the store's notes.
         """
         newest = max(applied, default=0)
         if newest > len(self.steps):

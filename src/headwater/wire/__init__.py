@@ -1,1 +1,1 @@
-"""What client, server and adaptors say to each other: operations, JSON, problems, ranges."""
+"""The protocol of client, server and the headwater adaptor: operations, JSON, problems, ranges."""

@@ -1,4 +1,4 @@
-"""JSON that changes no number: the digits of a decimal are those that were read."""
+"""JSON that keeps every digit of a decimal."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from headwater.core.spelling import nearest
 T = TypeVar("T")
 LARGEST = (1 << 63) - 1
 _encoder = msgspec.json.Encoder(decimal_format="number")
-# What reading a body can raise: text that is none, bytes that are no UTF-8, 1e99999999999999999999, a thousand brackets in each other.
+# The exceptions of the decoder: no JSON, no UTF-8, 1e99999999999999999999, a thousand nested brackets.
 UNREADABLE = (msgspec.MsgspecError, ArithmeticError, UnicodeDecodeError, RecursionError)
 
 
-@lru_cache(maxsize=8192)  # prices, rates and quantities come again and again, and comparing the texts is most of what decoding costs
+@lru_cache(maxsize=8192)  # prices and quantities repeat, and comparing the texts is most of the cost of decoding
 def exact(text: str) -> float | Decimal:
     """A decimal of JSON: a float where it prints as the same text, else a `Decimal`."""
     number = float(text)
@@ -51,7 +51,7 @@ def whole(name: str, number: int | float) -> int:
 
 
 def unreadable(error: Exception, known: Sequence[str]) -> BadInput:
-    """The error that says what is wrong with a JSON body, and for an unknown field which known one is nearest."""
+    """The error for a JSON body that cannot be read; for an unknown field it names the nearest known one."""
     text = str(error).rstrip(".")
     if isinstance(error, RecursionError):
         return BadInput("The body is nested too deeply.", hint='Send such a value as text or as {"$binary": base64}.')

@@ -1,7 +1,7 @@
-"""What users can do with a part, as data. One table per part; every surface reads it.
+"""Operations: what users can do with a part, as data. Each part has one table of them.
 
-From an `Operation` come its route, the checks of its parameters, its OpenAPI entry, the remote call, the local dispatch and its row in
-the reference. By hand are written: the method that does it, the typed method of the door, the words of its command.
+headwater makes the route, the checks of the parameters, the OpenAPI entry, the remote call, the local dispatch and the row in the reference
+from an `Operation`. Developers write the method that does it, the typed method of the door, and the command.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ A = TypeVar("A")
 
 
 class Role(IntEnum):
-    """Who may do what. Each role may do what the ones before it may."""
+    """The role of a token. Each role may do what the roles before it may."""
 
     NOBODY = 0  # no token needed
     READER = 1
@@ -32,28 +32,29 @@ class Role(IntEnum):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is asked. The fields named in the path travel there; of the others those of GET and DELETE in the query, the rest in the body.
+    """The request of an operation. Fields named in the path travel there; other fields travel in the query of GET and DELETE, else in the
+    body.
 
     A field's `Meta` describes it: `description`, bounds and pattern are checked and documented, `extra={"in": "query"}` moves it.
     """
 
     def check(self) -> None:
-        """Refuse what cannot be, with the same error over a directory and over HTTP."""
+        """Raise `BadInput` for invalid values; the same error over a directory and over HTTP."""
 
 
 def placed(where: Place, text: str, **more: Any) -> msgspec.Meta:
-    """The description of a field that does not travel where its operation's method puts it. `more`: as for `described`."""
+    """The description of a field that travels in another place than its method's default. `more`: as for `described`."""
     return described(text, **{"in": where, **more})
 
 
 def described(text: str, *, least: int | None = None, most: int | None = None, pattern: str | None = None, **extra: Any) -> msgspec.Meta:
-    """What a field means. `extra`: `time=True` for milliseconds that may be written as ISO 8601."""
+    """The description of a field. `extra`: `time=True` for milliseconds that may be written as ISO 8601."""
     if pattern is not None:
         return msgspec.Meta(description=text, pattern=pattern, extra=extra or None)
     return msgspec.Meta(description=text, ge=least, le=most, extra=extra or None)
 
 
-# Of what is white space, Python, JavaScript and Rust each leave out some.
+# Python, JavaScript and Rust differ in what they call white space.
 NOT_BLANK = r"[^\s\u001c-\u001f\u0085\ufeff]"
 DryRun = Annotated[bool, placed("query", "true: say what would be done, and do nothing.")]
 Why = Annotated[str, described("The reason, for the audit.")]
@@ -61,7 +62,7 @@ Reason = Annotated[str, described("The reason, for the audit.", pattern=NOT_BLAN
 
 
 class Paging(msgspec.Struct, frozen=True):
-    """How a long list is cut into pages over HTTP. `by`: the fields that it is sorted by, none for a list that only grows at its end."""
+    """How HTTP cuts a long list into pages. `by`: the fields of its order; empty for a list that only grows at its end."""
 
     by: tuple[str, ...] = ()
     usual: int = 1000
@@ -69,7 +70,7 @@ class Paging(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, Generic[A], frozen=True):
-    """An answer that needs more than its value over HTTP: another of the operation's statuses, or headers such as ETag."""
+    """An answer with a status or headers (such as ETag) for HTTP, beside its value."""
 
     value: A
     status: int = 0
@@ -109,9 +110,9 @@ class Operation(msgspec.Struct, Generic[R, A], frozen=True, kw_only=True, eq=Fal
 
     @property
     def id(self) -> str:
-        """Its name among those of all parts."""
+        """Its unique name: part and operation."""
         return f"{self.part}_{self.name}"
 
     def runs_in(self, request: R) -> Runs:
-        """Where this request is to be done."""
+        """Where this request runs."""
         return self.runs(request) if callable(self.runs) else self.runs

@@ -1,4 +1,4 @@
-"""Parameters of an address: how one is read from text, and how OpenAPI describes it. Made from the fields of a request."""
+"""Parameters of an address, made from the fields of a request: reads them from text and describes them for OpenAPI."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
         return written == "true" if self.kind == "flag" else written
 
     def _number(self, written: str) -> int:
-        # A minus sign belongs to a number that is out of range, not to something that is no number: say the more useful of the two.
-        found = _NUMBER.fullmatch(written.removeprefix("-"))
-        if not found and self.place == "path":
+        # "-3" is a number out of range rather than no number: report the former.
+        match = _NUMBER.fullmatch(written.removeprefix("-"))
+        if not match and self.place == "path":
             raise BadInput(f"The {self.name} is a whole number, not {written!r}.", hint=self.text or "It counts from 0.")
-        if not found:
+        if not match:
             raise BadInput(f"`{self.name}` is a whole number, not {written!r}.", hint=f"Write it such as {self.name}={self.least}.")
-        number = -int(found[1]) if written.startswith("-") else int(found[1])
+        number = -int(match[1]) if written.startswith("-") else int(match[1])
         if not self.least <= number <= self.most:
             if self.place == "path":
                 raise BadInput(f"The {self.name} is a whole number, not {written!r}.", hint=self.text or "It counts from 0.")
@@ -123,16 +123,16 @@ def bounds_of(field: Field) -> tuple[int, int] | None:
 
 
 def _unwrapped(hint: Any) -> tuple[Any, msgspec.Meta | None]:
-    """The bare type and what is said of it; `X | None` is X, because what is None is left out."""
+    """The bare type and its `Meta`; `X | None` is X, because a field that is None does not travel."""
     meta = None
     if get_origin(hint) is Annotated:
-        hint, *found = get_args(hint)
-        meta = next((one for one in found if isinstance(one, msgspec.Meta)), None)
+        hint, *annotations = get_args(hint)
+        meta = next((annotation for annotation in annotations if isinstance(annotation, msgspec.Meta)), None)
     if get_origin(hint) in (Union, UnionType):
-        rest = [one for one in get_args(hint) if one is not NoneType]
+        rest = [annotation for annotation in get_args(hint) if annotation is not NoneType]
         if len(rest) == 1:
-            inner, found_inside = _unwrapped(rest[0])
-            return inner, meta or found_inside
+            inner, inner_meta = _unwrapped(rest[0])
+            return inner, meta or inner_meta
     return hint, meta
 
 

@@ -1,4 +1,4 @@
-"""Problems (RFC 9457) as the server writes them, turned back into the errors that they were."""
+"""Problems (RFC 9457): errors to problems in the server, and back to the same errors in the client."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class Problem(msgspec.Struct, frozen=True, rename="camel"):
-    """What went wrong. `code` is the error's stable name, `hint` the next thing to do, `error_id` finds it in the server's log.
+    """An error over HTTP. `code` is its stable name, `hint` the next request, `error_id` finds it in the server's log.
 
     `command`: the hint for the command line and the door, where it names a command instead of an address.
     """
@@ -30,7 +30,7 @@ class Problem(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def problem_of(error: HeadwaterError, error_id: str) -> Problem:
-    """The problem that stands for an error."""
+    """The problem for an error."""
     return Problem(
         title=_title(error),
         status=error.status,
@@ -43,7 +43,7 @@ def problem_of(error: HeadwaterError, error_id: str) -> Problem:
 
 
 def error_of(status: int, body: bytes) -> HeadwaterError:
-    """The error that a response stands for: by its code, or by its status when something between us and the server answered."""
+    """The error of a response: by its code, or by its status when a proxy answered."""
     problem = problem_in(body)
     if problem is None:
         return _by_status(status)(
@@ -53,12 +53,12 @@ def error_of(status: int, body: bytes) -> HeadwaterError:
 
 
 def error_in(problem: Problem) -> HeadwaterError:
-    """The error that a problem of headwater's own stands for."""
+    """The error of a problem that headwater wrote."""
     return _revived(_by_code().get(problem.code, HeadwaterError), problem)
 
 
 def problem_in(body: bytes) -> Problem | None:
-    """The problem that a body holds; None where it holds something else, because something else has answered."""
+    """The problem in a body; None where it holds none, because something else than headwater answered."""
     try:
         return msgspec.json.decode(body, type=Problem)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

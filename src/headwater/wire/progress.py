@@ -1,4 +1,4 @@
-"""How far the work under way is: whoever does it reports, whoever started it may listen."""
+"""Progress of an operation: the code that performs it reports, the code that started it may listen."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _listener: ContextVar[Listener] = ContextVar("headwater_progress", default=_nobo
 
 
 def report(done: int, total: int = 0) -> None:
-    """So much is done, of `total` (0: not known), in the operation's own unit. Costs nothing where nobody listens."""
+    """Report `done` of `total` (0: unknown), in the operation's own unit. Costs nothing without a listener."""
     _listener.get()(done, total)
 
 
 @contextmanager
 def heard_by(listener: Listener) -> Iterator[None]:
-    """What is reported inside, in threads that are started from here as well, goes to the listener. It may be called from any thread."""
+    """Send reports made inside to the listener, also those of threads started inside. It may be called from any thread."""
     token = _listener.set(listener)
     try:
         yield

@@ -1,4 +1,4 @@
-"""A request on its way: from a method's arguments to an address with its body, and from those to the request."""
+"""Turns an operation's request into an HTTP address and body, and back."""
 
 from __future__ import annotations
 
@@ -30,35 +30,38 @@ class SentRequest(msgspec.Struct, frozen=True):
 
 
 class RequestShape(Generic[R]):
-    """How the requests of an operation travel."""
+    """How the requests of an operation travel over HTTP."""
 
     def __init__(self, operation: Operation[R, Any]) -> None:
         fields = list(fields_of(operation.request, operation.method, operation.path))
         self._operation = operation
         parameters = [field.parameter for field in fields if field.parameter is not None]
-        self.path = {one.name: one for one in parameters if one.place == "path"}
-        self.headers = [one for one in parameters if one.place == "header"]
-        self.query = {one.name: one for one in parameters if one.place == "query"}
+        self.path = {parameter.name: parameter for parameter in parameters if parameter.place == "path"}
+        self.headers = [parameter for parameter in parameters if parameter.place == "header"]
+        self.query = {parameter.name: parameter for parameter in parameters if parameter.place == "query"}
         self.paging = paging_parameters(operation.paging) if operation.paging else ()
-        self._known = {**self.query, **{one.name: one for one in self.paging}}
+        self._known = {**self.query, **{parameter.name: parameter for parameter in self.paging}}
         self._body = [field for field in fields if field.place == "body"]
         self.body: type[msgspec.Struct] | None = _body(operation.request, self._body) if self._body and not operation.content else None
 
     # -- as the server reads it -----------------------------------------------------------------------------
 
     def read(self, path: Mapping[str, str], query: Mapping[str, Any], headers: Mapping[str, str], body: bytes = b"") -> R:
-        """The request. `query`: as `read_query` gives it. Errors: `BadInput`, which names what is wrong and what would be right."""
-        values = {one.field: one.read(path[name]) if one.kind == "number" else path[name] for name, one in self.path.items()}
-        for one in self.headers:
-            written = headers.get(one.name.lower())
-            values[one.field] = one.default if written is None else one.read(written)
-        values |= {one.field: query[name] for name, one in self.query.items()}
+        """The request. `query`: the result of `read_query`. Errors: `BadInput` with the mistake and its correction."""
+        values = {
+            parameter.field: parameter.read(path[name]) if parameter.kind == "number" else path[name]
+            for name, parameter in self.path.items()
+        }
+        for parameter in self.headers:
+            written = headers.get(parameter.name.lower())
+            values[parameter.field] = parameter.default if written is None else parameter.read(written)
+        values |= {parameter.field: query[name] for name, parameter in self.query.items()}
         if self.body is not None:
             values |= self._read_body(body)
         return self._operation.request(**values)
 
     def read_query(self, written: bytes) -> dict[str, Any]:
-        """Every parameter by its name, None where it was left out and has no default. Errors: `BadInput`."""
+        """Every parameter by its name; None for a missing one without a default. Errors: `BadInput`."""
         values: dict[str, Any] = {name: one.default for name, one in self._known.items()}
         if written:
             seen = set()
@@ -76,34 +79,34 @@ class RequestShape(Generic[R]):
         return values
 
     def _read_body(self, body: bytes) -> dict[str, Any]:
-        """What the body says; an empty one says nothing."""
+        """The fields of the body; none for an empty body."""
         assert self.body is not None
         try:
             sent: Any = json.decoder(object)(body.strip() or b"{}")
             if isinstance(sent, dict):
                 sent = {name: _whole(value) for name, value in sent.items()}
-            found = msgspec.convert(sent, self.body)
+            converted = msgspec.convert(sent, self.body)
         except json.UNREADABLE as error:
             if re.search(r"`\$\.why`|field `why`", str(error)):
                 raise reason_missing() from None
             raise self._unfit(error) or json.unreadable(error, [field.written for field in self._body]) from None
-        return {field.name: getattr(found, field.name) for field in self._body}
+        return {field.name: getattr(converted, field.name) for field in self._body}
 
     def _unfit(self, error: Exception) -> BadInput | None:
-        """The error of a number that is none of those that a field may have."""
-        found = re.search(r"^Expected `int`(.*) - at `\$\.(\w+)`$", str(error))
-        bounds = None if found is None else next((bounds_of(field) for field in self._body if field.written == found[2]), None)
-        if found is None or bounds is None:
+        """The error for a number outside of a field's bounds."""
+        match = re.search(r"^Expected `int`(.*) - at `\$\.(\w+)`$", str(error))
+        bounds = None if match is None else next((bounds_of(field) for field in self._body if field.written == match[2]), None)
+        if match is None or bounds is None:
             return None
-        if "got" in found[1]:
-            return BadInput(f"`{found[2]}` is a whole number.", hint="Send it without quotes and without a fraction; see /openapi.json.")
-        return BadInput(f"`{found[2]}` is out of range.", hint=f"It goes from {bounds[0]} to {bounds[1]}; see /openapi.json.")
+        if "got" in match[1]:
+            return BadInput(f"`{match[2]}` is a whole number.", hint="Send it without quotes and without a fraction; see /openapi.json.")
+        return BadInput(f"`{match[2]}` is out of range.", hint=f"It goes from {bounds[0]} to {bounds[1]}; see /openapi.json.")
 
     # -- as the client sends it -----------------------------------------------------------------------------
 
     def write(self, request: R) -> SentRequest:
-        """Where the request goes, and with what."""
-        named = {name: quote(one.write(getattr(request, one.field)), safe="") for name, one in self.path.items()}
+        """The address, headers and body that send a request."""
+        named = {name: quote(parameter.write(getattr(request, parameter.field)), safe="") for name, parameter in self.path.items()}
         return SentRequest(
             path=self._operation.path.format(**named),
             query=self._written(request, self.query.values()),
@@ -112,8 +115,10 @@ class RequestShape(Generic[R]):
         )
 
     def _written(self, request: R, parameters: Any) -> dict[str, str]:
-        found = {one.name: (one, getattr(request, one.field)) for one in parameters}
-        return {name: one.write(value) for name, (one, value) in found.items() if value is not None and value != one.default}
+        values = {parameter.name: (parameter, getattr(request, parameter.field)) for parameter in parameters}
+        return {
+            name: parameter.write(value) for name, (parameter, value) in values.items() if value is not None and value != parameter.default
+        }
 
     def _write_body(self, request: R) -> bytes:
         values = {field.written: getattr(request, field.name) for field in self._body}
@@ -127,7 +132,7 @@ def shape_of(operation: Operation[R, Any]) -> RequestShape[R]:
 
 
 def paging_parameters(paging: Paging) -> tuple[Parameter, Parameter]:
-    """What cuts a list into pages."""
+    """The parameters that cut a list into pages."""
     pattern = "/".join(["[A-Za-z0-9][A-Za-z0-9._-]{0,248}"] * (len(paging.by) - 1) + ["[0-9]{1,18}"]) if len(paging.by) != 1 else ""
     text = "Go on where the page before ended: its `next`."
     cursor = Parameter(field="cursor", name="cursor", place="query", text=text, pattern=f"^{pattern}$" if pattern else "")
@@ -145,7 +150,7 @@ def paging_parameters(paging: Paging) -> tuple[Parameter, Parameter]:
 
 
 def reason_missing() -> BadInput:
-    """The error of a change without a reason: it helps nobody later."""
+    """The error for a change without a reason."""
     return BadInput("This change needs a reason.", hint='Give one: --why "..." on the command line, `why` over HTTP and in Python.')
 
 

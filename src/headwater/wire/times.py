@@ -11,7 +11,7 @@ _LARGEST = (1 << 63) - 1
 
 
 def show_time(ms: int | None) -> str | int | None:
-    """ISO 8601 in UTC with milliseconds; the number itself where no calendar reaches."""
+    """ISO 8601 in UTC with milliseconds; the number itself beyond the calendar's range."""
     if ms is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Who waits for new records of a log's partitions, and how they learn of them."""
+"""The watches of a log's partitions: wakes followers when records become durable."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _DORMANT = 8
 
 
 class EmbeddedWatch:
-    """One partition that is waited for. All who wait share its looks; each is told when the end has moved, or when no more will come.
+    """One watched partition. Its followers share its checks; it calls each when the end has moved, or when no more records will come.
 
-    It has a reader of its own: a reader says once that its topic is gone, to whoever asks first, and then all who wait here must hear it.
+    It has a reader of its own: a reader reports only once that its topic is gone, and all followers must hear it.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class EmbeddedWatch:
         self._reader = open_reader()
         self._folder = self._identity()
         self._sweeps = 0
-        self._told = -1  # the end that was told last
+        self._told = -1  # the end that was last reported
         self.error: Exception | None = None
 
     @property
@@ -40,7 +40,7 @@ class EmbeddedWatch:
         return self._reader.folder
 
     def end(self) -> int:
-        """The durable end. No lock is taken where that is a word in memory."""
+        """The durable end. Takes no lock where that is a word in memory."""
         if self.error is not None:
             raise self.error
         try:
@@ -58,9 +58,9 @@ class EmbeddedWatch:
                 return Look(moved=False, pending=False)
             try:
                 end, pending = self._reader.durable_offset(), self._reader.pending()
-            except OSError:  # no descriptor is free at this moment: there is another look
+            except OSError:  # no descriptor is free now: the next check tries again
                 return Look(moved=False, pending=False)
-            except Exception as error:  # whatever it is, all who wait get it, and the thread that looks goes on
+            except Exception as error:  # all followers get the error, and the watcher's thread goes on
                 self.error, end, pending = error, -1, False
             if moved := self.error is not None or end != self._told:
                 self._told = end
@@ -70,14 +70,15 @@ class EmbeddedWatch:
         return Look(moved, pending)
 
     def _passed_over(self) -> bool:
-        """Of a partition that nobody writes to, looks take reading files: without a word of the kernel, one sweep in eight makes one."""
+        """Whether to skip this sweep: a check of an unwritten partition reads files, so only one sweep in eight makes one without a report
+        of the kernel."""
         if self._reader.live:
             return False
         self._sweeps += 1
         return self._sweeps % _DORMANT != 0
 
     def look_closely(self) -> bool:
-        """Whether the folder is the same one as ever. A topic that is gone, or another one by now, ends all waiting."""
+        """Whether the folder is still the same. A deleted or re-created topic ends all waits."""
         identity = self._identity()
         if identity is not None and identity == self._folder:
             return True
@@ -95,7 +96,7 @@ class EmbeddedWatch:
         return False
 
     def stop(self, error: HeadwaterError) -> None:
-        """Tell all who wait that nothing more will come, and why."""
+        """Tell all followers that no more records will come, and why."""
         with self._mutex:
             self.error = self.error or error
         for tell in tuple(self._waiting.values()):
@@ -105,7 +106,7 @@ class EmbeddedWatch:
         self._waiting[who] = changed
 
     def leave(self, who: object) -> None:
-        """Takes no lock: a generator that waits may be collected inside of any call, of a thread that holds one, too."""
+        """Takes no lock: a waiting generator may be collected inside any call, also in a thread that holds the lock."""
         self._waiting.pop(who, None)
 
     @property
@@ -127,7 +128,7 @@ class EmbeddedWatch:
 
 
 class EmbeddedArrivals:
-    """The partitions of one log that are waited for. Safe for several threads.
+    """The watched partitions of one log. Safe for several threads.
 
     `open_reader` gives a reader of a partition, or raises `UnknownTopic` or `UnknownPartition`; `generation_of` tells a topic from another
     one of the same name.
@@ -168,17 +169,17 @@ class EmbeddedArrivals:
 
     @property
     def anybody(self) -> bool:
-        """Whether anybody waits for anything."""
+        """Whether anybody waits."""
         return bool(self._partitions)
 
     def published(self, topic: str, partition: int) -> None:
-        """Records of this process have become durable: who waits for them here need not wait for the kernel."""
+        """Wake the followers of a partition: records of this process have become durable."""
         found = self._partitions.get((topic, partition))
         if found is not None:
             found.look()
 
     def dropped(self, topic: str) -> None:
-        """The topic is gone, or was made anew."""
+        """End the waits of a deleted or re-created topic."""
         for (name, _), found in list(self._partitions.items()):
             if name == topic:
                 found.look()
@@ -186,7 +187,7 @@ class EmbeddedArrivals:
     def _retired(self, place: tuple[str, int], found: EmbeddedWatch) -> bool:
         with self._mutex:
             if found.wanted:
-                return False  # somebody has come meanwhile
+                return False  # a new follower has come meanwhile
             if self._partitions.get(place) is found:
                 del self._partitions[place]
         found.close()
@@ -203,7 +204,7 @@ class EmbeddedArrivals:
             one.stop(_closed())
 
     def forget(self) -> None:
-        """In a forked child: nobody waits here."""
+        """In a forked child: drop all watches."""
         self._mutex, self._partitions = threading.Lock(), {}
 
 

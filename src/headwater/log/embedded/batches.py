@@ -1,4 +1,4 @@
-"""Which bytes of a segment are whole, unharmed batches. Pure: works on mapped bytes.
+"""Finds the intact batches in the bytes of a segment. Does no I/O.
 
 Three questions: where records begin (`walk` by the bytes, `prove` by the sidecar where its chain proves itself), how far the
 batches are intact (`check`), and whether an intact batch behind some damage knew of a higher durable end (`later_end`).
@@ -19,10 +19,10 @@ from headwater.log.layout import BEFORE_MESSAGE, HEAD, LAST, NULL, SMALLEST, TRA
 
 _SMALLEST_BATCH = SMALLEST + TRAILER.size
 _TRAILERS = np.dtype([("durable", ">u8"), ("length", ">u4"), ("crc", ">u4")])
-_MANY = 64  # records from which on it pays to look whether they are all of one shape
-_WIDEST = 64  # bytes of a key that are worth being taken along
-_RUN = 4096  # batches whose checksums are compared at once
-_LEAST = 256  # and the fewest for which that is quicker than one by one
+_MANY = 64  # from this many records on, checking for one shape pays off
+_WIDEST = 64  # the longest key, in bytes, that is gathered with the head
+_RUN = 4096  # batches whose checksums are compared in one pass
+_LEAST = 256  # the fewest batches for which that is faster than one by one
 _SMALL = 4096  # bytes up to which a copy costs less than a view
 
 
@@ -56,7 +56,7 @@ def walk(data: mmap.mmap, at: int, size: int, offset: int, *, dense: bool = True
 def prove(data: mmap.mmap, rows: Column, at: int, size: int, offset: int, *, dense: bool = True) -> tuple[Column, int]:
     """The leading part of sidecar `rows` that chains from `at` by the records' own lengths and offsets, and where it ends.
 
-    A sidecar is never believed: after a power cut it may hold zeros. What this returns equals what `walk` would find.
+    Never trust a sidecar: after a power cut it may hold zeros. The result equals that of `walk`.
     """
     return prove_heads(data, rows, at, size, offset, dense=dense)[:2]
 

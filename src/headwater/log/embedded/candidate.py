@@ -1,4 +1,4 @@
-"""A segment file without a manifest: what its name and its batches tell about it."""
+"""A segment file as a rebuild sees it: its name and its batches, without a manifest."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class Candidate(NamedTuple):
     position: int  # where its last intact batch ends
     intact: int  # where the first intact stretch ends
     following: int  # the offset after that stretch
-    end: int  # the offset after all that it stands for
+    end: int  # the offset after all that it covers
     records: int
-    covered: int  # offsets that it stands for
+    covered: int  # offsets that it covers
     damage: list[Damage]
     torn: bool  # the last damaged place reaches to the end of the file
 
 
 def candidate(folder: Path, base: int, generation: int) -> Candidate:
-    """What the segment file of that name tells. Reads all of it."""
+    """Read a segment file whole, and describe it."""
     path = Segment(base, generation).log(folder)
     found = path.stat()
     segment = Segment(base, generation, created=found.st_mtime_ns // 1_000_000, dense=False)

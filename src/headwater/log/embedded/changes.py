@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def roll(partition: PartitionState, file: OpenSegment) -> OpenSegment:
-    """Step 6: close the active segment and open the next; whoever comes next finishes what a dead roller began (`finish`)."""
+    """Step 6: close the active segment and open the next; the next process finishes a roll that a dead one began (`finish`)."""
     page, files = partition.page, partition.files
     base, position, offset = page.tail
     try:
@@ -38,7 +38,7 @@ def roll(partition: PartitionState, file: OpenSegment) -> OpenSegment:
     following = Segment(offset, created=partition.clock.now_ms())
     create(files, partition.folder, following)
     closed = [*now.segments[:-1], msgspec.structs.replace(now.active, length=position, end=offset)]
-    kept = [one for one in closed if one.end > now.start]  # the active one may have been deleted whole: nobody would come back for it
+    kept = [one for one in closed if one.end > now.start]  # remove it now if all its records are deleted: nobody would come back for it
     partition.replace(now, segments=[*kept, following], durable=SegmentPosition(offset, 0, offset))
     _enter(partition, partition.manifest)
     page.dirty = False
@@ -47,7 +47,7 @@ def roll(partition: PartitionState, file: OpenSegment) -> OpenSegment:
 
 
 def finish(partition: PartitionState) -> None:
-    """The page is dirty: somebody died or failed between two steps. Make page, manifest and files agree, then clear it.
+    """Finish the change of a process that died or failed between two steps: make page, manifest and files agree, then clear the dirty mark.
 
     Whatever the change was, the manifest says whether it counts: a roll, an import, a claim, a deletion or a compaction is done once its
     manifest is renamed; bytes behind the tail belong to an append that was never acknowledged. No clock and no setting is asked.
@@ -87,7 +87,7 @@ def _enter(partition: PartitionState, now: Manifest) -> None:
 
 
 def heal(partition: PartitionState) -> None:
-    """Step 5, after a failed sync: what is not known to be on disk is cut off, and a fresh file taken.
+    """Step 5, after a failed sync: cut off the bytes that may not be on disk, and go on in a new file.
 
     The kernel may have dropped the dirty pages and called them clean, so the old file is not trusted beyond its durable end. If this
     fails, `failures` stays odd and every process refuses to append until the partition is opened by one alone.

@@ -1,4 +1,4 @@
-"""Checking a partition: every batch up to the durable end, read only. And saying what a partition consists of."""
+"""Checks every batch of a partition up to the durable end, and reports the partition's statistics. Read-only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TRIES = 20  # a compaction beside a check makes another look necessary
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """Where a segment stops being what was written, and where it is whole again (-1: not before its end)."""
+    """A damaged place: where it begins, and where intact batches begin again (-1: not before the segment's end)."""
 
     file: str
     position: int
@@ -34,7 +34,7 @@ class Damage(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """What `check` saw of one partition. `damage` holds the damaged places in order; none means that every byte is right."""
+    """The result of `check` for one partition. `damage` lists the damaged places in order; without any, every byte is right."""
 
     partition: str
     segments: int
@@ -44,7 +44,7 @@ class Checked(msgspec.Struct, frozen=True):
 
 
 class PartitionStats(msgspec.Struct, frozen=True):
-    """What a partition consists of."""
+    """The statistics of a partition."""
 
     partition: str
     start: int
@@ -57,7 +57,7 @@ class PartitionStats(msgspec.Struct, frozen=True):
 
 
 def check(reader: PartitionReader) -> Checked:
-    """Walk every batch of a partition up to its durable end. Nothing is changed, whatever is found.
+    """Check every batch of a partition up to its durable end. Changes nothing.
 
     Errors: `Damaged` when there is not even a manifest to go by; `Unavailable` while others compact it again and again.
     """
@@ -73,7 +73,7 @@ def _check(reader: PartitionReader) -> Checked:
             if segment not in seen or not segment.closed:
                 seen[segment] = _look(reader.folder, segment, end, limit)
                 if seen[segment].missing and not reader.names(segment):
-                    break  # compacted or deleted meanwhile: what is there now is to be checked
+                    break  # compacted or deleted meanwhile: check the new segments
         else:
             found = [seen[segment] for segment, _, _ in extents]
             damage = [piece for one in found for piece in one.damage]
@@ -174,7 +174,7 @@ def _resync(data: mmap.mmap, at: int, size: int, offset: int) -> tuple[int, int]
 
 
 def stats(reader: PartitionReader) -> PartitionStats:
-    """What a partition consists of, from its manifest and page alone."""
+    """The statistics of a partition, from its manifest and page."""
     damage = ""
     with explaining(reader.folder, reading=True):
         try:

@@ -10,18 +10,19 @@ from headwater.core.files import FileLock
 
 
 class Exclusive:
-    """Held, nobody else in this process or another changes the partition.
+    """While held, no other thread or process changes the partition.
 
-    Ctrl-C can come between any two steps of taking it and letting go of it: whoever catches such an exception calls `abandon`.
+    Ctrl-C can come between any two steps of acquiring and releasing it: a caller that catches such an exception calls `abandon`.
     """
 
     def __init__(self, lock: FileLock, name: str) -> None:
-        # Of a plain lock nobody could tell whether an interrupted thread has it.
+        # Reentrant, because a plain lock does not show whether an interrupted thread holds it.
         self.mutex, self._lock, self._name = threading.RLock(), lock, name
         self._held = False
 
     def acquire(self) -> None:
-        """Lock out other processes. The caller has the mutex and calls `release` before it lets go of it. Errors: `Closed`; see `check`."""
+        """Lock out other processes. The caller holds the mutex and calls `release` before it releases the mutex. Errors: `Closed`; see
+        `check`."""
         fd = self._lock.fd
         if self._held or fd < 0:
             self.check()
@@ -30,7 +31,7 @@ class Exclusive:
         self._held = True
 
     def release(self) -> None:
-        """Let other processes in."""
+        """Unlock for other processes."""
         self._held = False
         flock(self._lock.fd, LOCK_UN)
 
@@ -54,7 +55,7 @@ class Exclusive:
             raise self.interrupted()
 
     def abandon(self) -> None:
-        """Let go of whatever an exception has left with this thread. Not called after an error of ours: those let go by themselves."""
+        """Release what an exception left locked by this thread. Not needed after headwater's own errors."""
         with self.mutex:  # nobody else in this process is between its steps now
             self._held = False
             if self._lock.fd >= 0:

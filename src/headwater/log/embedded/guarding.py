@@ -1,4 +1,4 @@
-"""An append that asks its guard first, under the partition's lock: the numbered steps are those of `partition`."""
+"""A guarded append: calls the guard under the partition's lock. The numbered steps are those of `partition`."""
 
 from __future__ import annotations
 

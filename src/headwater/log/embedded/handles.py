@@ -1,4 +1,4 @@
-"""What a log has open of its partitions: few enough for the limit of open files, and nothing that nobody uses."""
+"""The open partitions of a log: keeps their number below the limit of open files, and closes unused ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headwater.core.clock import Clock
 from headwater.core.errors import HeadwaterError
 
 Key = tuple[str, int]  # topic and partition
-IDLE = 30.0  # seconds after which descriptors that nobody uses are let go
+IDLE = 30.0  # seconds after which unused descriptors are closed
 
 
 class Handle(Protocol):
@@ -18,7 +18,7 @@ class Handle(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Somebody is in the middle of using it, and would rather not lose it."""
+        """Whether a call is using it."""
         ...
 
     def close(self) -> None: ...
@@ -41,7 +41,7 @@ class Handles(dict[Key, H], Generic[H]):
         self._used: dict[Key, float] = {}
 
     def touch(self, key: Key) -> None:
-        """It was used now."""
+        """Note a use."""
         self._used[key] = self._clock.monotonic()
 
     def put(self, key: Key, handle: H) -> None:
@@ -61,16 +61,16 @@ class Handles(dict[Key, H], Generic[H]):
         return [self.take(one) for one in others[:excess]]
 
     def idle(self) -> list[H]:
-        """Take out those that nobody has used for a while."""
+        """Remove and return those that nobody has used for a while."""
         since = self._clock.monotonic() - IDLE
         return [self.take(key) for key, used in list(self._used.items()) if used <= since and not self[key].busy]
 
     def of_topic(self, topic: str) -> list[H]:
-        """Take out those of a topic."""
+        """Remove and return those of a topic."""
         return [self.take(key) for key in list(self) if key[0] == topic]
 
     def take(self, key: Key) -> H:
-        """Take one out."""
+        """Remove and return one."""
         del self._used[key]
         return self.pop(key)
 

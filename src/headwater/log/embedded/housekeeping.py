@@ -1,4 +1,4 @@
-"""What is done to a partition besides appending: closing its active segment, deleting a prefix, putting finished segments in their place.
+"""Changes of a partition besides appends: rolls, deletions, and replacements of segments by compacted or imported ones.
 
 All under its lock, where the claim is compared as for an append: `epoch` is the one under which the caller works, None without one.
 """
@@ -17,7 +17,7 @@ from headwater.log.embedded.segment import create
 def roll(partition: Partition, epoch: int | None = None) -> int:
     """Close the active segment, if it holds anything; return the offset at which the next one begins.
 
-    What was written is durable then. A closed segment whose records are all deleted goes at once.
+    What was written is durable then. Removes a closed segment at once when all its records are deleted.
     """
     try:
         with partition.changing() as now:
@@ -49,7 +49,7 @@ def delete_before(partition: Partition, offset: int, epoch: int | None = None) -
 
 
 def swap(partition: Partition, old: list[Segment], new: list[Segment], epoch: int | None = None) -> bool:
-    """Put compacted segments in the place of closed ones, if those are all still there; then unlink the old files."""
+    """Replace closed segments by compacted ones, if they are all still there; then unlink the old files."""
     with partition.changing() as now:
         partition.check_claim(now.epoch, epoch)
         stems = [one.stem for one in now.segments]
@@ -77,7 +77,7 @@ def adopt(partition: Partition, segments: list[Segment], end: int) -> None:
 
 
 def next_generation(partition: Partition, epoch: int | None = None) -> int:
-    """A number for the names of files that are to replace others; never given twice while a manifest holds it."""
+    """A generation for the names of replacing files; unique while a manifest holds it."""
     with partition.changing() as now:
         partition.check_claim(now.epoch, epoch)
         partition.replace(now)

@@ -1,4 +1,4 @@
-"""The kernel's word that files in a folder have changed: Linux's inotify, through the C library."""
+"""Linux's inotify through the C library: the kernel's reports of changes in folders."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ _MASK = _MODIFY | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _
 
 
 class FolderEvents(NamedTuple):
-    """What the kernel has said since the last time: in which watched folders something has changed, and which are watched no longer."""
+    """The kernel's reports since the last read: the changed folders, and those no longer watched."""
 
     changed: set[int]
     ended: set[int]
-    overflow: bool  # there was more than the kernel keeps: anything may have changed
+    overflow: bool  # the kernel's queue overflowed: anything may have changed
 
 
 class Inotify:
-    """One descriptor that hears of any number of folders. Writes of all processes of this machine are told, stores into mapped files not.
+    """One descriptor for any number of folders. The kernel reports writes of all processes of this machine, but no stores into mapped
+    files.
 
     Errors: `OSError` where the kernel gives none (128 for each user, unless set otherwise), or has no such thing.
     """
@@ -40,15 +41,15 @@ class Inotify:
         self.fd = self._called(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
 
     def add(self, folder: Path) -> int:
-        """Watch a folder; the number by which it is told. The same folder has the same number. Errors: `OSError`."""
+        """Watch a folder; return the number of its reports. The same folder has the same number. Errors: `OSError`."""
         return self._called(self._libc.inotify_add_watch(self.fd, os.fsencode(folder), _MASK))
 
     def remove(self, watch: int) -> None:
-        """Watch it no longer. What has ended by itself may be removed, too."""
+        """Stop watching. Also allowed for a watch that has ended by itself."""
         self._libc.inotify_rm_watch(self.fd, watch)
 
     def read(self) -> FolderEvents:
-        """Everything that was said since the last time, without waiting."""
+        """All reports since the last read, without waiting."""
         heard = FolderEvents(set(), set(), False)
         while True:
             try:

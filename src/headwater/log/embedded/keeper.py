@@ -1,4 +1,4 @@
-"""Once a second, brings the manifests of partitions that were appended to up to their durable end, so that reopening is quick."""
+"""Once a second, updates the manifests of written partitions to their durable end, so that reopening is quick."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headwater.log.embedded.partition import Partition
 class Keeper:
     """A background thread that runs only while partitions are open. One failing partition never stops the others.
 
-    `idle` is called after each round: whatever nobody uses may be let go then.
+    Calls `idle` after each round, which closes unused partitions.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-Encoder = Callable[[int, int], EncodedBatch]  # makes a batch of the size that a record may have, and the time
+Encoder = Callable[[int, int], EncodedBatch]  # encodes a batch, given the largest record size and the time
 _IDLE = 0.1  # seconds after which a tail that has nothing gives an empty list, and looks whether it is to stop
 
 
@@ -78,7 +78,7 @@ class EmbeddedLog(Log):
         os.register_at_fork(after_in_child=lambda: _forget(myself()))
 
     def _begin(self) -> None:
-        """With nothing open yet."""
+        """Initialize, with nothing open."""
         self._mutex = threading.Lock()
         self._known: dict[str, tuple[tuple[int, int], Topic]] = {}
         self._partitions: Handles[Partition] = Handles(clock=self._clock, most=self._most)
@@ -144,7 +144,7 @@ class EmbeddedLog(Log):
     def append_encoded(
         self, topic: str, partition: int, encoded: Encoder, epoch: int | None, part: str = "", guard: Guard | None = None
     ) -> range:
-        """Append what `encoded` makes of the largest record allowed and the time. Whoever has a claim (`epoch`) was asked for its part."""
+        """Append the batch that `encoded` makes. The caller has checked the owner if it has a claim (`epoch`)."""
         found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
         return self._appended(found, topic, partition, encoded(found.max_record, self._clock.now_ms()), epoch, part, guard)
 
@@ -177,7 +177,8 @@ class EmbeddedLog(Log):
         call: Callable[[Partition], T],
         refused: tuple[Partition, UnknownTopic | Closed] | None = None,
     ) -> T:
-        """Call with the open partition; with a fresh one where the topic was made anew or the partition let go, and nothing was done."""
+        """Call with the open partition. Tries again with a new one if the topic was re-created or the partition closed before anything was
+        done."""
         while True:
             if refused is not None:
                 stale, error = refused
@@ -250,7 +251,7 @@ class EmbeddedLog(Log):
         return self.with_partition(topic, partition, compacted)
 
     def freeing(self, topic: str, partition: int, call: Callable[[Partition], T]) -> T:
-        """`with_partition` for what gives space back: on a full disk, too."""
+        """`with_partition` for calls that free space: they work on a full disk, too."""
         return self._reserve.spend(lambda: self.with_partition(topic, partition, call))
 
     def reader(self, topic: str, partition: int) -> PartitionReader:
@@ -279,7 +280,7 @@ class EmbeddedLog(Log):
             raise ReadOnly(f"{self.data} was opened for reading only.", hint="Open it without read_only to change it.")
 
     def _topic(self, topic: str, partition: int) -> Topic:
-        """A topic that has such a partition, as it is now: another process may have made it anew."""
+        """The current topic with this partition: another process may have re-created it."""
         known = self._known.get(topic)
         stamp = self._topics.stamp(topic)
         if known is None or known[0] != stamp:
@@ -341,7 +342,7 @@ class EmbeddedLog(Log):
         return PartitionReader(folder, name=f"{topic} {partition}", files=self._files, boot=self._boot)
 
     def _opened_reader(self, topic: str, partition: int) -> PartitionReader:
-        """A reader that only who waits uses."""
+        """A reader for a watch."""
         with self._mutex:
             self._topic(topic, partition)
             return self._new_reader(topic, partition)
@@ -355,7 +356,7 @@ class EmbeddedLog(Log):
                 return call(self._reader(topic, partition))
 
     def _rest(self) -> None:
-        """Called each second: let go of descriptors that nobody uses. A partition that is used again is opened again."""
+        """Called each second: close unused partitions. The next call opens them again."""
         with self._mutex:
             for key, partition in self._partitions.items():
                 if self._appends.get(partition) != partition.appends:
@@ -369,14 +370,14 @@ class EmbeddedLog(Log):
             reader.close()
 
     def _forget_partition(self, key: tuple[str, int], stale: Partition) -> None:
-        """Let go of a partition that refuses, unless another thread has opened it anew."""
+        """Drop a partition that refuses calls, unless another thread has opened a new one."""
         with self._mutex:
             if self._partitions.get(key) is stale:
                 self._partitions.take(key)
         stale.discard()
 
     def _drop(self, topic: str) -> None:
-        """Let go of everything known about a topic that was deleted."""
+        """Drop everything about a deleted topic."""
         with self._mutex:
             self._known.pop(topic, None)
             partitions, readers = self._partitions.of_topic(topic), self._readers.of_topic(topic)

@@ -1,4 +1,4 @@
-"""The manifest: what a partition consists of, replaced whole and synced, and only under the partition's lock."""
+"""The manifest: the list of a partition's segments, replaced whole and synced, only under the partition's lock."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def load_for_reading(folder: Path) -> Manifest | None:
 
     Errors: those of `load`.
     """
-    for _ in range(2):  # the second time, because a writer may have begun the partition, or removed it, between the two looks
+    for _ in range(2):  # load again, because a writer may have begun the partition, or removed it, between the two checks
         found = load(folder)
         holding = _witness(folder) if found is None else None
         if holding is None:
@@ -109,7 +109,7 @@ def load_for_reading(folder: Path) -> Manifest | None:
 
 
 def _witness(folder: Path) -> str | None:
-    """What shows that a partition without a manifest once had one; None for one that was never written."""
+    """Evidence that a partition without a manifest once had one; None for a partition that was never written."""
     check_folder(folder)
     for path in folder.glob("*.log"):
         if parsed(path.stem) and _holds(path):
@@ -121,14 +121,14 @@ def _witness(folder: Path) -> str | None:
 
 
 def told_by(page: CommitPage) -> str | None:
-    """What a commit page tells of a partition that has no manifest; None where nobody has written or claimed it."""
+    """Evidence in a commit page that somebody has written or claimed the partition; None without any."""
     if page.durable_offset:
         return f"the commit page tells of records up to offset {page.durable_offset - 1}"
     return f"the commit page tells of claim {page.epoch}" if page.epoch else None
 
 
 def lost(folder: Path, what: str) -> Damaged:
-    """The error of a partition whose manifest cannot be used."""
+    """The error for an unusable manifest."""
     rebuild = f"headwater log repair {_name(folder)} --rebuild --dry-run"
     return Damaged(
         f"{folder / NAME} {what}.",

@@ -1,4 +1,4 @@
-"""Taking a partition that no process has open: what `repair` does needs it for itself."""
+"""Exclusive access to a partition that no process has open, for `repair`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headwater.log.embedded.page import CommitPage
 
 @contextmanager
 def offline(folder: Path, *, name: str, files: Files, dry_run: bool) -> Iterator[None]:
-    """Nobody else opens the partition meanwhile. With `dry_run` no lock file is made: where there is none, nobody holds it.
+    """Keep other processes from opening the partition. With `dry_run`, creates no lock file: without the file nobody holds the lock.
 
     Errors: `Conflict` while another process has it open; `Damaged` where there is no such folder; what the system refuses, as ours.
     """

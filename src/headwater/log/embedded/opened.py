@@ -18,7 +18,7 @@ from headwater.log.embedded.segment import OpenSegment, create
 
 
 def join(folder: Path, *, name: str) -> Manifest:
-    """Beside living processes: what they say in the page is true."""
+    """Open beside living processes, which keep the page valid."""
     found = manifests.load(folder)
     if found is None:
         raise manifests.lost(folder, f"is missing while {name} is in use")
@@ -26,14 +26,14 @@ def join(folder: Path, *, name: str) -> Manifest:
 
 
 def recover(folder: Path, page: CommitPage, *, name: str, files: Files, clock: Clock, boot: bytes) -> Manifest:
-    """As the only process: find the end of what is whole, move a torn tail aside, make the page and the sidecar true.
+    """Open as the only process: find the end of the intact batches, move a torn tail aside, write the page and the sidecar.
 
     Damage changes nothing: `Damaged` is raised, and reading goes on up to it. Every step can be done again after a crash in any of them.
     """
     now = manifests.load(folder)
     if now is None:
         now = _begin(folder, page, files, clock)
-    same_boot = page.boot == boot and page.sound  # of a page that rotted nothing is believed
+    same_boot = page.boot == boot and page.sound  # ignore a damaged page
     found = survey(
         folder,
         now,
@@ -69,7 +69,7 @@ def recover(folder: Path, page: CommitPage, *, name: str, files: Files, clock: C
     page.tick = int(clock.monotonic() * 1e9)
     page.tail = place
     page.durable = place
-    page.boot = boot  # last: from here on readers believe the page
+    page.boot = boot  # last: from here on readers use the page
     return now
 
 
@@ -123,10 +123,10 @@ def _sidecar(files: Files, file: OpenSegment, found: Survey) -> None:
 
 
 def _sweep(files: Files, folder: Path, now: Manifest) -> None:
-    """Remove what a dead roll, compaction or replacement left: files that the manifest does not name."""
+    """Remove files that the manifest does not name: leftovers of a dead roll, compaction or replacement."""
     named = {segment.stem for segment in now.segments}
     for path in list(folder.iterdir()):
-        ours = path.suffix in (".log", ".pos") and manifests.parsed(path.stem) is not None  # what others put here is theirs
+        ours = path.suffix in (".log", ".pos") and manifests.parsed(path.stem) is not None  # keep foreign files
         if path.name == f"{manifests.NAME}.tmp" or (ours and path.stem not in named):
             files.unlink(path)
 

@@ -1,9 +1,9 @@
 """The commit page: 4 KiB of shared memory through which the processes that use one partition agree.
 
-It is the quick truth while somebody is alive, and worth nothing after another boot. Words are native, aligned and 8 bytes wide, so that
+It is valid while a process has the partition open, and invalid after another boot. Words are native, aligned and 8 bytes wide, so that
 a store is never seen half done (`struct` packs byte by byte: torn values were seen in 1 of 100 reads). Tail and durable end are triples in
 two slots with a counter: the idle slot is written, then the counter moves on, so that a kill in between leaves the old triple whole.
-Each triple carries a checksum: a page that rotted on disk is found out, and whoever opens the partition alone makes it anew.
+Each triple carries a checksum: processes detect a damaged page, and the next one to open the partition alone writes a new one.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ class CommitPage:
 
     @property
     def dirty(self) -> bool:
-        """A writer was between its first byte and moving the tail, or replacing the manifest. Whoever finds it set mends that first."""
+        """A writer was between its first byte and moving the tail, or replacing the manifest. A process that finds it set finishes that
+        change first."""
         return self._words[_DIRTY] != 0
 
     @dirty.setter

@@ -1,6 +1,6 @@
-"""One partition, written: append, sync, publish. The numbered steps are explained in docs/explanation/durability.md.
+"""The writing side of a partition: append, sync, publish. The numbered steps are explained in docs/explanation/durability.md.
 
-Several processes may do this at once. What they agree on is in the commit page, changed only under the `lock` file's lock.
+Several processes may do this at once. They share the commit page, which they change only under the `lock` file's lock.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Partition(PartitionState):
     """A partition opened for writing by this process. Safe for several threads.
 
     `append` returns once the batch is synced and readers can see it. Errors: see `Log`. After a fork the child calls `forget` and opens
-    its own: descriptors and locks are the parent's. Whoever makes one holds the topics' lock shared, so that no topic is deleted or made
-    anew under the same path meanwhile.
+    its own: descriptors and locks are the parent's. Its maker holds the topics' lock shared, so that nobody deletes or re-creates the topic
+    meanwhile.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Partition(PartitionState):
                     self.manifest = opened.recover(folder, self.page, name=name, files=files, clock=clock, boot=boot)
                 else:
                     self.manifest = opened.join(folder, name=name)
-                self.page.deleted = False  # the topic is there, and nobody deletes it now: set by one that died before it was done
+                self.page.deleted = False  # the topic exists, and nobody deletes it now: a deleting process set the mark and died
                 self._live.shared()
         except BaseException as error:
             self._unlock()
@@ -114,7 +114,7 @@ class Partition(PartitionState):
         """Steps 1 and 2: the bytes are in the file, and the tail is behind them. The same thread finishes the ticket."""
         exclusive = self.exclusive
         with exclusive.mutex:
-            exclusive.acquire()  # in plain words, and not `with`: this is the way of every append
+            exclusive.acquire()  # without `with`, for speed: every append comes here
             try:
                 page, buffer, file = self.page, batch.buffer, self._active
                 base, position, offset = page.tail
@@ -133,7 +133,7 @@ class Partition(PartitionState):
                         return Ticket(file, offset, page.tail, page.failures, None)
                 seal(batch, offset, page.durable_offset)
                 rows = position.to_bytes(4, "little") if batch.records == 1 else _rows(batch, position)
-                page.dirty = True  # 2. from here to the move of the tail, a death leaves bytes that the next one cuts off
+                page.dirty = True  # 2. from here to the move of the tail, a death leaves bytes that the next process cuts off
                 try:
                     file.write(buffer, rows, position, offset - base)
                 except OSError as error:
@@ -212,10 +212,7 @@ class Partition(PartitionState):
             raise OutcomeUnknown(problem, hint=_READ_AGAIN) from error
 
     def publish(self, ticket: Ticket) -> None:
-        """Step 4, under the lock: readers may see it, the caller may be told.
-
-        The end of the own batch counts: a fresh tail may lie in a later segment.
-        """
+        """Step 4, under the lock: make the batch visible to readers. Its own end counts: the tail may be in a later segment."""
         page, tail = self.page, ticket.tail
         if page.failures != ticket.failures:
             problem = f"Another process's sync of {self.name} failed meanwhile; the records may or may not be there."
@@ -231,7 +228,8 @@ class Partition(PartitionState):
             self._settle()
 
     def _ready(self, epoch: int | None) -> tuple[OpenSegment, SegmentPosition]:
-        """Step 1, under the lock: may this process append, and where? Mends what a dead writer left, follows and makes rolls."""
+        """Step 1, under the lock: may this process append, and where? Finishes a dead writer's change, follows others' rolls, and rolls a
+        full segment."""
         page = self.page
         try:
             self.usable()
@@ -304,7 +302,7 @@ class Partition(PartitionState):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """It is not let go for want of use meanwhile, and whatever is raised inside leaves nothing taken."""
+        """Keeps the partition open inside; an exception inside leaves no lock held."""
         with self.exclusive.mutex:
             self._holds += 1
         try:
@@ -319,7 +317,7 @@ class Partition(PartitionState):
                 self._holds -= 1
 
     def close(self) -> None:
-        """Wait for appends under way, settle, and let go."""
+        """Wait for appends under way, settle, and close."""
         if self._drained():
             try:
                 with self.held():
@@ -329,7 +327,7 @@ class Partition(PartitionState):
                 self._let_go()
 
     def discard(self) -> None:
-        """Wait for appends under way, and let go without settling: the topic is gone."""
+        """Wait for appends under way, and close without settling: the topic is gone."""
         if self._drained():
             self._let_go()
 
@@ -351,7 +349,7 @@ class Partition(PartitionState):
             return True
 
     def _trim(self) -> None:
-        """Give back what was written ahead of the tail. A failure costs only space."""
+        """Truncate the zeros after the tail. A failure costs only space."""
         with self.exclusive:
             page = self.page
             if page.failures & 1 or page.dirty or page.deleted or self._active is None:
@@ -372,7 +370,7 @@ class Partition(PartitionState):
                 lock.close()
 
     def forget(self) -> None:
-        """Let go of everything without writing, unlocking or waiting: what a forked child does."""
+        """In a forked child: close everything without writing, unlocking or waiting."""
         self._closed = True
         for file in self._files_open.values():
             file.close()

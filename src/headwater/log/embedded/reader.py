@@ -1,4 +1,4 @@
-"""One partition, read: by any process, without a lock, beside any number of writers."""
+"""The reading side of a partition: for any process, without a lock, beside any number of writers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class PartitionReader:
     busy = False  # whatever is let go is opened again by the next call
 
     def close(self) -> None:
-        """Let go of everything that is open; the next call opens what it needs."""
+        """Close all open files; the next call opens what it needs."""
         with self._mutex:
             self._drop_views(set())
             self._page = None
@@ -103,7 +103,7 @@ class PartitionReader:
             return max(written, page.epoch) if page is not None and page.boot == self._boot else written
 
     def manifest(self) -> Manifest | None:
-        """What the partition consists of now; None before its first record."""
+        """The current manifest; None before the first record."""
         with self._mutex:
             return self._fresh()
 

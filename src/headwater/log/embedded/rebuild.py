@@ -1,6 +1,6 @@
-"""Making a lost manifest anew from what is left: the names of the segment files, their batches, and the ends that these carry.
+"""Rebuilds a lost manifest from the names of the segment files, their batches, and the durable ends in them.
 
-Nothing is deleted. Of files that overlap, those count that together hold the most; the others are kept beside under another name.
+It deletes nothing. Of overlapping files it uses those that together hold the most, and keeps the others under other names.
 """
 
 from __future__ import annotations

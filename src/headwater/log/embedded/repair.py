@@ -1,4 +1,4 @@
-"""Repairing a damaged partition: what is whole goes on, what is not is kept in a side file. Nothing is destroyed."""
+"""Repairs a damaged partition: keeps the intact batches, and moves damaged segments to side files."""
 
 from __future__ import annotations
 

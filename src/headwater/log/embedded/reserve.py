@@ -1,4 +1,4 @@
-"""A little space that is kept for the moment when the disk is full: deleting must work then, and needs some itself."""
+"""A small reserve of disk space: deletions need some themselves, and must work on a full disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = ".reserve"  # no topic's name begins with a dot
 
 
 class Reserve:
-    """A file of zeros beside the topics. Whoever frees space may give it back for that; afterwards it is made again."""
+    """A file of zeros beside the topics. A call that frees space may remove it first; afterwards it is made again."""
 
     def __init__(self, folder: Path, *, files: Files) -> None:
         self._path, self._files = folder / NAME, files

@@ -1,4 +1,4 @@
-"""Writing a finished segment in one go: what compaction, import and repair put in the place of others."""
+"""Writes a complete segment, for compaction, import and repair."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records at given offsets, anywhere in a partition: each found by the sidecar, its batch checked once and remembered."""
+"""Reads records at given offsets: finds each by the sidecar, checks its batch, and remembers large checked batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an append asks before its bytes are written, and what it holds until they are synced."""
+"""The question of a guarded append, and the ticket of a batch until its sync."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at partitions that somebody waits for: when the kernel says that their files have changed, and else hardly ever.
+"""Checks watched partitions when the kernel reports a change of their files, and rarely otherwise.
 
 The kernel tells of a write before the record is durable, and says nothing of the store that makes it durable. So a look that finds a
 batch under way is followed by others, the first after half a millisecond, the later ones further apart.
@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 from headwater.core.clock import Clock, SystemClock
 from headwater.log.embedded.inotify import FolderEvents, Inotify
 
-SWEEP = 0.5  # seconds after which everything is looked at, whatever the kernel has said or not: words of it may be lost
+SWEEP = 0.5  # seconds between two sweeps over all partitions: the kernel's reports may be lost
 SHORT = 0.0005  # seconds between two looks while a batch is under way
 POLL = 0.005  # the longest pause between two looks at a batch under way, and at a folder of which the kernel tells nothing
 _SLOW = 2.0  # seconds after which a batch under way is looked at less often: no disk takes so long, its writer has died
@@ -69,7 +69,7 @@ class _Place:
 
 
 class FolderWatcher:
-    """One thread and one descriptor for all partitions of a process that are waited for; both are there only while there are any.
+    """One thread and one descriptor for all watched partitions of a process; both exist only while there are any.
 
     Whoever waits no more says nothing here: a generator that is collected inside of any call must take no lock. A sweep finds out.
     Nothing is missed: the kernel is asked to watch before the first look. Where it does not (its limits are reached, the folder is not
@@ -123,7 +123,8 @@ class FolderWatcher:
     # -- one round ------------------------------------------------------------------------------------------
 
     def round(self) -> float | None:
-        """Hear the kernel and look where it is time to; the seconds until the next round, None when nothing is watched any more."""
+        """Read the kernel's reports and check the partitions that are due; return the seconds until the next round, None when nothing is
+        watched."""
         with self._mutex:
             if not self._places:
                 self._end()

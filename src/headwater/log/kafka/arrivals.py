@@ -1,4 +1,4 @@
-"""Learns of new records by a consumer's own wait: one consumer and one thread for all partitions of a log that are waited for."""
+"""Watches partitions on Kafka: one consumer and one thread for all watched partitions of a log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Changed = Callable[[], None]
 
 
 class KafkaWatch:
-    """One partition: everything below its end has been seen. The same object for all who wait for it."""
+    """One watched partition; all its followers share it. The consumer has seen everything below `end`."""
 
     def __init__(self, topic: Topic, partition: int, end: int) -> None:
         self.topic, self.partition, self._end = topic, partition, end
@@ -50,7 +50,7 @@ class KafkaWatch:
 
 
 class KafkaArrivals:
-    """The partitions of one log that are waited for. Safe for several threads; the thread and its consumer are there only while any are.
+    """The watched partitions of one log. Safe for several threads; the thread and its consumer exist only while there are any.
 
     `end_of` asks a broker for a partition's end.
     """

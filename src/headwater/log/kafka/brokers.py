@@ -1,4 +1,4 @@
-"""The brokers: clients of one cluster with the settings that the log's promises need, and its errors in our own words."""
+"""Makes clients of one cluster with the settings that the log's promises need, and translates their errors."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ _PASSING = _SILENT | {
 _FIRST = 10.0  # seconds to reach a broker at all
 _PAUSE = 0.02  # seconds between two tries of a request
 
-# What a caller's own client settings may not change: each of them carries a promise.
+# Settings that a caller's own client settings may not change: the log's promises depend on each.
 _OURS = frozenset(
     {
         "acks",

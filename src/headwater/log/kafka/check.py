@@ -1,4 +1,4 @@
-"""What lies in a partition on Kafka, by the rule of claims: `headwater log check`. Checksums are the brokers' business."""
+"""`headwater log check` on Kafka: classifies the records of a partition by the rule of claims. Brokers check checksums."""
 
 from __future__ import annotations
 

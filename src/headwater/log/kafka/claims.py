@@ -1,4 +1,4 @@
-"""The newest claim of a partition on Kafka. Nobody keeps it but the records themselves, so it is found by reading them."""
+"""Finds the newest claim of a partition on Kafka, by reading the records: it is stored nowhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending: an idempotent producer, and the thread that hears what became of each record."""
+"""Sends records: an idempotent producer, and the thread that receives the delivery reports."""
 
 from __future__ import annotations
 

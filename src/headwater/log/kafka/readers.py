@@ -1,4 +1,4 @@
-"""Reading: consumers that are lent to one thread at a time."""
+"""Reads records: a pool of consumers, each lent to one thread at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several calls at once, or one alone."""
+"""A lock for several shared holders or one exclusive holder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Turns:
-    """Who wants to be alone waits for those that have begun, and those that come later wait for it: nobody waits for ever."""
+    """An exclusive holder waits for the shared ones that have begun, and later ones wait for it: nobody waits for ever."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -17,7 +17,7 @@ class Turns:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Beside others of this kind."""
+        """Hold it shared."""
         with self._changed:
             while self._alone:
                 self._changed.wait()
@@ -31,7 +31,7 @@ class Turns:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Beside nobody."""
+        """Hold it exclusively."""
         with self._changed:
             while self._alone:
                 self._changed.wait()

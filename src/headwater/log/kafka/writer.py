@@ -1,4 +1,4 @@
-"""Claims on Kafka (rule P4): the partition itself says who owns it, and an owner believes only what it has read there."""
+"""Claims on Kafka (rule P4): records in the partition name its owner, and an owner trusts only what it has read there."""
 
 from __future__ import annotations
 

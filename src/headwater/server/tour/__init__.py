@@ -1,1 +1,1 @@
-"""The tour: a minute in which headwater shows, on this machine, that it keeps what it promises. Every line is measured or checked."""
+"""The tour: checks headwater's promises on this machine in a minute. It measures or checks every line that it prints."""

@@ -1,4 +1,4 @@
-"""Appends that are on disk when they are answered, beside the least that such an append can cost on this disk."""
+"""Measures durable appends beside a bare loop of write and fdatasync on the same disk."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from headwater.server.tour.report import TourReport, rate
 
 TOPIC = "demo-appends"
 CALLERS = 64
-_ROUNDS, _OURS, _FLOOR = 3, 0.7, 0.3  # rounds of so many seconds each: interleaved, so that both meet the same disk
+_ROUNDS, _OURS, _FLOOR = 3, 0.7, 0.3  # rounds, and seconds of each side: interleaved, so that both meet the same load
 _VALUE = 100
 
 
 async def appends(log: AsyncLog, disk: Path | None, told: TourReport) -> None:
-    """64 callers append one record at a time; then every acknowledged record is read back. `disk`: where the log's own disk is."""
+    """64 callers append one record at a time; then this reads every acknowledged record back. `disk`: a folder on the log's disk."""
     told.part("appends")
     await log.create_topic(TOPIC)
     kept: dict[int, bytes] = {}
@@ -32,8 +32,8 @@ async def appends(log: AsyncLog, disk: Path | None, told: TourReport) -> None:
         began = time.perf_counter()
         answered = await asyncio.gather(*(_caller(log, f"{os.getpid()}-{turn}-{number}", began + _OURS) for number in range(CALLERS)))
         ours, ours_seconds = ours + sum(map(len, answered)), ours_seconds + time.perf_counter() - began
-        for one in answered:
-            kept.update(one)
+        for records in answered:
+            kept.update(records)
     told.fact(f"{CALLERS} callers, each waiting until its record is synced: {ours:,} records, {rate(ours, ours_seconds)}")
     if disk is not None:
         told.fact(f"a bare loop of write and fdatasync, in the same seconds: {rate(floor, floor_seconds)}")
@@ -53,7 +53,7 @@ async def _caller(log: AsyncLog, name: str, until: float) -> dict[int, bytes]:
 
 
 async def _same(log: AsyncLog, kept: dict[int, bytes]) -> int:
-    """How many of the acknowledged records are there with their values."""
+    """The number of acknowledged records that the log returns with their values."""
     same, at, last = 0, min(kept, default=0), max(kept, default=-1)
     while at <= last:
         records = await log.read(TOPIC, 0, at, limit=10_000)
@@ -67,7 +67,7 @@ async def _same(log: AsyncLog, kept: dict[int, bytes]) -> int:
 
 
 def bare(path: Path, seconds: float) -> tuple[int, float]:
-    """Write and sync so many bytes as one such record takes, again and again; nothing of ours in between."""
+    """Write and sync the bytes of one such record repeatedly, without headwater."""
     record = bytes(_VALUE + 60)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""A second server, killed under load and started again: what it had acknowledged must be there."""
+"""Kills a second server under load and restarts it: every acknowledged record must be there."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _CALLERS, _SECONDS, _ENOUGH, _MOST = 32, 1.0, 200, 10.0
 
 
 async def killed(data: Path, told: TourReport, clock: Clock) -> None:
-    """Append over HTTP from 32 callers, kill -9 the server among them, start it again and compare."""
+    """Append over HTTP from 32 callers, kill the server with signal 9 meanwhile, restart it and compare."""
     told.part("kill -9")
     server = _server(data / FOLDER, clock)
     try:
         await asyncio.to_thread(server.start)
         acknowledged, unknown = await _load(server, clock)
         began = time.perf_counter()
-        found = await asyncio.to_thread(server.start)
+        address = await asyncio.to_thread(server.start)
         restarted = time.perf_counter() - began
-        values = await _read(found.url, clock)
+        values = await _read(address.url, clock)
         await asyncio.to_thread(server.stop)
     finally:
         server.kill()
@@ -44,7 +44,7 @@ async def killed(data: Path, told: TourReport, clock: Clock) -> None:
 
 
 def _server(folder: Path, clock: Clock) -> SpawnedServer:
-    """A server of its own folder, with none of the settings of the first: those may name a port, a token file, or Kafka."""
+    """A server with its own folder and without the first server's settings, which may name a port, a token file, or Kafka."""
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "headwater.toml"
     config.write_text("# the tour's second server\n")
@@ -63,7 +63,7 @@ async def _load(server: SpawnedServer, clock: Clock) -> tuple[dict[int, bytes], 
             try:
                 (offset,) = await log.append(TOPIC, 0, [Record(None, value)])
             except OutcomeUnknown:
-                unknown += 1  # sent, and the answer never came: it may be there or not
+                unknown += 1  # sent, but the answer never came: the record may be there or not
                 return
             except HeadwaterError:
                 return
@@ -72,7 +72,7 @@ async def _load(server: SpawnedServer, clock: Clock) -> tuple[dict[int, bytes], 
     log = remote_log(server.url, token=None, clock=clock)
     try:
         if any(topic.name == TOPIC for topic in await log.topics()):
-            await log.delete_topic(TOPIC)  # of a tour before this one
+            await log.delete_topic(TOPIC)  # of an earlier tour
         await log.create_topic(TOPIC)
         callers = [asyncio.create_task(caller(number)) for number in range(_CALLERS)]
         began = clock.monotonic()

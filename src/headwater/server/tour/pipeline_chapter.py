@@ -1,4 +1,4 @@
-"""A pipeline: a table of orders to Parquet and to SQLite. One order cannot be counted; it is seen, corrected and sent, and nobody waits."""
+"""A pipeline from a CSV file of orders to Parquet and SQLite. One order has an invalid quantity: the tour shows, corrects and sends it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _ORDERS, _BAD = 20_000, 14
 
 
 def total(message: Message) -> Message:
-    """The transform: what an order costs. Runs inside Spark's tasks."""
+    """The transform: computes the price of an order. Runs inside Spark's tasks."""
     message.data["total"] = round(float(message.data["price"]) * int(message.data["qty"]), 2)
     return message
 
 
 def pipeline_chapter(log: Log, settings: Settings, told: TourReport) -> None:
-    """Run, look, correct, run again; every step is checked against the files themselves."""
+    """Run, show, correct, run again; checks every step against the files."""
     from headwater.pipeline.offsets.control import log_topic, offsets_topic
     from headwater.pipeline.offsets.ownership import PART
     from headwater.pipeline.operating.operations import PipelineOperations

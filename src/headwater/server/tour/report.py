@@ -1,4 +1,4 @@
-"""What the tour says: measured figures, and claims that are checked as they are made."""
+"""The tour's output: measured figures and checked claims."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _WIDTH = 9
 
 
 class TourReport:
-    """Writes lines, and remembers the claims that turned out false."""
+    """Writes lines, and keeps the false claims."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -16,21 +16,21 @@ class TourReport:
         self.false: list[str] = []
 
     def part(self, name: str) -> None:
-        """What the next lines are about."""
+        """Begin a chapter: its name stands before the next line."""
         self._part = name
 
     def fact(self, text: str) -> None:
-        """Something that was measured."""
+        """Write a measured figure."""
         self._line(text)
 
     def claim(self, text: str, holds: bool) -> None:
-        """Something that must be true, and was just looked at."""
+        """Write a claim and whether it holds."""
         self._line(f"{text}: {'yes' if holds else 'NO'}")
         if not holds:
             self.false.append(f"{self._part} {text}".strip())
 
     def plain(self, text: str = "") -> None:
-        """A line that stands by itself."""
+        """Write a line without a chapter."""
         self._out.write(text + "\n")
         self._out.flush()
 

@@ -33,7 +33,7 @@ PREFIX = "demo-"
 
 
 def tour(settings: Settings, out: TextIO, clock: Clock) -> list[str]:
-    """Run every part that exists; return the claims that turned out false. Ctrl-C ends it after putting away what it started."""
+    """Run every chapter; return the false claims. After Ctrl-C it first ends what it started."""
     told = TourReport(out)
     told.plain(f"The tour, on topics named {PREFIX}*. What it says is measured here and now.")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -59,7 +59,7 @@ def tour(settings: Settings, out: TextIO, clock: Clock) -> list[str]:
 
 
 async def _under_load(settings: Settings, told: TourReport, clock: Clock) -> None:
-    # The log is opened here even where a server serves it: what is measured is the log, not a client of HTTP.
+    # Open the log here even where a server serves it: this measures the log, not HTTP.
     log = local_log(settings, settings.data, clock)
     try:
         await appends(log, settings.data if await log.engine() == "embedded" else None, told)
@@ -85,17 +85,17 @@ async def clean(config: Config, clock: Clock) -> list[str]:
 
 
 def commands(settings: Settings, clock: Clock) -> list[str]:
-    """Five commands that work as they are printed, from the folder where the tour was started."""
+    """Five commands that work as printed, from the folder where the tour started."""
     program, data = _program(), f"--data {shlex.quote(_short(settings.data))}"
-    found = serving(settings.data)
+    server = serving(settings.data)
     listed = [
         f"{program} log show {TOPIC} 0..4 {data}",
         f"{program} log check {data}",
     ]
-    if found is None:
+    if server is None:
         return [f"{program} log topics {data}", *listed, f"{program} doctor {data}", f"{program} serve {data}"]
-    header = ' -H "Authorization: Bearer $HEADWATER_TOKEN"' if asyncio.run(_asks_for_token(found.url, clock)) else ""
-    records = f"{found.url}/log/{TOPIC}/0/records"
+    header = ' -H "Authorization: Bearer $HEADWATER_TOKEN"' if asyncio.run(_asks_for_token(server.url, clock)) else ""
+    records = f"{server.url}/log/{TOPIC}/0/records"
     return [
         f"curl -s{header} '{records}?from=0&limit=3'",
         f'curl -s{header} {records} -H \'Content-Type: application/json\' -d \'{{"key": "you", "value": {{"hello": "log"}}}}\'',
@@ -116,15 +116,15 @@ async def _asks_for_token(url: str, clock: Clock) -> bool:
 
 
 def _program() -> str:
-    """How this headwater is called from here: by its name if the shell finds the same one, else by its path."""
+    """The command of this headwater: its name if the shell finds the same program, else its path."""
     own = Path(sys.executable).with_name("headwater")
-    found = shutil.which("headwater")
-    if found is not None and Path(found).resolve() == own.resolve():
+    installed = shutil.which("headwater")
+    if installed is not None and Path(installed).resolve() == own.resolve():
         return "headwater"
     return shlex.quote(_short(own)) if own.exists() else f"{shlex.quote(sys.executable)} -m headwater.cli"
 
 
 def _short(path: Path) -> str:
-    """Relative to here when it lies below."""
+    """The path relative to the working directory if it lies below."""
     absolute, here = Path(os.path.abspath(path)), Path.cwd()
     return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)

@@ -1,4 +1,4 @@
-"""Many records at once: appended in batches, checked byte by byte, and counted on Spark."""
+"""Large volume: appends records in batches, checks every checksum, and counts the records on Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RECORDS, _BATCH, _VALUE = 500_000, 10_000, 100
 
 
 def fill(log: Log, told: TourReport) -> None:
-    """Bring the topic to half a million records. A second tour finds them there."""
+    """Fill the topic up to half a million records. A second tour reuses them."""
     import pyarrow as pa
 
     told.part("batches")
@@ -43,7 +43,7 @@ def fill(log: Log, told: TourReport) -> None:
 
 
 def check(data: Path, topics: list[str], told: TourReport) -> None:
-    """Walk every batch of the embedded log's topics and compare its checksum."""
+    """Check the checksum of every batch of these topics."""
     from headwater.log.embedded.check import check as checked
     from headwater.log.embedded.log import EmbeddedLog
 
@@ -51,10 +51,10 @@ def check(data: Path, topics: list[str], told: TourReport) -> None:
     with EmbeddedLog(data, read_only=True) as log:
         for topic in topics:
             began = time.perf_counter()
-            found = checked(log.reader(topic, 0))
+            result = checked(log.reader(topic, 0))
             seconds = time.perf_counter() - began
-            told.fact(f"{topic}: {found.records:,} records, {rounded_size(found.bytes)} read in {seconds:.2f} s")
-            told.claim("every checksum is right, and none is missing", not found.damage and found.records == log.bounds(topic, 0).end)
+            told.fact(f"{topic}: {result.records:,} records, {rounded_size(result.bytes)} read in {seconds:.2f} s")
+            told.claim("every checksum is right, and none is missing", not result.damage and result.records == log.bounds(topic, 0).end)
 
 
 def count_on_spark(log: Log, settings: SparkSettings, told: TourReport) -> None:
@@ -85,7 +85,7 @@ def count_on_spark(log: Log, settings: SparkSettings, told: TourReport) -> None:
 
 
 def stop_spark() -> None:
-    """End the session that the tour has started, if it has."""
+    """End the tour's Spark session, if there is one."""
     import sys
 
     if "pyspark" in sys.modules:

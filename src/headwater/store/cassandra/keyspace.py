@@ -1,4 +1,4 @@
-"""One keyspace: a session with the consistency that the store promises, and its tables brought to their newest form."""
+"""One keyspace: a session with the consistency that the store promises, and migrations of its tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _GUARDED = re.compile(r"\bif\s+(not\s+)?exists\b", re.IGNORECASE)
 
 
 class Keyspace(Store):
-    """The tables of a keyspace, which is made when it is missing. Reads and writes are at LOCAL_QUORUM, locks at LOCAL_SERIAL.
+    """The tables of a keyspace. Creates a missing keyspace. Reads and writes are at LOCAL_QUORUM, locks at LOCAL_SERIAL.
 
     It belongs to the process that opened it: a forked child gets `Closed`, and opens its own.
     """
@@ -85,7 +85,7 @@ class Keyspace(Store):
     # -- migrations -------------------------------------------------------------------------------------------
 
     def migrate(self, migrations: Migrations) -> list[Migration]:
-        """As `Store.migrate`. A step is no transaction here: one whose process died is run again from its beginning.
+        """As `Store.migrate`. A step is no transaction here: after a process died, the next one runs its step again from the beginning.
 
         Errors: also `ValueError` for a statement that cannot be run twice, and `Timeout` while another process migrates for too long.
         """
@@ -146,7 +146,7 @@ class Keyspace(Store):
             )
 
     def _use_keyspace(self) -> None:
-        """Make the keyspace and our two tables, looking first: many that make a table at once can make nodes disagree on it."""
+        """Create the keyspace and our two tables. Checks first, because concurrent creations can make nodes disagree on a table."""
         name, metadata = self._settings.keyspace, self._cluster.metadata
         if name not in metadata.keyspaces:
             nodes: dict[str, int] = {}

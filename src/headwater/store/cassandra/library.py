@@ -1,4 +1,4 @@
-"""The Cassandra driver: imported when it is needed, and its errors in our own words."""
+"""The Cassandra driver: imports it at its first use, and translates its errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def connection_class() -> Any:
 
 @contextmanager
 def explaining(where: str, statement: str = "") -> Iterator[None]:
-    """Whatever the driver refuses inside is raised as an error of ours."""
+    """Raise an error of the driver inside as a headwater error."""
     driver = library()
     try:
         yield
@@ -45,7 +45,7 @@ def explaining(where: str, statement: str = "") -> Iterator[None]:
 
 
 def explained(error: Exception, where: str, statement: str) -> HeadwaterError:
-    """The error of ours that says what an error of the driver means. A write without an answer may be there."""
+    """The headwater error for an error of the driver. A write without an answer is `OutcomeUnknown`."""
     driver = library()
     reads = statement.lstrip()[:6].lower() == "select"
     match error:

@@ -1,4 +1,4 @@
-"""One process at a time changes tables: a row that is inserted only where there is none (a lightweight transaction), and that expires."""
+"""The lock for schema changes: a row inserted by a lightweight transaction (IF NOT EXISTS) that expires."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headwater.core.errors import Conflict, OutcomeUnknown, Timeout, Unavailable
 from headwater.store import Row
 
 LOCK_TABLE = "create table if not exists headwater_lock (name text primary key, owner text)"
-LIVES_S = 60  # after its holder's death it is free; a holder renews it before each statement
+LIVES_S = 60  # it expires after its holder's death; a holder renews it before each statement
 _PATIENCE = 180.0
 _PAUSE = 0.1
 
@@ -53,5 +53,5 @@ class SchemaLock:
             statement = f"insert into headwater_lock (name, owner) values (?, ?) if not exists using ttl {LIVES_S}"
             [(applied, *found)] = self._run(statement, (self._name, self._owner))
         except OutcomeUnknown:
-            return False  # asked again, it says whose it is
+            return False  # a repeated insert returns the owner
         return bool(applied) or self._owner in found

@@ -34,7 +34,7 @@ _IDLE = 8  # reading connections that are kept for later
 
 
 class SqliteStatements:
-    """What can be done inside a transaction. No cursor outlives it: an open one would keep old pages in the -wal file."""
+    """The statements of a transaction. No cursor outlives it: an open one would keep old pages in the -wal file."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
@@ -45,8 +45,8 @@ class SqliteStatements:
 
     def row(self, statement: str, values: Sequence[object] = ()) -> Row | None:
         """Run a statement; return its first row."""
-        found = self.rows(statement, values)
-        return found[0] if found else None
+        rows = self.rows(statement, values)
+        return rows[0] if rows else None
 
     def many(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
         """Run a statement once for each row of values."""
@@ -56,8 +56,8 @@ class SqliteStatements:
 class Database(Store):
     """A file that several threads and processes share.
 
-    `synced=False` is for tables that can be made again from the log, and note in the same transaction how far of it they hold: after a loss
-    of power the last transactions may be gone, whole. It may be used in a forked child: the child opens connections of its own.
+    `synced=False` is for tables that can be rebuilt from the log and store their applied offset in the same transaction: a power cut may
+    lose the last transactions, each whole. It may be used in a forked child: the child opens connections of its own.
     """
 
     engine: StoreEngine = "sqlite"
@@ -82,7 +82,7 @@ class Database(Store):
         with explaining_files(path):
             make_dirs(self._files, path.parent)
         with self._write_lock.held():
-            self._writing()  # what cannot be opened is refused here rather than at the first write
+            self._writing()  # fail here rather than at the first write
 
     # -- transactions -----------------------------------------------------------------------------------------
 
@@ -180,15 +180,15 @@ class Database(Store):
 
     def _forget(self) -> list[apsw.Connection]:
         """Begin without connections and locks; return the connections that there were."""
-        found = [*self._idle, *([self._writer] if self._writer is not None else [])]
+        connections = [*self._idle, *([self._writer] if self._writer is not None else [])]
         self._idle, self._writer, self._guard = [], None, threading.Lock()
         lock = self.path.with_name(self.path.name + ".lock")
-        # In front of SQLite's own lock, which is waited for by trying again: that lets one of four writers get nothing for seconds.
+        # Taken before SQLite's own lock, which writers poll: polling starves one of four writers for seconds.
         self._write_lock = ProcessMutex(lock, files=self._files, clock=self._clock, timeout=self._timeout)
-        return found
+        return connections
 
     def _writing(self) -> apsw.Connection:
-        """The connection that writes. Only who holds the write lock may use it."""
+        """The writing connection. Only the holder of the write lock may use it."""
         self._check()
         if self._writer is None:
             new = not self.path.exists()
@@ -227,7 +227,7 @@ class Database(Store):
         close_connection(connection)
 
     def _undone(self, connection: apsw.Connection, error: BaseException) -> bool:
-        """Roll back; whether the connection may be used again. What a failing disk has told it of the file is not believed."""
+        """Roll back; return whether the connection is reusable. After a disk error its cached pages may be wrong."""
         if not isinstance(error, Unavailable | Damaged) or isinstance(error, Timeout):
             try:
                 if connection.in_transaction:

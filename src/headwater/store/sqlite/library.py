@@ -1,4 +1,4 @@
-"""The SQLite library: which versions may be used, how a connection is opened, and what its errors mean."""
+"""The SQLite library apsw: checks its version, opens connections, and translates its errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WAL_LIMIT = 256 << 20  # bytes that the -wal file keeps after a checkpoint
 
 
 def check_version(version: str) -> None:
-    """Refuse a library whose WAL mode can lose a file.
+    """Refuse a library whose WAL mode can damage a file.
 
     All from 3.7.0 on have a race: one connection starts the -wal file anew while another, which writes or checkpoints, still goes by its
     old beginning. Pages are lost, and the file is damaged. 3.51.3 has mended it, and so have 3.50.7 and 3.44.6 for their lines.
@@ -120,7 +120,7 @@ def explaining(path: Path | str, *, timeout: float, committing: bool = False) ->
 
 
 def explained(error: apsw.Error, path: Path | str, *, timeout: float, committing: bool = False) -> HeadwaterError:
-    """The error of ours that says what an error of SQLite on `path` means."""
+    """The headwater error for an error of SQLite on `path`."""
     import apsw
 
     match error:

@@ -37,7 +37,7 @@ class Shards:
         self.count = self._described(count)
         paths = [folder / f"{number:02}.db" for number in range(self.count)]
         there = [path.exists() for path in paths]
-        # The files are made at once with the note. Later a missing one is a lost one: an empty one in its place would hide that.
+        # All files are made together with the note. A file missing later is lost: an empty one in its place would hide that.
         if not all(there) and (folder / _MADE).exists():
             raise Damaged(
                 f"{paths[there.index(False)]} is missing.", hint="Bring it back from a backup, or make the store anew from the log."
@@ -54,7 +54,7 @@ class Shards:
             raise
 
     def of(self, key: bytes) -> Database:
-        """The file that holds everything of a key."""
+        """The file that holds a key's rows."""
         return self._databases[zlib.crc32(key) % self.count]
 
     def __iter__(self) -> Iterator[Database]:

@@ -1,8 +1,8 @@
-"""`headwater` commands as processes of their own, without the second that Python needs to begin each.
+"""Runs `headwater` commands in forks of one warm process, which saves the second that Python needs to start.
 
-One process imports what the commands need and then waits. For every command it is forked: the child has its own folder, environment,
-standard streams and exit code, and ends like the program would. Nothing of one command is left for the next. What depends on how a
-program is started (signals, a first import that goes wrong) is tested with the program itself.
+The warm process imports what the commands need and waits. It forks for every command: the child has its own folder, environment,
+standard streams and exit code, and ends as the program would. No command leaves anything to the next. Tests that depend on how a
+program starts (signals, a first import that fails) run the program itself.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 from program import Ran
 
 
-class Nursery:
-    """Runs commands, one at a time. Whoever makes one closes it."""
+class ForkedProgram:
+    """Runs commands, one at a time. Its maker closes it."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -33,15 +33,15 @@ class Nursery:
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             given.write(stdin.encode())
             given.seek(0)
-            asked = json.dumps({"words": words, "home": str(home), "env": env}).encode()
+            command = json.dumps({"words": words, "home": str(home), "env": env}).encode()
             self._socket.settimeout(timeout)
-            socket.send_fds(self._socket, [asked], [given.fileno(), out.fileno(), err.fileno()])
+            socket.send_fds(self._socket, [command], [given.fileno(), out.fileno(), err.fileno()])
             try:
                 code = int(self._socket.recv(64))
             except TimeoutError:
                 self._process.kill()  # a late answer would be taken for that of the next command
                 raise
-            return Ran(code, *(_text(one) for one in (out, err)))
+            return Ran(code, _text(out), _text(err))
 
     def close(self) -> None:
         self._socket.close()
@@ -54,8 +54,8 @@ def _text(file: Any) -> str:
     return text
 
 
-def _serve(door: socket.socket) -> None:
-    """In the process that waits: fork for every command, and say how it ended."""
+def _serve(requests: socket.socket) -> None:
+    """In the warm process: fork for every command, and send its exit code back."""
     # ruff: noqa: F401 (imported here so that no command has to)
     import pyarrow.compute
     import pyspark.cloudpickle
@@ -70,30 +70,30 @@ def _serve(door: socket.socket) -> None:
     import headwater.pipeline.running.run
 
     while True:
-        asked, fds, _, _ = socket.recv_fds(door, 1 << 20, 3)
-        if not asked:
+        command, fds, _, _ = socket.recv_fds(requests, 1 << 20, 3)
+        if not command:
             return
         child = os.fork()
         if child == 0:
-            door.close()
-            _run(json.loads(asked), fds)
+            requests.close()
+            _run(json.loads(command), fds)
         for fd in fds:
             os.close(fd)
         _, status = os.waitpid(child, 0)
-        door.send(str(os.waitstatus_to_exitcode(status)).encode())
+        requests.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
-def _run(asked: dict[str, Any], fds: list[int]) -> None:
+def _run(command: dict[str, Any], fds: list[int]) -> None:
     """In the child: become the command."""
     for place, fd in enumerate(fds):
         os.dup2(fd, place)
         os.close(fd)
     os.environ.clear()
-    os.environ.update(asked["env"])
-    sys.path[:] = [*filter(None, asked["env"].get("PYTHONPATH", "").split(os.pathsep)), *sys.path]
-    os.chdir(asked["home"])
+    os.environ.update(command["env"])
+    sys.path[:] = [*filter(None, command["env"].get("PYTHONPATH", "").split(os.pathsep)), *sys.path]
+    os.chdir(command["home"])
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.argv = ["headwater", *asked["words"]]
+    sys.argv = ["headwater", *command["words"]]
     from headwater.cli import main
 
     code = 1
