@@ -33,16 +33,26 @@ class HttpConnection:
     ended before anything of the answer came. For every other change a lost answer is `OutcomeUnknown`.
     """
 
-    def __init__(self, url: str, *, token: str | None, ca: Path | None = None, unix: Path | None = None, only_unix: bool = False) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None,
+        ca: Path | None = None,
+        unix: Path | None = None,
+        only_unix: bool = False,
+        same: Callable[[], bool] | None = None,
+    ) -> None:
         """`ca`: the authorities that the certificate of an https address is checked by; None: the system's. Errors: `BadConfig`.
 
         `unix`: a socket of the same server in the file system, which is used where it can be reached; `only_unix`: and nothing else.
+        `same`: whether the server that is meant still listens at the address; where it does not, a new connection is `Unreachable`.
         """
         host, port = _address(url, token)
         self._url = url.rstrip("/")
         trust = _trust(ca) if self._url.startswith("https:") else None
         self._prefix = quote(urlsplit(self._url).path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
-        self._pool = HttpPool(host, port, trust=trust, unix=unix, only_unix=only_unix)
+        self._pool = HttpPool(host, port, trust=trust, unix=unix, only_unix=only_unix, same=same)
         authorization = f"Authorization: Bearer {token}\r\n" if token else ""
         self._common = f" HTTP/1.1\r\nHost: {urlsplit(self._url).netloc.rpartition('@')[2]}\r\n{authorization}".encode()
 

@@ -7,6 +7,7 @@ import os
 import select
 import socket
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 
 from headwater.client.http_protocol import ConnectionEnded, HttpProtocol
@@ -23,14 +24,22 @@ class HttpPool:
 
     Small hot requests to a Unix socket share a connection: behind it is a server of ours, which begins them side by side. Elsewhere each
     request has a connection to itself, because a proxy would do one after the other. A Unix socket that cannot be reached is left
-    alone, and the port is used.
+    alone, and the port is used, as long as `same` says that the same server listens there.
     """
 
     def __init__(
-        self, host: str, port: int, *, trust: ssl.SSLContext | None = None, unix: Path | None = None, only_unix: bool = False
+        self,
+        host: str,
+        port: int,
+        *,
+        trust: ssl.SSLContext | None = None,
+        unix: Path | None = None,
+        only_unix: bool = False,
+        same: Callable[[], bool] | None = None,
     ) -> None:
-        """`only_unix`: there is no port."""
+        """`only_unix`: there is no port. `same`: looked at before each connection to the port; None: whoever listens there is meant."""
         self._host, self._port, self._trust, self._unix, self._only_unix = host, port, trust, unix, only_unix
+        self._same = same
         self._idle: list[HttpProtocol] = []
         self._open: set[HttpProtocol] = set()
         self._shared: HttpProtocol | None = None
@@ -68,7 +77,7 @@ class HttpPool:
 
     def _share(self, protocol: HttpProtocol, *, hot: bool) -> None:
         """Note whether others may send behind the request that this connection gets: behind a long one they would wait as long."""
-        if hot and self._unix is not None:
+        if hot and protocol.ours:
             self._shared = protocol
         elif protocol is self._shared:
             self._shared = None
@@ -96,9 +105,11 @@ class HttpPool:
             except OSError:
                 if self._only_unix:
                     raise
-                self._unix = None  # another user's, or gone: the port is served by the same server
+                # Another user's, or gone: the port is served by the same server.
             else:
-                return (await loop.create_unix_connection(lambda: HttpProtocol(loop, self._idled), sock=sock))[1]
+                return (await loop.create_unix_connection(lambda: HttpProtocol(loop, self._idled, ours=True), sock=sock))[1]
+        if self._same is not None and not self._same():
+            raise ConnectionRefusedError("its server has ended")  # somebody else may listen there by now
         return (await loop.create_connection(lambda: HttpProtocol(loop, self._idled), self._host, self._port, ssl=self._trust))[1]
 
 

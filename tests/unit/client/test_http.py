@@ -263,6 +263,27 @@ async def test_a_call_that_is_given_up_leaves_no_answer_for_the_next(tmp_path: P
             assert await http.ask("POST", "/fast", hot=True) == b"fast"
 
 
+MORE = (
+    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nwro",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+    b"H",
+)
+
+
+@pytest.mark.parametrize("more", MORE)
+async def test_what_comes_behind_the_last_answer_is_no_part_of_the_next(more: bytes, tmp_path: Path) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head(reader)
+        writer.write(OK + more)
+        await head(reader)
+        writer.write(b"\r\nwrong")
+
+    async with talking(tmp_path / "s", talk) as http, asyncio.timeout(20):
+        assert await http.ask("GET", "/") == b"ok"
+        assert await http.ask("POST", "/") == b"ok"  # through another connection
+
+
 async def test_a_header_cannot_smuggle_another_request(tmp_path: Path) -> None:
     async with scripted(lambda request: ScriptedAnswer()) as url:
         http = HttpConnection(url, token=None)
@@ -310,4 +331,32 @@ async def test_without_its_socket_the_port_is_used(tmp_path: Path) -> None:
     async with scripted(lambda request: ScriptedAnswer(200, b"port")) as url:
         http = HttpConnection(url, token=None, unix=tmp_path / "none")
         assert await http.ask("GET", "/") == b"port"
+        await http.aclose()
+
+
+async def test_the_port_is_used_only_while_the_same_server_listens_there(tmp_path: Path) -> None:
+    same = True
+    async with scripted(lambda request: ScriptedAnswer(200, b"port", headers={"Connection": "close"})) as url:
+        http = HttpConnection(url, token=None, unix=tmp_path / "none", same=lambda: same)
+        assert await http.ask("GET", "/") == b"port"
+        same = False
+        for method in ("GET", "POST"):
+            with pytest.raises(Unreachable, match="has ended"):
+                await http.ask(method, "/")
+        same = True
+        assert await http.ask("GET", "/") == b"port"
+        await http.aclose()
+
+
+async def test_a_socket_that_comes_back_is_used_again(tmp_path: Path) -> None:
+    async with scripted(lambda request: ScriptedAnswer(200, b"port", headers={"Connection": "close"})) as url:
+        http = HttpConnection(url, token=None, unix=tmp_path / "s")
+        assert await http.ask("GET", "/") == b"port"
+
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await head(reader)
+            writer.write(OK)
+
+        async with talking(tmp_path / "s", talk):
+            assert await http.ask("GET", "/") == b"ok"
         await http.aclose()
