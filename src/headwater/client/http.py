@@ -54,7 +54,7 @@ class HttpConnection:
         self._prefix = quote(urlsplit(self._url).path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
         self._pool = HttpPool(host, port, trust=trust, unix=unix, only_unix=only_unix, same=same)
         authorization = f"Authorization: Bearer {token}\r\n" if token else ""
-        self._common = f" HTTP/1.1\r\nHost: {urlsplit(self._url).netloc.rpartition('@')[2]}\r\n{authorization}".encode()
+        self._common = f" HTTP/1.1\r\nHost: {urlsplit(self._url).netloc}\r\n{authorization}".encode()
 
     @property
     def closed(self) -> bool:
@@ -236,8 +236,13 @@ def _address(url: str, token: str | None) -> tuple[str, int]:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
         good = bool(re.fullmatch(r"[!-~]+", parts.netloc)) and bool(host) and bool(host.encode("idna"))
+        good = good and not (parts.query or parts.fragment)
     except (ValueError, UnicodeError):
         good = False
+    if "@" in url:
+        raise BadConfig(
+            "The address of a server holds no name and no password.", hint="Give a token: token=, or HEADWATER_TOKEN on the command line."
+        )
     if not good:
         raise BadConfig(f"{url!r} is no address of a server.", hint="Write it such as http://127.0.0.1:8420.")
     if token and not re.fullmatch("[!-~]+", token):

@@ -12,7 +12,7 @@ import pytest
 
 from headwater.client import http_pool
 from headwater.client.http import HttpConnection
-from headwater.core.errors import BadInput, Closed, NotFound, OutcomeUnknown, Timeout, Unreachable
+from headwater.core.errors import BadConfig, BadInput, Closed, NotFound, OutcomeUnknown, Timeout, Unreachable
 from headwater.testing.scripted import ScriptedAnswer, ScriptedRequest, scripted
 
 pytestmark = pytest.mark.anyio
@@ -293,6 +293,17 @@ async def test_a_header_cannot_smuggle_another_request(tmp_path: Path) -> None:
         await http.aclose()
         with pytest.raises(Closed):
             await http.ask("GET", "/")
+
+
+async def test_an_address_holds_nothing_that_would_be_ignored() -> None:
+    for url in ("http://anna:secret@host:1", "http://anna@host:1"):
+        with pytest.raises(BadConfig, match="no name and no password") as refused:
+            HttpConnection(url, token=None)
+        assert "anna" not in str(refused.value)
+        assert "secret" not in str(refused.value)
+    for url in ("http://host:1?topic=x", "http://host:1/#x"):
+        with pytest.raises(BadConfig, match="no address of a server"):
+            HttpConnection(url, token=None)
 
 
 async def test_the_token_and_the_host_are_sent(tmp_path: Path) -> None:
