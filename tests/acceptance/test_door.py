@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -26,6 +27,7 @@ from headwater.core.errors import (
     HeadwaterError,
     NotFound,
     OffsetGone,
+    OutcomeUnknown,
     TooLarge,
     UnknownPartition,
     UnknownTopic,
@@ -377,3 +379,22 @@ def test_opening_the_door_loads_nothing_heavy() -> None:
         "import sys, headwater; print(sorted({'pyspark', 'pandas', 'pyarrow', 'numpy', 'starlette', 'typer', 'httpx2'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.anyio
+async def test_a_door_to_a_directory_never_leads_to_another_one(tmp_path: Path) -> None:
+    with SpawnedServer(tmp_path / "ours") as ended:
+        port = urlsplit(ended.url).port
+        door = headwater.open(tmp_path / "ours")
+        hw = await door.__aenter__()
+        await hw.log.create_topic("bank")
+        await hw.log.append("bank", 0, [Record(b"k", b"ours")])
+    with SpawnedServer(tmp_path / "theirs", options=("--port", str(port))) as other:
+        assert other.url == ended.url
+        async with headwater.open(other.url) as there:
+            await there.log.create_topic("bank")
+            for _ in range(2):
+                with pytest.raises((Unreachable, OutcomeUnknown)):
+                    await hw.log.append("bank", 0, [Record(b"k", b"ours, too")])
+            assert await there.log.bounds("bank", 0) == Bounds(0, 0)
+    await door.aclose()

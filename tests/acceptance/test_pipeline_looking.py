@@ -150,8 +150,8 @@ def test_a_sink_that_gave_up_for_another_reason_is_no_message_to_correct(tmp_pat
     assert ("report stands here: It does not answer." in ran.out, ran.err) == (True, "")
 
 
-def test_a_copy_that_is_read_half_shows_how_much_of_it_that_is(tmp_path: Path, nursery: Nursery) -> None:
-    home = Home(tmp_path, nursery)
+def test_a_copy_that_is_read_half_shows_how_much_of_it_that_is(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    home = Home(tmp_path, forked_program)
     home.write("shop.py", SHOP)
     home.documents(3)
     assert home.pipeline("run", "shop.py").code == 0

@@ -18,7 +18,7 @@ TokenFile = Annotated[
     typer.Option(
         "--token-file",
         metavar="FILE",
-        help="Lines of `reader|writer|operator TOKEN [name=NAME] [prefix=/PATH]` (setting `server.token_file`).",
+        help="Lines of `reader|writer|operator TOKEN`, with name=NAME and prefix=/PATH where wanted (setting `server.token_file`).",
     ),
 ]
 TlsCert = Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -136,18 +137,19 @@ class Headwater:
                 log = local_log(self._settings, data, self._clock, read_only=self._read_only)
                 await log.open()
                 return log
-            self.address = server.url
-            return self._remote(self.address, unix=server.unix(data))
+            self.address, there = server.url, data.absolute()
+            # The address may be another server's by the next connection, which keeps other data.
+            return self._remote(server.url, unix=server.unix(there), same=lambda: _serves(there, server.url))
         return self._remote(self.address)
 
-    def _remote(self, address: str, unix: Path | None = None) -> RemoteLog:
+    def _remote(self, address: str, unix: Path | None = None, same: Callable[[], bool] | None = None) -> RemoteLog:
         from headwater.client.remote import remote_log
 
         ca = Path(self._ca) if self._ca is not None else None
         if ca is None and address.startswith("https:"):
             ca = self._loaded().settings.client.ca_file
         token = self._token or os.environ.get("HEADWATER_TOKEN")
-        return remote_log(address, token=token, ca=ca, clock=self._clock, unix=unix)
+        return remote_log(address, token=token, ca=ca, clock=self._clock, unix=unix, same=same)
 
     def _backend_of(self, log: AsyncLog) -> Backend:
         from headwater.client.forwarding import ForwardingBackend
@@ -166,3 +168,9 @@ class Headwater:
 
     def _loaded(self) -> Config:
         return self._config if isinstance(self._config, Config) else load(file=self._config)
+
+
+def _serves(data: Path, url: str) -> bool:
+    """Whether the living server of a directory listens at an address."""
+    server = serving(data)
+    return server is not None and server.url == url

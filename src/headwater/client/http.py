@@ -33,18 +33,28 @@ class HttpConnection:
     of the answer. For every other change a lost answer is `OutcomeUnknown`.
     """
 
-    def __init__(self, url: str, *, token: str | None, ca: Path | None = None, unix: Path | None = None, only_unix: bool = False) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None,
+        ca: Path | None = None,
+        unix: Path | None = None,
+        only_unix: bool = False,
+        same: Callable[[], bool] | None = None,
+    ) -> None:
         """`ca`: the authorities that sign the certificate of an https address; None: the system's. Errors: `BadConfig`.
 
-        `unix`: the server's Unix socket, used if it is reachable; `only_unix`: use no port.
+        `unix`: the server's Unix socket, used if it is reachable; `only_unix`: use no port. `same`: tells whether the intended server still
+        listens at the address; if not, a new connection is `Unreachable`.
         """
         host, port = _address(url, token)
         self._url = url.rstrip("/")
         trust = _trust(ca) if self._url.startswith("https:") else None
         self._prefix = quote(urlsplit(self._url).path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
-        self._pool = HttpPool(host, port, trust=trust, unix=unix, only_unix=only_unix)
+        self._pool = HttpPool(host, port, trust=trust, unix=unix, only_unix=only_unix, same=same)
         authorization = f"Authorization: Bearer {token}\r\n" if token else ""
-        self._common = f" HTTP/1.1\r\nHost: {urlsplit(self._url).netloc.rpartition('@')[2]}\r\n{authorization}".encode()
+        self._common = f" HTTP/1.1\r\nHost: {urlsplit(self._url).netloc}\r\n{authorization}".encode()
 
     @property
     def closed(self) -> bool:
@@ -226,8 +236,13 @@ def _address(url: str, token: str | None) -> tuple[str, int]:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
         good = bool(re.fullmatch(r"[!-~]+", parts.netloc)) and bool(host) and bool(host.encode("idna"))
+        good = good and not (parts.query or parts.fragment)
     except (ValueError, UnicodeError):
         good = False
+    if "@" in url:
+        raise BadConfig(
+            "The address of a server holds no name and no password.", hint="Give a token: token=, or HEADWATER_TOKEN on the command line."
+        )
     if not good:
         raise BadConfig(f"{url!r} is no address of a server.", hint="Write it such as http://127.0.0.1:8420.")
     if token and not re.fullmatch("[!-~]+", token):

@@ -7,6 +7,7 @@ import os
 import select
 import socket
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 
 from headwater.client.http_protocol import ConnectionEnded, HttpProtocol
@@ -22,14 +23,23 @@ class HttpPool:
     """Connections to a host and port, or to a Unix socket of this machine.
 
     Small hot requests to a Unix socket share a connection: a headwater server begins them concurrently. Elsewhere each request has its own
-    connection, because a proxy would serialize them. If the Unix socket is unreachable, the pool uses the port.
+    connection, because a proxy would serialize them. If the Unix socket is unreachable, the pool uses the port, as long as `same` says that
+    the same server listens there.
     """
 
     def __init__(
-        self, host: str, port: int, *, trust: ssl.SSLContext | None = None, unix: Path | None = None, only_unix: bool = False
+        self,
+        host: str,
+        port: int,
+        *,
+        trust: ssl.SSLContext | None = None,
+        unix: Path | None = None,
+        only_unix: bool = False,
+        same: Callable[[], bool] | None = None,
     ) -> None:
-        """`only_unix`: there is no port."""
+        """`only_unix`: there is no port. `same`: looked at before each connection to the port; None: whoever listens there is meant."""
         self._host, self._port, self._trust, self._unix, self._only_unix = host, port, trust, unix, only_unix
+        self._same = same
         self._idle: list[HttpProtocol] = []
         self._open: set[HttpProtocol] = set()
         self._shared: HttpProtocol | None = None
@@ -67,7 +77,7 @@ class HttpPool:
 
     def _share(self, protocol: HttpProtocol, *, hot: bool) -> None:
         """Note whether other requests may share the connection with this one: after a long request they would wait as long."""
-        if hot and self._unix is not None:
+        if hot and protocol.ours:
             self._shared = protocol
         elif protocol is self._shared:
             self._shared = None
@@ -95,9 +105,11 @@ class HttpPool:
             except OSError:
                 if self._only_unix:
                     raise
-                self._unix = None  # another user's, or gone: the same server listens on the port
+                # Another user's, or gone: the same server listens on the port.
             else:
-                return (await loop.create_unix_connection(lambda: HttpProtocol(loop, self._idled), sock=sock))[1]
+                return (await loop.create_unix_connection(lambda: HttpProtocol(loop, self._idled, ours=True), sock=sock))[1]
+        if self._same is not None and not self._same():
+            raise ConnectionRefusedError("its server has ended")  # somebody else may listen there by now
         return (await loop.create_connection(lambda: HttpProtocol(loop, self._idled), self._host, self._port, ssl=self._trust))[1]
 
 

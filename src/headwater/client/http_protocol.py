@@ -63,9 +63,12 @@ class HttpProtocol(asyncio.Protocol):
     When the connection ends, every exchange under way fails with `ConnectionEnded`: the server may have done it or not.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, idle: Callable[[HttpProtocol], None]) -> None:
-        """Calls `idle` when the last answer under way has come and the connection is reusable."""
-        self._loop, self._idle = loop, idle
+    def __init__(self, loop: asyncio.AbstractEventLoop, idle: Callable[[HttpProtocol], None], *, ours: bool = False) -> None:
+        """Calls `idle` when the last answer under way has come and the connection is reusable.
+
+        `ours`: the connection leads to a headwater server, with no proxy between.
+        """
+        self._loop, self._idle, self.ours = loop, idle, ours
         self._parser = httptools.HttpResponseParser(self)
         self.waiting: deque[Exchange] = deque()
         self.transport: asyncio.Transport = None  # type: ignore[assignment]
@@ -177,6 +180,10 @@ class HttpProtocol(asyncio.Protocol):
         self._released()
 
     # -- the parser's callbacks -------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        if not self.waiting:  # behind the last answer, in the same bytes: half of one would be ended by the answer to the next request
+            self.end(AnswerMalformed("something was sent that nobody asked for"))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._head += len(name) + len(value)

@@ -119,8 +119,12 @@ class LocalLog(AsyncLog):
         return self._appenders[place]
 
     async def append_by_key(self, topic: str, records: Sequence[Record]) -> list[Placed]:
-        by_partition = places(topic, records, (await self.topic(topic)).partitions)
-        appends = [self.append(topic, partition, [records[index] for index in indexes]) for partition, indexes in by_partition.items()]
+        described = await self.topic(topic)
+        by_partition = places(topic, records, described.partitions)
+        batches = {partition: [records[index] for index in indexes] for partition, indexes in by_partition.items()}
+        if len(batches) > 1 and await self.engine() == "embedded":
+            await asyncio.to_thread(_check, list(batches.values()), described.settings.max_record)
+        appends = [self.append(topic, partition, batch) for partition, batch in batches.items()]
         outcomes = dict(zip(by_partition, await asyncio.gather(*appends, return_exceptions=True), strict=True))
         taken = {partition: offsets for partition, offsets in outcomes.items() if not isinstance(offsets, BaseException)}
         refused = {partition: error for partition, error in outcomes.items() if isinstance(error, BaseException)}
@@ -265,6 +269,14 @@ class LocalLog(AsyncLog):
         if self._closed:
             raise _closed()
         return self._log or await self.open()
+
+
+def _check(batches: Sequence[Sequence[Record]], limit: int) -> None:
+    """Errors: `BadInput` for what a partition would refuse; the others would have taken theirs by then."""
+    from headwater.log.encoding import encode
+
+    for batch in batches:
+        encode(batch, now=0, limit=limit)
 
 
 def partly_appended(topic: str, taken: Mapping[int, Sequence[int]], partition: int, error: HeadwaterError) -> OutcomeUnknown:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -27,9 +27,17 @@ _HOT = 64 << 10  # the largest append, in bytes, that shares a connection
 _LINES = {"Content-Type": "application/x-ndjson"}
 
 
-def remote_log(url: str, *, token: str | None, clock: Clock, ca: Path | None = None, unix: Path | None = None) -> RemoteLog:
-    """The log of the server at an address. `unix`: its socket in the file system. Errors: `BadConfig`."""
-    return RemoteLog(RemoteBackend(HttpConnection(url, token=token, ca=ca, unix=unix), clock=clock))
+def remote_log(
+    url: str,
+    *,
+    token: str | None,
+    clock: Clock,
+    ca: Path | None = None,
+    unix: Path | None = None,
+    same: Callable[[], bool] | None = None,
+) -> RemoteLog:
+    """The log of the server at an address. `unix`: its socket in the file system; `same`: as of `HttpConnection`. Errors: `BadConfig`."""
+    return RemoteLog(RemoteBackend(HttpConnection(url, token=token, ca=ca, unix=unix, same=same), clock=clock))
 
 
 class _Page(msgspec.Struct):

@@ -102,6 +102,16 @@ def unfit(records: object, error: Exception) -> BadInput:
     return BadInput(f"These records cannot be appended: {error}.", hint=hint)
 
 
+def whole(offset: int) -> int:
+    """An offset as it may be kept. Errors: `BadInput` for what is no whole number: written down, it could not be read again."""
+    try:
+        if not isinstance(offset, bool):
+            return index(offset)
+    except TypeError:
+        pass
+    raise BadInput(f"{offset!r} is no offset.", hint="Give a whole number, such as 7.")
+
+
 def ascending(offsets: Iterable[int]) -> list[int]:
     """The offsets in order, each once. Errors: `BadInput` for what is no whole number."""
     try:

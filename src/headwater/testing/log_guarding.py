@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
-from headwater.core.errors import BadBounds, Closed, Conflict, Fenced, HeadwaterError, OffsetGone, UnknownTopic, Unsupported
+from headwater.core.errors import BadBounds, BadInput, Closed, Conflict, Fenced, HeadwaterError, OffsetGone, UnknownTopic, Unsupported
 from headwater.log import Guard, Log, Record, TopicSettings
 from headwater.log.epochs import CLAIM, EPOCH, unmarked
 from headwater.testing.log_ground import Ground, OpenLog, at, counted, everything, fresh, numbered, together
@@ -102,6 +103,16 @@ class Guarding(Ground):
             writer.append(numbered(1), guard=Guard(1, asked))
         with pytest.raises(BadBounds):
             writer.append(numbered(1), guard=Guard(end.end + 1, asked))
+        assert not asked.shown
+        assert log.bounds(topic, 0) == end
+
+    @pytest.mark.parametrize("since", [2.0, True, "3", None])
+    def test_what_is_no_offset_is_bad_input(self, log: Log, topic: str, since: Any) -> None:
+        log.append(topic, 0, numbered(5))
+        writer, asked = log.claim(topic, 0), Asked()
+        end = log.bounds(topic, 0)
+        with pytest.raises(BadInput, match="no offset"):
+            writer.append(numbered(1), guard=Guard(since, asked))
         assert not asked.shown
         assert log.bounds(topic, 0) == end
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,17 @@ class Keeping(Ground):
             for offset in (11, 1 << 40):
                 with pytest.raises(BadBounds):
                     log.delete_before(topic, 0, offset)
+
+    @pytest.mark.parametrize("offset", [2.0, 1.5, True, "3", None, float("nan")])
+    def test_what_is_no_offset_deletes_nothing(self, log: Log, another: OpenLog, topic: str, offset: Any) -> None:
+        log.append(topic, 0, numbered(10))
+        with unchanged(log, topic), pytest.raises(BadInput, match="no offset"):
+            log.delete_before(topic, 0, offset)
+        writer = log.claim(topic, 0)
+        with unchanged(log, topic), pytest.raises(BadInput, match="no offset"):
+            writer.delete_before(offset)
+        log.close()
+        assert everything(another(), topic)[:10] == at(numbered(10), range(10))
 
     def test_an_empty_partition_has_nothing_to_delete(self, log: Log, topic: str) -> None:
         assert log.delete_before(topic, 0, 0) == 0

@@ -12,7 +12,7 @@ import pytest
 
 from headwater.client import http_pool
 from headwater.client.http import HttpConnection
-from headwater.core.errors import BadInput, Closed, NotFound, OutcomeUnknown, Timeout, Unreachable
+from headwater.core.errors import BadConfig, BadInput, Closed, NotFound, OutcomeUnknown, Timeout, Unreachable
 from headwater.testing.scripted import ScriptedAnswer, ScriptedRequest, scripted
 
 pytestmark = pytest.mark.anyio
@@ -263,6 +263,27 @@ async def test_a_call_that_is_given_up_leaves_no_answer_for_the_next(tmp_path: P
             assert await http.ask("POST", "/fast", hot=True) == b"fast"
 
 
+MORE = (
+    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nwro",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+    b"H",
+)
+
+
+@pytest.mark.parametrize("more", MORE)
+async def test_what_comes_behind_the_last_answer_is_no_part_of_the_next(more: bytes, tmp_path: Path) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head(reader)
+        writer.write(OK + more)
+        await head(reader)
+        writer.write(b"\r\nwrong")
+
+    async with talking(tmp_path / "s", talk) as http, asyncio.timeout(20):
+        assert await http.ask("GET", "/") == b"ok"
+        assert await http.ask("POST", "/") == b"ok"  # through another connection
+
+
 async def test_a_header_cannot_smuggle_another_request(tmp_path: Path) -> None:
     async with scripted(lambda request: ScriptedAnswer()) as url:
         http = HttpConnection(url, token=None)
@@ -272,6 +293,17 @@ async def test_a_header_cannot_smuggle_another_request(tmp_path: Path) -> None:
         await http.aclose()
         with pytest.raises(Closed):
             await http.ask("GET", "/")
+
+
+async def test_an_address_holds_nothing_that_would_be_ignored() -> None:
+    for url in ("http://anna:secret@host:1", "http://anna@host:1"):
+        with pytest.raises(BadConfig, match="no name and no password") as refused:
+            HttpConnection(url, token=None)
+        assert "anna" not in str(refused.value)
+        assert "secret" not in str(refused.value)
+    for url in ("http://host:1?topic=x", "http://host:1/#x"):
+        with pytest.raises(BadConfig, match="no address of a server"):
+            HttpConnection(url, token=None)
 
 
 async def test_the_token_and_the_host_are_sent(tmp_path: Path) -> None:
@@ -310,4 +342,32 @@ async def test_without_its_socket_the_port_is_used(tmp_path: Path) -> None:
     async with scripted(lambda request: ScriptedAnswer(200, b"port")) as url:
         http = HttpConnection(url, token=None, unix=tmp_path / "none")
         assert await http.ask("GET", "/") == b"port"
+        await http.aclose()
+
+
+async def test_the_port_is_used_only_while_the_same_server_listens_there(tmp_path: Path) -> None:
+    same = True
+    async with scripted(lambda request: ScriptedAnswer(200, b"port", headers={"Connection": "close"})) as url:
+        http = HttpConnection(url, token=None, unix=tmp_path / "none", same=lambda: same)
+        assert await http.ask("GET", "/") == b"port"
+        same = False
+        for method in ("GET", "POST"):
+            with pytest.raises(Unreachable, match="has ended"):
+                await http.ask(method, "/")
+        same = True
+        assert await http.ask("GET", "/") == b"port"
+        await http.aclose()
+
+
+async def test_a_socket_that_comes_back_is_used_again(tmp_path: Path) -> None:
+    async with scripted(lambda request: ScriptedAnswer(200, b"port", headers={"Connection": "close"})) as url:
+        http = HttpConnection(url, token=None, unix=tmp_path / "s")
+        assert await http.ask("GET", "/") == b"port"
+
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await head(reader)
+            writer.write(OK)
+
+        async with talking(tmp_path / "s", talk):
+            assert await http.ask("GET", "/") == b"ok"
         await http.aclose()

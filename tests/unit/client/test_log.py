@@ -83,6 +83,19 @@ async def test_a_record_without_a_key_has_a_place_only_where_there_is_one_partit
         await log.append_by_key("bank", [Record("k", b"")])  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("count", [1, 200])
+@pytest.mark.parametrize(
+    "bad", [Record(KEYS[0], b"x" * 2000), Record(KEYS[1], b"x" * 2000), Record(KEYS[0], b"", headers=(("n" * 70_000, b""),))]
+)
+async def test_one_record_that_cannot_be_appended_lets_none_be(log: AsyncLog, bad: Record, count: int) -> None:
+    await log.create_topic("bank", partitions=2, settings={"max_record": "1KiB"})
+    good = [Record(key, b"v") for key in KEYS] * count
+    assert {partition_for(key, 2) for key in KEYS} == {0, 1}
+    with pytest.raises(BadInput):
+        await log.append_by_key("bank", [*good, bad, *good])
+    assert [one.end for one in await log.stats("bank")] == [0, 0]
+
+
 async def test_what_only_some_partitions_took_is_said(log: AsyncLog, served: LocalLog) -> None:
     await log.create_topic("bank", partitions=2)
     (await served.open()).claim("bank", 1)

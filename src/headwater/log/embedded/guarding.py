@@ -9,7 +9,7 @@ from headwater.log.embedded.partition import Partition
 from headwater.log.embedded.reader import PartitionReader
 from headwater.log.guard import MOST_BYTES, MOST_RECORDS, Guard, too_far
 from headwater.log.layout import EncodedBatch
-from headwater.log.record import Record
+from headwater.log.record import Record, whole
 
 
 def append(partition: Partition, batch: EncodedBatch, epoch: int | None, guard: Guard | None) -> int | Exception:
@@ -51,7 +51,7 @@ class _Question:
 
     def _behind(self, tail: SegmentPosition) -> list[Record]:
         """The records from the guard's offset to the tail, durable or not."""
-        partition, since = self._partition, self._guard.since
+        partition, since = self._partition, whole(self._guard.since)
         if since == tail.offset:
             return []
         if tail.offset - since > MOST_RECORDS:

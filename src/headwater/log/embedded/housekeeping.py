@@ -12,6 +12,7 @@ from headwater.log.embedded.manifest import Segment
 from headwater.log.embedded.page import SegmentPosition
 from headwater.log.embedded.partition import Partition
 from headwater.log.embedded.segment import create
+from headwater.log.record import whole
 
 
 def roll(partition: Partition, epoch: int | None = None) -> int:
@@ -32,6 +33,7 @@ def roll(partition: Partition, epoch: int | None = None) -> int:
 
 def delete_before(partition: Partition, offset: int, epoch: int | None = None) -> int:
     """Raise the start, then unlink what lies wholly below it."""
+    offset = whole(offset)
     try:
         with partition.changing() as now:
             partition.check_claim(now.epoch, epoch)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
+Claim = EmbeddedWriter | None
 Encoder = Callable[[int, int], EncodedBatch]  # encodes a batch, given the largest record size and the time
 _IDLE = 0.1  # seconds after which a tail that has nothing gives an empty list, and looks whether it is to stop
 
@@ -61,15 +62,12 @@ class EmbeddedLog(Log):
         boot: bytes | None = None,
         metrics: LogMetrics | None = None,
     ) -> None:
-        self.data = Path(data)
-        self.read_only = read_only
+        self.data, self.read_only = Path(data), read_only
         self._files, self._clock = files or Files(), clock or SystemClock()
-        self._boot = boot or boot_id()
-        self._metrics = metrics
+        self._boot, self._metrics = boot or boot_id(), metrics
         self._topics = EmbeddedTopics(self.data / "log", files=self._files, ids=ids)
         self._reserve = Reserve(self.data / "log", files=self._files)
-        self._closed = False
-        self._most = most_handles()
+        self._closed, self._most = False, most_handles()
         self._begin()
         self._arrivals = EmbeddedArrivals(self._opened_reader, lambda name: self._topics.get(name).generation)
         with explaining(self.data, reading=True):
@@ -134,25 +132,28 @@ class EmbeddedLog(Log):
         return self.append_encoded(topic, partition, lambda limit, now: encode_columns(batch, now=now, limit=limit), None, part)
 
     def claim(self, topic: str, partition: int, *, part: str = "") -> Writer:
-        epoch = self.with_partition(topic, partition, lambda found: self._checked(found, topic, part, "claim").claim())
-        return EmbeddedWriter(self, topic, partition, epoch)
+        def claimed(found: Partition) -> Writer:
+            return EmbeddedWriter(self, topic, partition, self._checked(found, topic, part, "claim").claim(), found.generation)
+
+        return self.with_partition(topic, partition, claimed)
 
     def writer(self, topic: str, partition: int, epoch: int, *, part: str = "") -> Writer:
-        self._checked(self.partition(topic, partition), topic, part, "claim")
-        return EmbeddedWriter(self, topic, partition, epoch)
+        found = self._checked(self.partition(topic, partition), topic, part, "claim")
+        return EmbeddedWriter(self, topic, partition, epoch, found.generation)
 
     def append_encoded(
-        self, topic: str, partition: int, encoded: Encoder, epoch: int | None, part: str = "", guard: Guard | None = None
+        self, topic: str, partition: int, encoded: Encoder, claim: Claim, part: str = "", guard: Guard | None = None
     ) -> range:
-        """Append the batch that `encoded` makes. The caller has checked the owner if it has a claim (`epoch`)."""
+        """Append the batch that `encoded` makes. The caller has checked the owner if it has a claim."""
         found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
-        return self._appended(found, topic, partition, encoded(found.max_record, self._clock.now_ms()), epoch, part, guard)
+        return self._appended(found, topic, partition, encoded(found.max_record, self._clock.now_ms()), claim, part, guard)
 
     def _appended(
-        self, found: Partition, topic: str, partition: int, batch: EncodedBatch, epoch: int | None, part: str, guard: Guard | None
+        self, found: Partition, topic: str, partition: int, batch: EncodedBatch, claim: Claim, part: str, guard: Guard | None
     ) -> range:
         def append(to: Partition) -> int | Exception:
-            return guarding.append(to if epoch is not None else self._checked(to, topic, part, "append"), batch, epoch, guard)
+            checked = self._checked(to, topic, part, "append") if claim is None else claim.checked(to)
+            return guarding.append(checked, batch, None if claim is None else claim.epoch, guard)
 
         try:
             first = append(found)
@@ -314,7 +315,7 @@ class EmbeddedLog(Log):
             return Partition(
                 self._topics.folder / topic / str(partition),
                 name=f"{topic} {partition}",
-                settings=self._topic(topic, partition).settings,
+                topic=self._topic(topic, partition),
                 files=self._files,
                 clock=self._clock,
                 boot=self._boot,

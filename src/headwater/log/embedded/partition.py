@@ -25,7 +25,7 @@ from headwater.log.embedded.segment import OpenSegment
 from headwater.log.embedded.state import PartitionState
 from headwater.log.embedded.ticket import Question, Ticket
 from headwater.log.layout import EncodedBatch, seal
-from headwater.log.record import TopicSettings
+from headwater.log.record import Topic
 
 _MANIFEST_BYTES = 64 << 20
 _MANIFEST_SECONDS = 1.0
@@ -50,13 +50,15 @@ class Partition(PartitionState):
         folder: Path,
         *,
         name: str,
-        settings: TopicSettings,
+        topic: Topic,
         files: Files,
         clock: Clock,
         boot: bytes,
         metrics: PartitionMetrics | None = None,
     ) -> None:
+        settings = topic.settings
         super().__init__(folder, name=name, settings=settings, files=files, clock=clock, boot=boot)
+        self.generation = topic.generation
         self.appends = 0  # since it was opened
         self.max_record = settings.max_record
         self._most = 0 if settings.period else settings.segment  # below this position nothing rolls; a period is looked at each time

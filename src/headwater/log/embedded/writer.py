@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from headwater.core.errors import Fenced
 from headwater.log import Writer
 from headwater.log.embedded.housekeeping import delete_before, roll
 from headwater.log.encoding import encode
@@ -15,33 +16,43 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from headwater.log.embedded.log import EmbeddedLog
+    from headwater.log.embedded.partition import Partition
 
 
 class EmbeddedWriter(Writer):
-    """See `Writer`. Every call compares the epoch under the partition's lock; whoever knows the epoch works under the claim."""
+    """See `Writer`. Every call compares the epoch under the partition's lock; whoever knows the epoch works under the claim.
 
-    def __init__(self, log: EmbeddedLog, topic: str, partition: int, epoch: int) -> None:
-        self._log, self.topic, self.partition, self.epoch = log, topic, partition, epoch
+    `generation` is that of the topic: one that is made anew counts its epochs from 1 again, and a claim of before would pass for its own.
+    """
+
+    def __init__(self, log: EmbeddedLog, topic: str, partition: int, epoch: int, generation: str) -> None:
+        self._log, self.topic, self.partition, self.epoch, self._generation = log, topic, partition, epoch, generation
+
+    def checked(self, found: Partition) -> Partition:
+        """The partition. Errors: `Fenced` where it is of another topic of the same name."""
+        if found.generation != self._generation:
+            raise Fenced(f"Topic {self.topic} was made anew since {found.name} was claimed.", hint="Claim it anew.")
+        return found
 
     def append(self, records: Sequence[Record], *, guard: Guard | None = None) -> range:
         return self._log.append_encoded(
-            self.topic, self.partition, lambda limit, now: encode(records, now=now, limit=limit), self.epoch, guard=guard
+            self.topic, self.partition, lambda limit, now: encode(records, now=now, limit=limit), self, guard=guard
         )
 
     def append_arrow(self, batch: pa.RecordBatch) -> range:
         from headwater.log.embedded.columns import encode_columns
 
-        return self._log.append_encoded(
-            self.topic, self.partition, lambda limit, now: encode_columns(batch, now=now, limit=limit), self.epoch
-        )
+        return self._log.append_encoded(self.topic, self.partition, lambda limit, now: encode_columns(batch, now=now, limit=limit), self)
 
     def roll(self) -> int:
-        return self._log.freeing(self.topic, self.partition, lambda found: roll(found, self.epoch))
+        return self._log.freeing(self.topic, self.partition, lambda found: roll(self.checked(found), self.epoch))
 
     def delete_before(self, offset: int) -> int:
-        return self._log.freeing(self.topic, self.partition, lambda found: delete_before(found, offset, self.epoch))
+        return self._log.freeing(self.topic, self.partition, lambda found: delete_before(self.checked(found), offset, self.epoch))
 
     def compact(self, before: int | None = None) -> Compacted:
         from headwater.log.embedded.compaction import compact
 
-        return self._log.with_partition(self.topic, self.partition, lambda found: compact(found, before=before, epoch=self.epoch))
+        return self._log.with_partition(
+            self.topic, self.partition, lambda found: compact(self.checked(found), before=before, epoch=self.epoch)
+        )

@@ -31,7 +31,7 @@ from headwater.log.kafka.topics import FRAMING, KafkaTopics
 from headwater.log.kafka.writer import KafkaWriter, LentKafkaWriter, claim, no_compaction
 from headwater.log.marker import mark_engine
 from headwater.log.owners import check_owner
-from headwater.log.record import Bounds, Compacted, Header, Record, Topic, TopicSettings
+from headwater.log.record import Bounds, Compacted, Header, Record, Topic, TopicSettings, whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -321,6 +321,7 @@ class KafkaLog(Log):
 
     def delete_records(self, topic: str, partition: int, offset: int, fence: Callable[[], None]) -> int:
         """Delete below `offset`, if there is something and `fence` raises nothing; return the start."""
+        offset = whole(offset)
         with self._readers.lent() as reader:
             bounds = reader.bounds(topic, partition)
         if offset > bounds.end:

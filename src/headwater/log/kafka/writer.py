@@ -14,7 +14,7 @@ from headwater.log.guard import MOST_BYTES, MOST_RECORDS, Guard, too_far
 from headwater.log.kafka.follower import Followed, Follower
 from headwater.log.kafka.records import columns_outgoing
 from headwater.log.kafka.turns import Turns
-from headwater.log.record import Bounds, Compacted, Header, Record
+from headwater.log.record import Bounds, Compacted, Header, Record, whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +66,7 @@ class KafkaWriter(Writer):
         with self._place.appending(), self._turns.together() if guard is None else self._turns.alone():
             self._check()
             if guard is not None:
-                guard.check(self._behind(guard.since))  # 0. all of ours is acknowledged: what comes now does not count, or fences us
+                guard.check(self._behind(whole(guard.since)))  # 0. all of ours is acknowledged: what comes now does not count, or fences us
             try:
                 return self._append(records)
             except HeadwaterError as error:

@@ -33,6 +33,22 @@ def test_a_stale_writer_changes_nothing(ground: Any, call: Callable[[Writer], An
     call(newer)
 
 
+@pytest.mark.parametrize("call", CALLS)
+def test_a_claim_ends_with_its_topic(ground: Any, call: Callable[[Writer], Any]) -> None:
+    log, other = ground.fill(6), ground.open()
+    stale = log.claim("t", 0)
+    other.delete_topic("t")
+    other.create_topic("t", part="pipeline")
+    newer = other.claim("t", 0, part="pipeline")
+    assert newer.epoch == stale.epoch  # which says nothing: it counts from 1 again
+    newer.append([Record(b"new", b"%d" % number) for number in range(6)])
+    before = (other.bounds("t", 0), ground.segments())
+    with pytest.raises(Fenced):
+        call(stale)
+    assert (other.bounds("t", 0), ground.segments()) == before
+    call(newer)
+
+
 def test_the_epoch_is_enough_to_work_under_a_claim(ground: Any) -> None:
     log = ground.fill(6)
     claimed = log.claim("t", 0)
