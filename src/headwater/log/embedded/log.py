@@ -264,10 +264,9 @@ class EmbeddedLog(Log):
             self._closed = True
         self._arrivals.close()  # all of this can be done again, after an exception as Ctrl-C
         self._keeper.stop()
-        settle(list(self._partitions.values()))
-        close_all(list(self._partitions.values()))
-        for reader in list(self._readers.values()):
-            reader.close()
+        settle(partitions := list(self._partitions.values()))
+        close_all(partitions)
+        close_all(list(self._readers.values()))
 
     # -- what is open ---------------------------------------------------------------------------------------
 
