@@ -145,7 +145,7 @@ def test_a_sink_that_gave_up_for_another_reason_is_no_message_to_correct(tmp_pat
         Control(log, "shop", SystemClock()).change(lambda state: [("sink/report", gone)])
     told = home.pipeline("status", "shop").out
     again = f"headwater pipeline run {tmp_path / 'shop.py'}"
-    assert told.splitlines()[-1] == f"report could not go on, by no message's fault. Once that is mended: {again}"
+    assert told.splitlines()[-1] == f"report has failed, but not at a message. Once the cause is mended: {again}"
     ran = home.pipeline("xlog", "shop", "show", "2")
     assert ("report stands here: It does not answer." in ran.out, ran.err) == (True, "")
 

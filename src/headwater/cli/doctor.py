@@ -34,7 +34,7 @@ def doctor(
         print_json(msgspec.to_builtins(results))
     bad = [finding.check for finding in results if not finding.ok]
     if bad:
-        raise Unavailable(f"Not fine: {', '.join(bad)}.", hint="What to do is said with each of them.")
+        raise Unavailable(f"Not fine: {', '.join(bad)}.", hint="Each failed check above names the next step.")
 
 
 def findings(settings: Settings, *, spark: bool) -> Iterator[Finding]:

@@ -82,7 +82,7 @@ def _notes(name: str, shown: Status, at: At) -> None:
         typer.echo(f"See message {offset}, and what to do: {at.command(f'pipeline xlog {name} show {offset}')}")
     again = at.command(f"pipeline run {shown.file or 'FILE'}")
     for sink in (sink for sink, error in stopped if not error.of_message):
-        typer.echo(f"{sink} could not go on, by no message's fault. Once that is mended: {again}")
+        typer.echo(f"{sink} has failed, but not at a message. Once the cause is mended: {again}")
     for place in shown.sinks:
         if place.state == "unreachable" and place.error is not None:
             typer.echo(f"The run waits for {place.sink} since {when(place.error.at)}, and goes on by itself once that can be reached.")

@@ -44,7 +44,9 @@ class SpawnedServer:
             self._clock.wait(never, 0.01)
         code = self._process.poll()
         self.kill()
-        raise Unavailable(f"A server for {self.data} did not start (exit {code}): {self.errors()}", hint="Look at what it said.")
+        raise Unavailable(
+            f"A server for {self.data} did not start (exit {code}): {self.errors()}", hint="See serve.err in the data directory."
+        )
 
     @property
     def pid(self) -> int:
