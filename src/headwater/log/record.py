@@ -55,6 +55,10 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     owner: str = ""  # the part that alone changes the topic, as the log tells it; a part gives its name to `create_topic` instead
 
     def __post_init__(self) -> None:
+        for name in ("segment", "period", "max_record"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool):  # written down, it could not be read again
+                raise BadInput(f"The setting {name} is a whole number, not {value!r}.", hint=f"Give it such as {name}=1000.")
         if not 1 <= self.segment < 2 << 30:
             raise BadInput(
                 f"A segment of {self.segment} bytes is not possible.", hint="Give a size from 1 byte to below 2 GiB, such as 256MiB."
@@ -139,8 +143,8 @@ def check_new_topic_name(name: str) -> None:
 
 def check_partitions(count: int) -> None:
     """Errors: `BadInput` for an invalid partition count."""
-    if not 1 <= count <= 4096:
-        raise BadInput(f"A topic cannot have {count} partitions.", hint="Give a number from 1 to 4096.")
+    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 4096:
+        raise BadInput(f"A topic cannot have {count!r} partitions.", hint="Give a number from 1 to 4096.")
 
 
 def unknown_topic(name: str, known: Iterable[str] = ()) -> UnknownTopic:

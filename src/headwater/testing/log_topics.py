@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from headwater.core.errors import AlreadyExists, BadInput, UnknownTopic
@@ -80,8 +82,8 @@ class TopicTests(Ground):
         assert list(log.append(name, 0, numbered(2))) == [0, 1]
         log.delete_topic(name)
 
-    @pytest.mark.parametrize("partitions", [0, -1, 4097])
-    def test_an_unfit_partition_count_is_refused(self, log: Log, partitions: int) -> None:
+    @pytest.mark.parametrize("partitions", [0, -1, 4097, True, 2.0, "2"])
+    def test_an_unfit_partition_count_is_refused(self, log: Log, partitions: Any) -> None:
         name = fresh("topic")
         with pytest.raises(BadInput):
             log.create_topic(name, partitions=partitions)

@@ -1,14 +1,15 @@
-"""Names of topics."""
+"""Names and settings of topics."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headwater.core.errors import BadInput
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.record import Record, check_new_topic_name, check_topic_name
+from headwater.log.record import Record, TopicSettings, check_new_topic_name, check_topic_name
 
 
 @pytest.mark.parametrize("name", ["a", "9", "A.b_c-d", "x" * 249, "orders", "lock.s", "locks"])
@@ -42,3 +43,10 @@ def test_the_embedded_log_refuses_names_that_collide_with_its_own_files(tmp_path
         with pytest.raises(BadInput):
             call()
     assert [topic.name for topic in log.topics()] == ["first"]
+
+
+@pytest.mark.parametrize("name", ["segment", "period", "max_record"])
+@pytest.mark.parametrize("value", [1e6, 1000.0, True, "1000", None])
+def test_settings_that_could_not_be_read_again_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(BadInput, match=name):
+        TopicSettings(**{name: value})

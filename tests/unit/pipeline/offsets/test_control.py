@@ -235,7 +235,8 @@ class NoCompaction(EmbeddedLog):
     """An engine that does not compact on demand, as Kafka's."""
 
     def claim(self, topic: str, partition: int, *, part: str = "") -> Writer:
-        return NoCompactionWriter(self, topic, partition, super().claim(topic, partition, part=part).epoch)
+        epoch = super().claim(topic, partition, part=part).epoch
+        return NoCompactionWriter(self, topic, partition, epoch, self.topic(topic).generation)
 
 
 FULL: list[Change] = [
