@@ -20,6 +20,7 @@ from tools.services.running import KINDS
 from tools.services.server import Command, Node
 
 from headwater.core.errors import BadConfig
+from headwater.wire.part import load
 
 _NEW = ("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 
@@ -78,7 +79,8 @@ def test_copies_changes_and_writes_go_over_tls_to_a_server_that_is_verified(
         assert copied(ground.source(), ground.chosen("t")) == [{"id": 1, "v": "a"}]
         write(ground.sink(), [insert(0, id=2, v="b")])
         assert summary(followed(source, cursor, ground.chosen("t"), 1)[0]) == [("INSERT", {"id": 2, "v": "b"})]
-        with ground.sink().session() as session:
+        sink = ground.sink()
+        with load(sink.sink_class)(sink).session() as session:
             assert session.ask(ground.encrypted)
         for uri, says in ((stranger, r"(?i)certificate"), (nowhere, r"none\.pem")):
             with pytest.raises(BadConfig, match=says) as refused:

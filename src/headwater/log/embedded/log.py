@@ -133,13 +133,13 @@ class EmbeddedLog(Log):
 
     def claim(self, topic: str, partition: int, *, part: str = "") -> Writer:
         def claimed(found: Partition) -> Writer:
-            return EmbeddedWriter(self, topic, partition, self._checked(found, topic, part, "claim").claim(), found.generation)
+            return EmbeddedWriter(self, topic, partition, self._checked(found, topic, part, "claim").claim(), generation=found.generation)
 
         return self.with_partition(topic, partition, claimed)
 
     def writer(self, topic: str, partition: int, epoch: int, *, part: str = "") -> Writer:
         found = self._checked(self.partition(topic, partition), topic, part, "claim")
-        return EmbeddedWriter(self, topic, partition, epoch, found.generation)
+        return EmbeddedWriter(self, topic, partition, epoch, generation=found.generation)
 
     def append_encoded(
         self, topic: str, partition: int, encoded: Encoder, claim: Claim, part: str = "", guard: Guard | None = None

@@ -25,7 +25,7 @@ class EmbeddedWriter(Writer):
     `generation` is that of the topic: one that is made anew counts its epochs from 1 again, and a claim of before would pass for its own.
     """
 
-    def __init__(self, log: EmbeddedLog, topic: str, partition: int, epoch: int, generation: str) -> None:
+    def __init__(self, log: EmbeddedLog, topic: str, partition: int, epoch: int, *, generation: str) -> None:
         self._log, self.topic, self.partition, self.epoch, self._generation = log, topic, partition, epoch, generation
 
     def checked(self, found: Partition) -> Partition:
