@@ -127,6 +127,10 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 Own = TypeVar("Own", bound=Adaptor)
 
 
+def _lacks(role: object, method: str) -> Unsupported:
+    return Unsupported(f"{type(role).__name__} has no {method}.", hint="Write it, or do not declare the adaptor as one that has it.")
+
+
 class SourceAdaptor(Generic[Own]):
     """How an adaptor's system is read. Each method opens its own connection and closes it."""
 
@@ -142,7 +146,7 @@ class SourceAdaptor(Generic[Own]):
 
         Errors: as `check`.
         """
-        raise NotImplementedError
+        raise _lacks(self, "plan")
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         """The slice's documents from `position` on (None: its beginning), in pieces of at most some 8 MiB.
@@ -150,7 +154,7 @@ class SourceAdaptor(Generic[Own]):
         Deterministic: the same slice from the same position gives the same documents in the same order. Errors: `Differs` when the
         source has changed under the plan; `Unreachable`.
         """
-        raise NotImplementedError
+        raise _lacks(self, "read")
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         """Whether the source is still what the plan was made for. Asked before a stored plan is continued."""
@@ -162,7 +166,7 @@ class SourceAdaptor(Generic[Own]):
         The caller asks for the next piece once the last one is durable in the log: only then may what was given be let go of at the
         source (replication slots, acknowledgements). Errors: `Unreachable`; `OffsetGone` when the source no longer has the cursor.
         """
-        raise NotImplementedError
+        raise _lacks(self, "follow")
 
 
 class CanRead(Adaptor, frozen=True, kw_only=True):
@@ -263,7 +267,7 @@ class SinkAdaptor(Generic[Own]):
 
     def writer(self, part: Part) -> SinkWriter:
         """Open a writer. Errors: as `check`."""
-        raise NotImplementedError
+        raise _lacks(self, "writer")
 
     def ordered(self) -> bool:
         """Whether parts count only in the order of their offsets, without a gap: so for one file that is appended to."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,9 +21,9 @@ class FieldTransform(Transform):
         fields = self.fields()
         return field_by_field(fields) if fields else one_by_one(self, lambda message: replace(message, data=self.nested(message.data)))
 
+    @abstractmethod
     def nested(self, data: dict[str, Any]) -> dict[str, Any]:
         """What becomes of a document whose fields are found by paths."""
-        raise NotImplementedError
 
 
 class Omit(FieldTransform):
