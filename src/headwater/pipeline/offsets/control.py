@@ -1,7 +1,8 @@
 """The offset log of a pipeline: its state, read and changed by the run and by operators at the same time.
 
-Whoever changes something claims the topic, reads to its end, decides, and appends. Whoever wrote before finds itself fenced at its next
-change, reads what the other did, and decides again. So a change is always made knowing all earlier ones, on both engines.
+A change is always made knowing all earlier ones. On the embedded engine, all processes work under one claim: whoever changes something
+reads to the end, decides, and appends with a guard, which refuses the append when another change came between. On Kafka, whoever changes
+something claims the topic first, and whoever wrote before is fenced at its next change. Both then read what the other did and decide again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from headwater.core.ids import random_id
 from headwater.core.spelling import meant
 from headwater.log import Log, Writer
 from headwater.log.epochs import Epochs
+from headwater.log.guard import Guard
 from headwater.log.record import Record, TopicSettings
 from headwater.pipeline.offsets.ownership import PART, PREFIX
 from headwater.pipeline.offsets.state import Change, State, from_record, to_record, with_all
@@ -60,6 +62,7 @@ class Control:
         self._next = 0
         self._epochs = Epochs()
         self._writer: Writer | None = None
+        self._shares_claim = True  # until the engine says that a claim belongs to one process
         self._awaited: bytes | None = None  # the mark of a change of ours
         self._found = False  # it has been read back
         self._lock = threading.RLock()
@@ -134,7 +137,9 @@ class Control:
             records = [to_record(key, value, now=now) for key, value in made]
             records[-1] = _marked(records[-1], mark)  # the last one: of an append that failed midway, Kafka may keep a leading part
             try:
-                self._claimed().append(records)
+                self._append(records)
+            except _Changed:
+                continue
             except (Fenced, OutcomeUnknown):
                 self._writer = None
                 continue
@@ -142,12 +147,25 @@ class Control:
             return made
         raise self._contended()
 
+    def _append(self, records: Sequence[Record]) -> None:
+        """Errors: `_Changed` and `Fenced` when others have changed the state since the last refresh."""
+        if not self._shares_claim:
+            self._claimed().append(records)
+            return
+        try:
+            self._claimed().append(records, guard=Guard(self._next, _unchanged))
+        except Unsupported:
+            self._shares_claim = False
+            raise Fenced(f"The claim of {self.topic} belongs to another process.", hint="Claim it.") from None
+
     def _contended(self) -> Conflict:
         return Conflict(f"The offset log of {self.pipeline} is changed by others all the time.", hint="Try again.")
 
     def _claimed(self) -> Writer:
+        """The claim of this process, or the one that all processes share."""
         if self._writer is None:
-            self._writer = self.log.claim(self.topic, 0, part=PART)
+            epoch = self.log.epoch(self.topic, 0) if self._shares_claim else 0
+            self._writer = self.log.writer(self.topic, 0, epoch, part=PART) if epoch else self.log.claim(self.topic, 0, part=PART)
         return self._writer
 
     def compact(self) -> None:
@@ -183,6 +201,15 @@ class Control:
 
         if self.change(all_of):
             self._own(lambda writer: writer.delete_before(before))
+
+
+class _Changed(Exception):
+    """Others have changed the state since the last refresh."""
+
+
+def _unchanged(since: Sequence[Record]) -> None:
+    if since:
+        raise _Changed
 
 
 def _marked(record: Record, mark: bytes) -> Record:

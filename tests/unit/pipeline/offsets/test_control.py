@@ -13,6 +13,7 @@ from headwater.core.errors import Conflict, OutcomeUnknown, UnknownPipeline, Uns
 from headwater.log import Compacted, Writer
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.writer import EmbeddedWriter
+from headwater.log.guard import Guard
 from headwater.log.record import Record, TopicSettings
 from headwater.pipeline.offsets.control import Control, log_topic, offsets_topic
 from headwater.pipeline.offsets.ownership import PART
@@ -147,9 +148,9 @@ class Unsure(Writer):
         self.topic, self.partition, self.epoch = real.topic, real.partition, real.epoch
         self._real, self._arriving = real, arriving
 
-    def append(self, records: Sequence[Record]) -> Sequence[int]:
+    def append(self, records: Sequence[Record], *, guard: Guard | None = None) -> Sequence[int]:
         if self._arriving:
-            self._real.append(records[: self._arriving])
+            self._real.append(records[: self._arriving], guard=guard)
         raise OutcomeUnknown("The line went dead.")
 
     def append_arrow(self, batch: object) -> Sequence[int]:
@@ -236,7 +237,7 @@ class NoCompaction(EmbeddedLog):
 
     def claim(self, topic: str, partition: int, *, part: str = "") -> Writer:
         epoch = super().claim(topic, partition, part=part).epoch
-        return NoCompactionWriter(self, topic, partition, epoch, self.topic(topic).generation)
+        return NoCompactionWriter(self, topic, partition, epoch, generation=self.topic(topic).generation)
 
 
 FULL: list[Change] = [
