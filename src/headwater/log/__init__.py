@@ -112,8 +112,12 @@ class Log(ABC):
         """
 
     @abstractmethod
-    def writer(self, topic: str, partition: int, epoch: int, *, part: str = "") -> Writer:
+    def writer(self, topic: str, partition: int, epoch: int, *, generation: str = "", part: str = "") -> Writer:
         """The Writer of another process's claim, for work that this process does on its behalf.
+
+        `generation`: that of the topic when the claim was made or its epoch was read (`Topic.generation`). A topic that is created again
+        may count its epochs from 1, so the epoch alone may pass for a claim of the new topic. With "" the Writer belongs to the topic that
+        is there now. The Writer's calls are `Fenced` where the topic has another generation.
 
         Kafka: that of the newest claim alone, or `Fenced`; it deletes, and its appends are `Unsupported`.
         """
@@ -241,6 +245,7 @@ class Writer(ABC):
     topic: str
     partition: int
     epoch: int
+    generation: str = ""  # of the topic that was claimed; "" on Kafka, whose Writers notice a topic that was created again by its offsets
 
     @abstractmethod
     def append(self, records: Sequence[Record], *, guard: Guard | None = None) -> Sequence[int]:

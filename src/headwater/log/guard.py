@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from headwater.core.errors import BadBounds
+from headwater.core.errors import BadBounds, Fenced
 from headwater.log.record import Record
 
 MOST_RECORDS = 65_536
@@ -27,10 +27,14 @@ class Guard(NamedTuple):
     On Kafka only a Writer takes a guard. Of what comes between the high watermark that `check` sees and the Writer's own records, nothing
     counts (`headwater.log.epochs`), or the append is `Fenced`. What `check` sees holds the marks that the engine adds, and records that do
     not count, as `read` does.
+
+    `generation`: the topic's (`Topic.generation`), which the caller read before it read the records below `since`; "" takes any. The
+    append is `Fenced` where the topic has been deleted and created again: offsets of the new topic say nothing about what the caller read.
     """
 
     since: int
     check: Callable[[Sequence[Record]], None]
+    generation: str = ""
 
 
 def too_far(name: str, since: int, end: int) -> BadBounds:
@@ -38,4 +42,12 @@ def too_far(name: str, since: int, end: int) -> BadBounds:
     return BadBounds(
         f"{name} ends at offset {end}, too far behind offset {since} for a guard to look at.",
         hint="Read on to the end first, then append with a guard from there.",
+    )
+
+
+def created_again(name: str) -> Fenced:
+    """The error for a guard or a Writer whose topic was deleted and created again."""
+    return Fenced(
+        f"The topic of {name} was deleted and created again since it was read or claimed.",
+        hint="Read the new topic from its start and claim it again.",
     )

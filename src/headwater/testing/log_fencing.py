@@ -98,6 +98,21 @@ class Fencing(Ground):
         assert log.bounds(topic, 0).start == offsets[2]
         newer.append(numbered(1))
 
+    def test_a_lent_claim_ends_with_its_topic(self, log: Log, another: OpenLog, topic: str) -> None:
+        """The new topic has the same epoch: only the generation tells its claim from the old one."""
+        generation, epoch = log.topic(topic).generation, log.claim(topic, 0).epoch
+        other = another()
+        other.delete_topic(topic)
+        other.create_topic(topic)
+        newer = other.claim(topic, 0)
+        offsets = newer.append(numbered(5))
+        assert newer.epoch == epoch
+        lent = log.writer(topic, 0, epoch, generation=generation)
+        with unchanged(other, topic), pytest.raises(Fenced, match="created again"):
+            lent.delete_before(offsets[2])
+        lent = log.writer(topic, 0, epoch, generation=other.topic(topic).generation)
+        assert lent.delete_before(offsets[2]) == offsets[2]
+
     # -- rolling ------------------------------------------------------------------------------------------------
 
     def test_a_roll_is_offered_or_said_not_to_be(self, log: Log, another: OpenLog, topic: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from headwater.core.errors import BadBounds, BadInput, Closed, Conflict, Fenced, HeadwaterError, OffsetGone, UnknownTopic, Unsupported
 from headwater.log import Guard, Log, Record, TopicSettings
 from headwater.log.epochs import CLAIM, EPOCH, unmarked
-from headwater.testing.log_ground import Ground, OpenLog, at, counted, everything, fresh, numbered, together
+from headwater.testing.log_ground import Ground, OpenLog, at, counted, everything, fresh, numbered, together, unchanged
 
 Append = Callable[..., Sequence[int]]
 
@@ -133,6 +133,23 @@ class Guarding(Ground):
         with pytest.raises(Fenced):
             stale.append(numbered(2), guard=Guard(log.bounds(topic, 0).end, Asked()))
         assert counted(log, topic) == kept
+
+    def test_a_guard_of_a_topic_that_was_created_again_is_fenced(self, log: Log, another: OpenLog, topic: str) -> None:
+        """The new topic ends where the old one ended: its offsets alone do not tell the two apart."""
+        generation = log.topic(topic).generation
+        log.claim(topic, 0).append(numbered(3))
+        end = log.bounds(topic, 0).end
+        other = another()
+        other.delete_topic(topic)
+        other.create_topic(topic)
+        other.claim(topic, 0).append(numbered(3, start=10))
+        assert other.bounds(topic, 0).end == end
+        writer, asked = log.claim(topic, 0), Asked()
+        with unchanged(other, topic), pytest.raises(Fenced, match="created again"):
+            writer.append(numbered(1), guard=Guard(log.bounds(topic, 0).end, asked, generation))
+        assert not asked.shown
+        writer.append(numbered(1), guard=Guard(log.bounds(topic, 0).end, asked, log.topic(topic).generation))
+        assert asked.shown == [[]]
 
     def test_of_threads_that_saw_the_same_end_one_appends(self, log: Log, topic: str) -> None:
         writer = log.claim(topic, 0)

@@ -7,7 +7,7 @@ from headwater.core.files import explained
 from headwater.log.embedded.page import SegmentPosition
 from headwater.log.embedded.partition import Partition
 from headwater.log.embedded.reader import PartitionReader
-from headwater.log.guard import MOST_BYTES, MOST_RECORDS, Guard, too_far
+from headwater.log.guard import MOST_BYTES, MOST_RECORDS, Guard, created_again, too_far
 from headwater.log.layout import EncodedBatch
 from headwater.log.record import Record, whole
 
@@ -16,8 +16,9 @@ def append(partition: Partition, batch: EncodedBatch, epoch: int | None, guard: 
     """`Partition.append`, unless the guard refuses: then what it raised is returned, and what it was shown is durable.
 
     It is returned and not raised, because an error of the partition's own may be tried again, and a refusal must not be. Errors: those of
-    `Partition.append`; `OffsetGone`, `BadBounds` and `Damaged` where the guard cannot be shown what lies behind its offset; `Unavailable`
-    where what it refused for could not be made durable. All of them but `OutcomeUnknown` mean that nothing was appended.
+    `Partition.append`; `Fenced` where the guard names another generation of the topic; `OffsetGone`, `BadBounds` and `Damaged` where the
+    guard cannot be shown what lies behind its offset; `Unavailable` where what it refused for could not be made durable. All of them but
+    `OutcomeUnknown` mean that nothing was appended.
     """
     if guard is None:
         return partition.append(batch, epoch)
@@ -42,6 +43,8 @@ class _Question:
         self.refusal: Exception | None = None
 
     def __call__(self, tail: SegmentPosition) -> Exception | None:
+        if self._guard.generation not in ("", self._partition.generation):
+            raise created_again(self._partition.name)
         shown = self._behind(tail)
         try:
             self._guard.check(shown)

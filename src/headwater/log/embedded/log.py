@@ -137,9 +137,9 @@ class EmbeddedLog(Log):
 
         return self.with_partition(topic, partition, claimed)
 
-    def writer(self, topic: str, partition: int, epoch: int, *, part: str = "") -> Writer:
+    def writer(self, topic: str, partition: int, epoch: int, *, generation: str = "", part: str = "") -> Writer:
         found = self._checked(self.partition(topic, partition), topic, part, "claim")
-        return EmbeddedWriter(self, topic, partition, epoch, generation=found.generation)
+        return EmbeddedWriter(self, topic, partition, epoch, generation=generation or found.generation)
 
     def append_encoded(
         self, topic: str, partition: int, encoded: Encoder, claim: Claim, part: str = "", guard: Guard | None = None

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headwater.core.errors import Fenced
 from headwater.log import Writer
 from headwater.log.embedded.housekeeping import delete_before, roll
 from headwater.log.encoding import encode
-from headwater.log.guard import Guard
+from headwater.log.guard import Guard, created_again
 from headwater.log.record import Compacted, Record
 
 if TYPE_CHECKING:
@@ -26,12 +25,12 @@ class EmbeddedWriter(Writer):
     """
 
     def __init__(self, log: EmbeddedLog, topic: str, partition: int, epoch: int, *, generation: str) -> None:
-        self._log, self.topic, self.partition, self.epoch, self._generation = log, topic, partition, epoch, generation
+        self._log, self.topic, self.partition, self.epoch, self.generation = log, topic, partition, epoch, generation
 
     def checked(self, found: Partition) -> Partition:
         """The partition. Errors: `Fenced` where it is of another topic of the same name."""
-        if found.generation != self._generation:
-            raise Fenced(f"Topic {self.topic} was made anew since {found.name} was claimed.", hint="Claim it anew.")
+        if found.generation != self.generation:
+            raise created_again(found.name)
         return found
 
     def append(self, records: Sequence[Record], *, guard: Guard | None = None) -> range:

@@ -140,10 +140,10 @@ class KafkaLog(Log):
         self._owned(topic, partition, part, "claim")
         return claim(KafkaPartition(self, topic, partition), self._follower)
 
-    def writer(self, topic: str, partition: int, epoch: int, *, part: str = "") -> Writer:
+    def writer(self, topic: str, partition: int, epoch: int, *, generation: str = "", part: str = "") -> Writer:
         self._check_writable()
         self._owned(topic, partition, part, "claim")
-        return LentKafkaWriter(KafkaPartition(self, topic, partition), epoch)
+        return LentKafkaWriter(KafkaPartition(self, topic, partition), epoch, generation or self._topics.get(topic).generation)
 
     def epoch(self, topic: str, partition: int) -> int:
         self._check_open()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from headwater.log.guard import created_again
 from headwater.log.record import Bounds, Header, Record
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ class KafkaPartition:
 
     def send(self, records: Sequence[Record], own: Header) -> Sequence[int]:
         return self._log.send(self.topic, self.partition, records, own)
+
+    def check_generation(self, generation: str) -> None:
+        if generation not in ("", self._log.topic(self.topic).generation):
+            raise created_again(f"{self.topic}/{self.partition}")
 
     def check_claim(self, epoch: int) -> None:
         self._log.check_claim(self.topic, self.partition, epoch)

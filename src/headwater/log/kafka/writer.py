@@ -42,6 +42,10 @@ class ClaimablePartition(Protocol):
         """Around an append: a log that closes waits for it."""
         ...
 
+    def check_generation(self, generation: str) -> None:
+        """Errors: `Fenced` where the topic has another generation; "" is any."""
+        ...
+
     def check_claim(self, epoch: int) -> None:
         """Errors: `Fenced` where the last records tell of a newer claim."""
         ...
@@ -66,7 +70,9 @@ class KafkaWriter(Writer):
         with self._place.appending(), self._turns.together() if guard is None else self._turns.alone():
             self._check()
             if guard is not None:
-                guard.check(self._behind(whole(guard.since)))  # 0. all of ours is acknowledged: what comes now does not count, or fences us
+                shown = self._behind(whole(guard.since))
+                self._place.check_generation(guard.generation)  # after reading, so that all of it is of this generation
+                guard.check(shown)  # 0. all of ours is acknowledged: what comes now does not count, or fences us
             try:
                 return self._append(records)
             except HeadwaterError as error:
@@ -171,9 +177,9 @@ class KafkaWriter(Writer):
 class LentKafkaWriter(Writer):
     """A claim that another process has made. It deletes; its own appends would not know whether they count."""
 
-    def __init__(self, place: ClaimablePartition, epoch: int) -> None:
+    def __init__(self, place: ClaimablePartition, epoch: int, generation: str) -> None:
         self.topic, self.partition, self.epoch = place.topic, place.partition, epoch
-        self._place = place
+        self._place, self._generation = place, generation
 
     def append(self, records: Sequence[Record], *, guard: Guard | None = None) -> Sequence[int]:
         raise Unsupported("A claim on Kafka belongs to the process that made it.", hint="Append in that process.")
@@ -194,6 +200,7 @@ class LentKafkaWriter(Writer):
     def _renew(self) -> None:
         """As `KafkaWriter._renew`, by looking at the last records."""
         self._place.check_claim(self.epoch)
+        self._place.check_generation(self._generation)
         if self.epoch:
             self._place.send([Record(None, None)], (CLAIM, mark(self.epoch)))
             self._place.check_claim(self.epoch)

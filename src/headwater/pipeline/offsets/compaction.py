@@ -54,23 +54,26 @@ def compact(control: Control, *, dry_run: bool = False) -> Freed:
 
     Kafka does not compact on demand: there the log is cut below the limit and the last message of each namespace.
     """
-    log, topic, state = control.log, control.messages, control.refresh()
+    log, topic = control.log, control.messages
+    generation = log.topic(topic).generation  # before the state, which says what every sink has taken of this topic
+    state = control.refresh()
+    control.check_topic()
     bounds = log.bounds(topic, 0)
     freed = Freed(before=max(bounds.start, min(limit(state), bounds.end)))
     if dry_run:
         return msgspec.structs.replace(freed, truncates=log.engine == "kafka")
     try:
-        freed = Freed(before=freed.before, **msgspec.structs.asdict(_writer(control).compact(freed.before)))
+        freed = Freed(before=freed.before, **msgspec.structs.asdict(_writer(control, generation).compact(freed.before)))
     except Unsupported:
         last = [offset for names in state.taken.values() for offset in names.values()]
-        _writer(control).delete_before(min([freed.before, *last]))
+        _writer(control, generation).delete_before(min([freed.before, *last]))
         freed = Freed(before=freed.before, truncates=True)
     control.compact()
     return freed
 
 
-def _writer(control: Control) -> Writer:
+def _writer(control: Control, generation: str) -> Writer:
     """Works under the claim of the newest run, which may be under way in another process. Errors: `Fenced` where a newer one begins."""
     log, topic, run = control.log, control.messages, control.state.run
     newest = run.epoch if run is not None and log.engine == "kafka" else log.epoch(topic, 0)  # on Kafka that would read the log
-    return log.writer(topic, 0, newest, part=PART)
+    return log.writer(topic, 0, newest, generation=generation, part=PART)

@@ -67,6 +67,7 @@ class Control:
         self._found = False  # it has been read back
         self._lock = threading.RLock()
         try:
+            self._generation = log.topic(self.topic).generation  # first: what is read afterwards is of this topic, or of a newer one
             self._next = log.bounds(self.topic, 0).start
             self.refresh()
         except UnknownTopic:
@@ -142,18 +143,19 @@ class Control:
                 continue
             except (Fenced, OutcomeUnknown):
                 self._writer = None
+                self.check_topic()
                 continue
             self.refresh()
             return made
         raise self._contended()
 
     def _append(self, records: Sequence[Record]) -> None:
-        """Errors: `_Changed` and `Fenced` when others have changed the state since the last refresh."""
+        """Errors: `_Changed` and `Fenced` when others have changed the state since the last refresh, or have created the topic again."""
         if not self._shares_claim:
             self._claimed().append(records)
             return
         try:
-            self._claimed().append(records, guard=Guard(self._next, _unchanged))
+            self._claimed().append(records, guard=Guard(self._next, _unchanged, self._generation))
         except Unsupported:
             self._shares_claim = False
             raise Fenced(f"The claim of {self.topic} belongs to another process.", hint="Claim it.") from None
@@ -165,8 +167,21 @@ class Control:
         """The claim of this process, or the one that all processes share."""
         if self._writer is None:
             epoch = self.log.epoch(self.topic, 0) if self._shares_claim else 0
-            self._writer = self.log.writer(self.topic, 0, epoch, part=PART) if epoch else self.log.claim(self.topic, 0, part=PART)
+            if epoch:
+                self._writer = self.log.writer(self.topic, 0, epoch, generation=self._generation, part=PART)
+            else:
+                writer = self.log.claim(self.topic, 0, part=PART)
+                self.check_topic()  # after the claim, which ends with the topic that it was made in
+                self._writer = writer
         return self._writer
+
+    def check_topic(self) -> None:
+        """Errors: `Fenced` where the pipeline was removed and created again: the state that is known here is not the new one's."""
+        if self.log.topic(self.topic).generation != self._generation:
+            raise Fenced(
+                f"Pipeline {self.pipeline} was removed and created again meanwhile.",
+                hint="See `headwater pipeline status`, then try again.",
+            )
 
     def compact(self) -> None:
         """Keep the last record of each key. Kafka does not compact on demand: there the state is written again and the old let go."""
@@ -187,6 +202,7 @@ class Control:
                 call(writer)
                 return
             except Fenced:
+                self.check_topic()
                 with self._lock:
                     self._writer = None if self._writer is writer else self._writer
         raise self._contended()

@@ -38,6 +38,7 @@ class CopyWork(msgspec.Struct, frozen=True, kw_only=True):
     slices: dict[int, Slice]  # by number
     copy: str
     epoch: int
+    generation: str = ""  # of the topic that the run has claimed
     ids: Ids
     progress: dict[int, CopyProgress]  # of slices that are begun, as known when the round began, at `since`
     since: int
@@ -66,7 +67,7 @@ def copy_slices(log: Log, work: CopyWork, task: int, numbers: Sequence[int]) -> 
     with closing(FileLock(Files(), folder / f"task-{task}.lock")) as lock:
         lock.exclusive()
         known = work.progress | progress_in(log, work.topic, work.since, work.copy)
-        writer = log.writer(work.topic, 0, work.epoch, part=PART)
+        writer = log.writer(work.topic, 0, work.epoch, generation=work.generation, part=PART)
         done: list[Copied] = []
         left = work.most
         for number in numbers:

@@ -215,6 +215,7 @@ class SourceReader:
             slices={number: plan.slices[number] for number in numbers},
             copy=state.run,
             epoch=self._run.epoch,
+            generation=self._writer.generation,
             ids=plan.ids,
             progress={
                 int(n): CopyProgress(state.run, int(n), position, state.amounts.get(n, 0)) for n, position in state.positions.items()

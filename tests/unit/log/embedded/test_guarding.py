@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.core.errors import Conflict, DiskFull, OutcomeUnknown, Unavailable
+from headwater.core.errors import Conflict, DiskFull, Fenced, OutcomeUnknown, Unavailable
 from headwater.core.metrics import LogMetrics
 from headwater.log import Guard, Record
 from headwater.log.embedded.log import EmbeddedLog
@@ -85,6 +85,21 @@ def test_whoever_would_be_refused_for_what_cannot_be_made_durable_is_told_so(log
         values = [one.value for one in failing.read("t", 0, 0)]
         assert values == [b"first", b"second", *([] if whose == "own" else [b"mine"])]
         log.append("t", 0, [record("goes on")])
+
+
+def test_a_guard_with_a_generation_is_fenced_in_a_topic_that_was_created_again(log: EmbeddedLog, tmp_path: Path) -> None:
+    """It has exactly as many records as the caller read, so the guard's check would not even be asked about them."""
+    generation = log.topic("t").generation
+    with EmbeddedLog(tmp_path) as other:
+        other.delete_topic("t")
+        other.create_topic("t")
+        other.append("t", 0, [record("of the new topic")])
+    check = Refusing(log)
+    with pytest.raises(Fenced, match="created again"):
+        log.append("t", 0, [record("mine")], guard=Guard(1, check, generation))
+    assert [one.value for one in log.read("t", 0, 0)] == [b"of the new topic"]
+    assert check.durable == -1
+    log.append("t", 0, [record("mine")], guard=Guard(1, lambda records: None, log.topic("t").generation))
 
 
 def test_a_guard_sees_across_segments(tmp_path: Path) -> None:

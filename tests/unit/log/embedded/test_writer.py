@@ -58,3 +58,19 @@ def test_the_epoch_is_enough_to_work_under_a_claim(ground: Any) -> None:
     assert lent.roll() == 7
     assert lent.delete_before(7) == 7
     assert log.bounds("t", 0).start == 7
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_lent_epoch_belongs_to_the_topic_in_which_it_was_read(ground: Any, call: Callable[[Writer], Any]) -> None:
+    log, other = ground.fill(6), ground.open()
+    generation, epoch = log.topic("t").generation, log.claim("t", 0).epoch
+    other.delete_topic("t")
+    other.create_topic("t")
+    newer = other.claim("t", 0)
+    assert newer.epoch == epoch
+    newer.append([Record(b"new", b"%d" % number) for number in range(6)])
+    before = (other.bounds("t", 0), ground.segments())
+    with pytest.raises(Fenced, match="created again"):
+        call(log.writer("t", 0, epoch, generation=generation))
+    assert (other.bounds("t", 0), ground.segments()) == before
+    call(log.writer("t", 0, epoch, generation=newer.generation))

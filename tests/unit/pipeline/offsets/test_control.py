@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.core.errors import Conflict, OutcomeUnknown, UnknownPipeline, Unsupported
+from headwater.core.errors import Conflict, Fenced, OutcomeUnknown, UnknownPipeline, Unsupported
 from headwater.log import Compacted, Writer
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.writer import EmbeddedWriter
@@ -139,6 +139,31 @@ def test_no_change_is_lost_among_many(tmp_path: Path) -> None:
             thread.join()
         assert problems == []
         assert [control.refresh().sink("a").position for control in controls] == [4 * each - 1] * 2
+
+
+def removed_and_created_again(data: Path) -> Control:
+    """Another process removes the pipeline and begins it again, with as many changes and claims as before."""
+    with EmbeddedLog(data) as other:
+        other.delete_topic(offsets_topic("orders"), part=PART)
+        control = Control.create(other, "orders", CLOCK)
+        control.change(lambda state: [("sink/new", SinkState(position=7))])
+        return control
+
+
+@pytest.mark.parametrize("claimed", [True, False])
+def test_a_change_of_a_pipeline_that_was_created_again_is_fenced(log: EmbeddedLog, tmp_path: Path, claimed: bool) -> None:
+    """The new offset log has the same end and the same epoch, so only its generation tells that the state known here is not its own."""
+    control = Control.create(log, "orders", CLOCK)
+    control.change(forward())  # type: ignore[arg-type]
+    if not claimed:
+        control = Control(log, "orders", CLOCK)
+    new = removed_and_created_again(tmp_path)
+    assert new._next == control._next
+    with pytest.raises(Fenced, match="removed and created again"):
+        control.change(forward())  # type: ignore[arg-type]
+    with pytest.raises(Fenced, match="removed and created again"):
+        control.compact()
+    assert Control(log, "orders", CLOCK).state.sinks == new.state.sinks
 
 
 class Unsure(Writer):
