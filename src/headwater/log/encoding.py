@@ -49,7 +49,7 @@ class _HeaderColumns(NamedTuple):
     numbers: list[tuple[int, _Numbers]]
 
 
-_OTHER_TYPES = (TypeError, AttributeError, ValueError, struct.error)  # what Python says of fields that are not bytes
+_OTHER_TYPES = (TypeError, AttributeError, ValueError, OverflowError, struct.error)  # what Python says of fields that are not bytes
 _NO_HEADERS = _HeaderColumns(b"", [], 0, [])
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from headwater.core.errors import BadInput, UnknownTopic
+from headwater.core.errors import BadBounds, BadInput, UnknownTopic
 from headwater.core.spelling import meant
 
 Header = tuple[str, bytes | None]
@@ -106,20 +106,42 @@ def unfit(records: object, error: Exception) -> BadInput:
     return BadInput(f"These records cannot be appended: {error}.", hint=hint)
 
 
-def whole(offset: int) -> int:
-    """An offset as it may be kept. Errors: `BadInput` for what is no whole number: written down, it could not be read again."""
+def whole(value: int, what: str = "offset") -> int:
+    """An offset, or another number, as it may be kept. Errors: `BadInput` for a value that is no whole number."""
+    if type(value) is int:
+        return value
     try:
-        if not isinstance(offset, bool):
-            return index(offset)
+        if not isinstance(value, bool):
+            return index(value)
     except TypeError:
         pass
-    raise BadInput(f"{offset!r} is no offset.", hint="Give a whole number, such as 7.")
+    raise BadInput(f"{value!r:.60} is no {what}.", hint="Give a whole number, such as 7.")
 
 
-def ascending(offsets: Iterable[int]) -> list[int]:
+def partition_number(topic: str, partition: int) -> int:
+    """The number of a partition. Errors: `BadInput` for a topic that is no text, and for a partition that is no whole number.
+
+    A dict finds the entry of partition 0 for 0.0 and False, too: the call would work or fail by what is open.
+    """
+    if not isinstance(topic, str):
+        check_topic_name(topic)
+    return whole(partition, "partition")
+
+
+def check_scan(start: int, end: int, batch: int) -> None:
+    """Errors: `BadBounds` for offsets in the wrong order, and for batches without rows."""
+    if end < start:
+        raise BadBounds(f"Offsets {start} to {end} are the wrong way round.", hint="Give the lower one first.")
+    if batch < 1:
+        raise BadBounds(f"Batches of {batch} rows are not possible.", hint="Give 1 or more.")
+
+
+def ascending(offsets: Sequence[int]) -> list[int]:
     """The offsets in order, each once. Errors: `BadInput` for what is no whole number."""
     try:
-        return sorted({index(offset) for offset in offsets})
+        if {int}.issuperset(map(type, offsets)):
+            return sorted(set(offsets))
+        return sorted({whole(offset) for offset in offsets})
     except TypeError as error:
         raise BadInput(f"These are no offsets: {error}.", hint="Give a list of whole numbers, such as [7, 3].") from None
 

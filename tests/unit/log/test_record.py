@@ -1,15 +1,18 @@
-"""Names and settings of topics."""
+"""Names, numbers and settings that the log takes, and those that it refuses."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from headwater.core.errors import BadInput
+from headwater.core.errors import BadBounds, BadInput
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.record import Record, TopicSettings, check_new_topic_name, check_topic_name
+from headwater.log.record import Bounds, Record, TopicSettings, check_new_topic_name, check_topic_name
 
 
 @pytest.mark.parametrize("name", ["a", "9", "A.b_c-d", "x" * 249, "orders", "lock.s", "locks"])
@@ -50,3 +53,91 @@ def test_the_embedded_log_refuses_names_that_collide_with_its_own_files(tmp_path
 def test_settings_that_could_not_be_read_again_are_refused(name: str, value: Any) -> None:
     with pytest.raises(BadInput, match=name):
         TopicSettings(**{name: value})
+
+
+PARTITION_CALLS: dict[str, Callable[[EmbeddedLog, Any], object]] = {
+    "append": lambda log, number: log.append("t", number, [Record(b"k", b"v")]),
+    "append_arrow": lambda log, number: log.append_arrow("t", number, pa.RecordBatch.from_pydict({"key": [b"k"], "value": [b"v"]})),
+    "claim": lambda log, number: log.claim("t", number),
+    "writer": lambda log, number: log.writer("t", number, 0),
+    "epoch": lambda log, number: log.epoch("t", number),
+    "bounds": lambda log, number: log.bounds("t", number),
+    "read": lambda log, number: log.read("t", number, 0),
+    "read_at": lambda log, number: log.read_at("t", number, [0]),
+    "scan": lambda log, number: log.scan("t", number, 0),
+    "tail": lambda log, number: next(log.tail("t", number, 0, stopped=lambda: False)),
+    "watch": lambda log, number: log.watch("t", number, lambda: None),
+    "offset_at": lambda log, number: log.offset_at("t", number, 0),
+    "delete_before": lambda log, number: log.delete_before("t", number, 1),
+    "compact": lambda log, number: log.compact("t", number),
+}
+OFFSET_CALLS: dict[str, Callable[[EmbeddedLog, Any], object]] = {
+    "read": lambda log, offset: log.read("t", 0, offset),
+    "read_at": lambda log, offset: log.read_at("t", 0, [offset]),
+    "scan": lambda log, offset: log.scan("t", 0, offset),
+    "scan to": lambda log, offset: log.scan("t", 0, 0, offset),
+    "tail": lambda log, offset: next(log.tail("t", 0, offset, stopped=lambda: False)),
+    "delete_before": lambda log, offset: log.delete_before("t", 0, offset),
+    "compact": lambda log, offset: log.compact("t", 0, offset),
+    "limit": lambda log, limit: log.read("t", 0, 0, limit=limit),
+    "offset_at": lambda log, timestamp: log.offset_at("t", 0, timestamp),
+    "epoch": lambda log, epoch: log.writer("t", 0, epoch),
+}
+
+
+@pytest.fixture(params=["fresh", "in use"])
+def log(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[EmbeddedLog]:
+    """A log with two records; one that has just been opened, and one whose partition is open: what is open is found by its number."""
+    with EmbeddedLog(tmp_path) as log:
+        log.create_topic("t", partitions=2)
+        log.append("t", 0, [Record(b"k", b"1"), Record(b"k", b"2")])
+        if request.param == "in use":
+            log.read("t", 0, 0)
+            yield log
+            return
+    with EmbeddedLog(tmp_path) as log:
+        yield log
+
+
+@pytest.mark.parametrize("number", [0.0, 1.0, True, False, "0", None, [0]])
+@pytest.mark.parametrize("call", PARTITION_CALLS)
+def test_a_partition_is_a_whole_number(log: EmbeddedLog, call: str, number: Any) -> None:
+    with pytest.raises(BadInput, match="is no partition") as refused:
+        PARTITION_CALLS[call](log, number)
+    assert "whole number" in refused.value.hint
+    assert [log.bounds("t", partition).end for partition in (0, 1)] == [2, 0]
+
+
+@pytest.mark.parametrize("number", [0.0, 1.0, True, "0", [0]])
+@pytest.mark.parametrize("call", OFFSET_CALLS)
+def test_an_offset_is_a_whole_number(log: EmbeddedLog, call: str, number: Any) -> None:
+    with pytest.raises(BadInput, match=r"is no (offset|limit|timestamp|epoch)\."):
+        OFFSET_CALLS[call](log, number)
+    assert log.bounds("t", 0) == Bounds(0, 2)
+
+
+@pytest.mark.parametrize("topic", [0, None, b"t", ["t"]])
+def test_a_topic_is_text(log: EmbeddedLog, topic: Any) -> None:
+    for call in (lambda: log.append(topic, 0, [Record(b"k", b"v")]), lambda: log.bounds(topic, 0), lambda: log.claim(topic, 0)):
+        with pytest.raises(BadInput, match="name is text"):
+            call()
+
+
+def test_numbers_of_numpy_are_whole_numbers(log: EmbeddedLog) -> None:
+    zero = np.int64(0)
+    assert log.append("t", zero, [Record(b"k", b"3")]) == range(2, 3)
+    assert [record.value for record in log.read("t", zero, zero + 1)] == [b"2", b"3"]
+    assert log.read_at("t", zero, np.array([2, 0])) == [log.read("t", 0, 2)[0], log.read("t", 0, 0)[0]]
+
+
+@pytest.mark.parametrize("timestamp", [np.True_, 2**63, -1, 1.5, "now"])
+@pytest.mark.parametrize("count", [1, 2, 200])
+def test_what_is_no_time_is_refused(log: EmbeddedLog, timestamp: Any, count: int) -> None:
+    with pytest.raises(BadInput):
+        log.append("t", 0, [Record(b"k", b"v", timestamp=timestamp)] * count)
+    assert log.bounds("t", 0).end == 2
+
+
+def test_a_scan_without_rows_is_refused(log: EmbeddedLog) -> None:
+    with pytest.raises(BadBounds, match="0 rows"):
+        log.scan("t", 0, 0, batch=0)

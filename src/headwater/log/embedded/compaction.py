@@ -22,7 +22,7 @@ from headwater.log.embedded.manifest import Manifest, Segment
 from headwater.log.embedded.partition import Partition
 from headwater.log.embedded.rewriting import SegmentWriter
 from headwater.log.embedded.view import RecordSlice, SegmentView
-from headwater.log.record import Compacted
+from headwater.log.record import Compacted, whole
 
 _RECORDS = 65_536
 _BYTES = 8 << 20
@@ -42,7 +42,7 @@ def compact(partition: Partition, *, before: int | None, epoch: int | None = Non
     """
     with partition.exclusive:
         end = partition.page.durable_offset
-    if before is not None and not 0 <= before <= end:
+    if before is not None and not 0 <= whole(before) <= end:
         raise BadBounds(f"{partition.name} ends at offset {end}; {before} is not in it.", hint=f"Give an offset up to {end}.")
     with explaining(partition.folder):
         lock = FileLock(partition.files, partition.folder / "compacting")

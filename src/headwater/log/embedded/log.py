@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import BadBounds, Closed, ReadOnly, UnknownPartition, UnknownTopic
+from headwater.core.errors import Closed, ReadOnly, UnknownPartition, UnknownTopic
 from headwater.core.files import Files, boot_id, explaining
 from headwater.core.ids import Ids, random_id
 from headwater.core.metrics import LogMetrics
@@ -31,7 +31,7 @@ from headwater.log.guard import Guard
 from headwater.log.layout import EncodedBatch
 from headwater.log.marker import check_engine, mark_engine
 from headwater.log.owners import check_owner
-from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
+from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings, check_scan, partition_number, whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,6 +122,8 @@ class EmbeddedLog(Log):
     # -- writing --------------------------------------------------------------------------------------------
 
     def append(self, topic: str, partition: int, records: Sequence[Record], *, guard: Guard | None = None, part: str = "") -> range:
+        if type(partition) is not int or type(topic) is not str:
+            partition = partition_number(topic, partition)
         found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
         batch = encode(records, now=self._clock.now_ms(), limit=found.max_record)  # outside of the lock: others need not wait
         return self._appended(found, topic, partition, batch, None, part, guard)
@@ -139,12 +141,14 @@ class EmbeddedLog(Log):
 
     def writer(self, topic: str, partition: int, epoch: int, *, generation: str = "", part: str = "") -> Writer:
         found = self._checked(self.partition(topic, partition), topic, part, "claim")
-        return EmbeddedWriter(self, topic, partition, epoch, generation=generation or found.generation)
+        return EmbeddedWriter(self, topic, partition, whole(epoch, "epoch"), generation=generation or found.generation)
 
     def append_encoded(
         self, topic: str, partition: int, encoded: Encoder, claim: Claim, part: str = "", guard: Guard | None = None
     ) -> range:
         """Append the batch that `encoded` makes. The caller has checked the owner if it has a claim."""
+        if type(partition) is not int or type(topic) is not str:
+            partition = partition_number(topic, partition)
         found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
         return self._appended(found, topic, partition, encoded(found.max_record, self._clock.now_ms()), claim, part, guard)
 
@@ -202,17 +206,18 @@ class EmbeddedLog(Log):
         return self._reading(topic, partition, PartitionReader.bounds)
 
     def read(self, topic: str, partition: int, start: int, *, limit: int = 1000, max_bytes: int = 64 << 20) -> list[Record]:
-        return self._reading(topic, partition, lambda reader: reader.read(start, limit=limit, max_bytes=max_bytes))
+        return self._reading(
+            topic, partition, lambda reader: reader.read(whole(start), limit=whole(limit, "limit"), max_bytes=whole(max_bytes, "size"))
+        )
 
     def read_at(self, topic: str, partition: int, offsets: Sequence[int]) -> list[Record | None]:
         return self._reading(topic, partition, lambda reader: reader.read_at(offsets))
 
     def scan(self, topic: str, partition: int, start: int, end: int | None = None, *, batch: int = 65_536) -> Iterator[pa.RecordBatch]:
-        bounds = self.bounds(topic, partition)
-        end = bounds.end if end is None else end
-        if end < start:
-            raise BadBounds(f"Offsets {start} to {end} are the wrong way round.", hint="Give the lower one first.")
-        return self._scanned(self._reader(topic, partition), start, end, batch)
+        bounds, start = self.bounds(topic, partition), whole(start)
+        end = bounds.end if end is None else whole(end)
+        check_scan(start, end, whole(batch, "batch size"))
+        return self._scanned(self.reader(topic, partition), start, end, batch)
 
     def _scanned(self, reader: PartitionReader, start: int, end: int, batch: int) -> Iterator[pa.RecordBatch]:
         with explaining(reader.folder, reading=True):
@@ -220,13 +225,13 @@ class EmbeddedLog(Log):
 
     def watch(self, topic: str, partition: int, changed: Callable[[], None]) -> Watching:
         self._open()
-        return self._arrivals.watch(topic, partition, changed)
+        return self._arrivals.watch(topic, partition_number(topic, partition), changed)
 
     def tail(self, topic: str, partition: int, start: int, *, stopped: Callable[[], bool]) -> Iterator[list[Record]]:
         arrived = threading.Event()
         with explaining(self.data, reading=True), self.watch(topic, partition, arrived.set) as watching:
-            reader = self._reader(topic, partition)
-            reader.expect(start)
+            reader = self.reader(topic, partition)
+            reader.expect(start := whole(start))
             while not stopped():
                 arrived.clear()  # before the look: what comes after the look ends the wait
                 if watching.end() > start and (records := reader.read(start, limit=1000, max_bytes=16 << 20)):
@@ -236,7 +241,7 @@ class EmbeddedLog(Log):
                     yield []
 
     def offset_at(self, topic: str, partition: int, timestamp: int) -> int:
-        return self._reading(topic, partition, lambda reader: reader.offset_at(timestamp))
+        return self._reading(topic, partition, lambda reader: reader.offset_at(whole(timestamp, "timestamp")))
 
     # -- housekeeping ---------------------------------------------------------------------------------------
 
@@ -254,10 +259,6 @@ class EmbeddedLog(Log):
     def freeing(self, topic: str, partition: int, call: Callable[[Partition], T]) -> T:
         """`with_partition` for calls that free space: they work on a full disk, too."""
         return self._reserve.spend(lambda: self.with_partition(topic, partition, call))
-
-    def reader(self, topic: str, partition: int) -> PartitionReader:
-        """The partition as files: for `check`, `repair` and `stats`."""
-        return self._reader(topic, partition)
 
     def close(self) -> None:
         with self._mutex:
@@ -294,6 +295,7 @@ class EmbeddedLog(Log):
         return known[1]
 
     def partition(self, topic: str, partition: int) -> Partition:
+        partition = partition_number(topic, partition)
         while True:
             with self._mutex, explaining(self.data):
                 self._writable()  # not before the mutex: whoever waits for it while the log is closed would open what nobody closes
@@ -321,7 +323,9 @@ class EmbeddedLog(Log):
                 metrics=self._metrics.partition(topic, partition) if self._metrics else None,
             )
 
-    def _reader(self, topic: str, partition: int) -> PartitionReader:
+    def reader(self, topic: str, partition: int) -> PartitionReader:
+        """The reader of a partition; for `check`, `repair` and `stats`, too."""
+        partition = partition_number(topic, partition)
         with self._mutex:
             self._open()
             found = self._readers.get((topic, partition))
@@ -333,8 +337,7 @@ class EmbeddedLog(Log):
                 self._readers.put((topic, partition), found)
                 self._keeper.start()
             self._readers.touch((topic, partition))
-        for reader in excess:
-            reader.close()
+        close_all(excess)
         return found
 
     def _new_reader(self, topic: str, partition: int) -> PartitionReader:
@@ -350,10 +353,10 @@ class EmbeddedLog(Log):
     def _reading(self, topic: str, partition: int, call: Callable[[PartitionReader], T]) -> T:
         with explaining(self.data, reading=True):
             try:
-                return call(self._reader(topic, partition))
+                return call(self.reader(topic, partition))
             except UnknownTopic:
                 self._drop(topic)
-                return call(self._reader(topic, partition))
+                return call(self.reader(topic, partition))
 
     def _rest(self) -> None:
         """Called each second: close unused partitions. The next call opens them again."""
@@ -366,8 +369,7 @@ class EmbeddedLog(Log):
             readers = self._readers.idle()
             self._appends = {partition: self._appends[partition] for partition in self._partitions.values()}
         close_all(idle)
-        for reader in readers:
-            reader.close()
+        close_all(readers)
 
     def _forget_partition(self, key: tuple[str, int], stale: Partition) -> None:
         """Drop a partition that refuses calls, unless another thread has opened a new one."""
@@ -383,8 +385,7 @@ class EmbeddedLog(Log):
             partitions, readers = self._partitions.of_topic(topic), self._readers.of_topic(topic)
         for partition in partitions:
             partition.discard()
-        for reader in readers:
-            reader.close()
+        close_all(readers)
         self._arrivals.dropped(topic)
 
     def _forget(self) -> None:
