@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 
-_INTERRUPTED = 130
+_INTERRUPTED, _TERMINATED = 130, 143
 
 
 def main() -> None:
@@ -16,7 +16,7 @@ def main() -> None:
         from headwater.cli.running import run
 
         code = run(sys.argv[1:])
-        if code == _INTERRUPTED:
+        if code in (_INTERRUPTED, _TERMINATED):
             _end_now(code)
     except KeyboardInterrupt:  # while the program is still loading: no command has begun
         code = _INTERRUPTED

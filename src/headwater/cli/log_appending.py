@@ -13,6 +13,7 @@ from headwater.cli.at import At
 from headwater.cli.command import command
 from headwater.cli.options import PartitionNumber, TopicName
 from headwater.cli.output import count, print_json_line
+from headwater.cli.stop import InterruptSignal
 from headwater.core.errors import BadInput, HeadwaterError, MissingKey, TooLarge
 from headwater.core.units import Size
 from headwater.log.json_form import read_line
@@ -50,18 +51,21 @@ def append(
     """Append records, and print where they are once they are durable. Without `--partition` each goes to the partition of its key."""
     if form == "ndjson" and (values or key is not None):
         raise typer.BadParameter("With --format ndjson every line of standard input has its own key and value; give neither here.")
-    with at.door(changes=True) as hw:
-        partitions = hw.log.topic(topic).partitions
-        place = 0 if partition is None and partitions == 1 else partition
-        if place is None and form == "text" and key is None:
-            raise MissingKey(
-                f"Topic {topic} has {partitions} partitions.", hint="Give a key with --key TEXT, or name one with --partition N."
-            )
-        read = _reader(form, None if key is None else os.fsencode(key))
-        target = _Target(hw.log, topic, place, at)
+    read = _reader(form, None if key is None else os.fsencode(key))
+    with InterruptSignal() as signals:
+        target = _Target(topic, at, signals, "Value" if values else "Line")
         try:
-            for batch in [list(enumerate(map(os.fsencode, values), 1))] if values else _batches():
-                target.append(batch, read, "Value" if values else "Line")
+            with at.door(changes=True) as hw:
+                partitions = hw.log.topic(topic).partitions
+                place = 0 if partition is None and partitions == 1 else partition
+                if place is None and form == "text" and key is None:
+                    raise MissingKey(
+                        f"Topic {topic} has {partitions} partitions.", hint="Give a key with --key TEXT, or name one with --partition N."
+                    )
+                for batch in [list(enumerate(map(os.fsencode, values), 1))] if values else _batches():
+                    target.append(hw.log, place, batch, read)
+        except KeyboardInterrupt:
+            raise signals.error(target.stopped(), hint=target.next_step()) from None
         finally:  # report appended records, also after an error
             target.tell()
         if not target.count:
@@ -69,58 +73,71 @@ def append(
 
 
 class _Target:
-    """The topic and partition of the records, and the offsets of appended ones."""
+    """The topic of the records, and what has become of them. `what` is a source of a record: a line, or a value of the command line."""
 
-    def __init__(self, log: BlockingLog, topic: str, partition: int | None, at: At) -> None:
-        self._log, self._topic, self._partition, self._at = log, topic, partition, at
+    def __init__(self, topic: str, at: At, signals: InterruptSignal, what: str) -> None:
+        self._topic, self._at, self._signals, self._what = topic, at, signals, what
         self.count, self._ranges = 0, dict[int, tuple[int, int, int]]()
+        self._last = 0  # the number of the last line that was appended
+        self._under_way = ""  # which lines are being appended
 
-    def append(self, lines: Iterable[tuple[int, bytes]], read: Callable[[bytes], Record | None], what: str) -> None:
+    def append(
+        self, log: BlockingLog, partition: int | None, lines: Iterable[tuple[int, bytes]], read: Callable[[bytes], Record | None]
+    ) -> None:
         """Append the lines up to the first bad one. Errors: those of the log, naming the line and what was appended before it."""
         good: list[_Line] = []
         for number, line in lines:
             try:
                 record = read(line)
             except BadInput as error:
-                self._send(good, what)
-                raise self._at_line(f"{what} {number}", error) from None
+                self._send(log, partition, good)
+                raise self._at_line(f"{self._what} {number}", error) from None
             if record is not None:
                 good.append(_Line(number, record))
-        self._send(good, what)
+        self._send(log, partition, good)
 
-    def _send(self, lines: list[_Line], what: str) -> None:
+    def _send(self, log: BlockingLog, partition: int | None, lines: list[_Line]) -> None:
         if not lines:
             return
+        span = f"{self._what} {lines[0].number}" if len(lines) == 1 else f"{self._what}s {lines[0].number} to {lines[-1].number}"
         try:
-            self._taken(self._placed([line.record for line in lines]))
+            with self._signals.finishing():
+                self._under_way = span
+                self._taken(_placed(log, self._topic, partition, [line.record for line in lines]), lines[-1].number)
         except BadInput as error:
+            self._under_way = ""
             if len(lines) == 1:
-                raise self._at_line(f"{what} {lines[0].number}", error) from None
+                raise self._at_line(span, error) from None
             for line in lines:  # none of them was appended: append one by one to find the bad line
-                self._send([line], what)
+                self._send(log, partition, [line])
         except HeadwaterError as error:
-            span = f"{what} {lines[0].number}" if len(lines) == 1 else f"{what}s {lines[0].number} to {lines[-1].number}"
             raise self._at_line(span, error) from error
 
-    def _placed(self, records: list[Record]) -> list[Placed]:
-        from headwater.log.answers import Placed
-
-        if self._partition is None:
-            return self._log.append_by_key(self._topic, records)
-        return [Placed(self._partition, offset) for offset in self._log.append(self._topic, self._partition, records)]
-
-    def _taken(self, placed: list[Placed]) -> None:
+    def _taken(self, placed: list[Placed], last: int) -> None:
         for one in placed:
-            if self._at.json:
-                print_json_line(one)
             first, _, number = self._ranges.get(one.partition, (one.offset, 0, 0))
             self._ranges[one.partition] = (first, one.offset, number + 1)
-        self.count += len(placed)
+        self.count, self._last, self._under_way = self.count + len(placed), last, ""
+        if self._at.json:
+            for one in placed:
+                print_json_line(one)
         sys.stdout.flush()
 
     def _at_line(self, where: str, error: HeadwaterError) -> HeadwaterError:
         before = f"{count(self.count)} records before it were" if self.count > 1 else "1 record before it was"
         return type(error)(f"{where}: {error.message} {before if self.count else 'Nothing before it was'} appended.", hint=error.hint)
+
+    def stopped(self) -> str:
+        """What was appended before a signal ended the command, and what may have been."""
+        ends = ", ".join(f"{self._topic} {partition} up to offset {last}" for partition, (_, last, _) in sorted(self._ranges.items()))
+        done = f"{_records(self.count)} appended: {ends}." if self.count else "Nothing was appended."
+        return f"Stopped by a signal. {done}" + (f" {self._under_way} may or may not be appended." if self._under_way else "")
+
+    def next_step(self) -> str:
+        """The hint for records that may or may not be there, or for the rest of the input."""
+        if self._under_way:
+            return f"Look at the end of the topic with `headwater log tail {self._topic}` before appending them again."
+        return f"Nothing behind {self._what.lower()} {self._last} was appended." if self.count else ""
 
     def tell(self) -> None:
         """Print a summary for people; with `--json` each record has been printed."""
@@ -128,7 +145,19 @@ class _Target:
             return
         for partition, (first, last, number) in sorted(self._ranges.items()):
             span = f"offset {first}" if first == last else f"offsets {first} to {last}"
-            typer.echo(f"{self._topic} {partition}: {count(number)} record{'' if number == 1 else 's'} appended, {span}")
+            typer.echo(f"{self._topic} {partition}: {_records(number)} appended, {span}")
+
+
+def _records(number: int) -> str:
+    return f"{count(number)} record{'' if number == 1 else 's'}"
+
+
+def _placed(log: BlockingLog, topic: str, partition: int | None, records: list[Record]) -> list[Placed]:
+    from headwater.log.answers import Placed
+
+    if partition is None:
+        return log.append_by_key(topic, records)
+    return [Placed(partition, offset) for offset in log.append(topic, partition, records)]
 
 
 def _reader(form: Format, key: bytes | None) -> Callable[[bytes], Record | None]:

@@ -1,5 +1,5 @@
 """Runs a command and returns its exit code: 0 done, 1 a bug, 2 usage or config, 3 to 9 by kind of error, 10 nothing found, 130
-interrupted."""
+and 143 stopped by a signal."""
 
 from __future__ import annotations
 

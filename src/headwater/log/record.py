@@ -123,7 +123,7 @@ def partition_number(topic: str, partition: int) -> int:
 
     A dict finds the entry of partition 0 for 0.0 and False, too: the call would work or fail by what is open.
     """
-    if not isinstance(topic, str):
+    if type(topic) is not str:
         check_topic_name(topic)
     return whole(partition, "partition")
 
