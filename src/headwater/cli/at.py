@@ -1,7 +1,8 @@
 """The shared options of a command: where the data are, and the form of the output. Every command reaches the data through `At`.
 
 A command goes through the door: to the server that `--server` names, to the server of the data directory, or else to the directory itself.
-So it never takes a partition away from the process that owns it.
+So it never takes a partition away from the process that owns it. `--server none` reads the directory itself although a server runs on it,
+for a server that does not answer.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from headwater.core.config import Config, Flag, load
-from headwater.core.errors import BadConfig, HeadwaterError, NotFound
+from headwater.core.errors import BadConfig, HeadwaterError, NotFound, Unreachable
 
 if TYPE_CHECKING:
     from headwater.client import Blocking
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from headwater.log import Log
 
 SERVER = "HEADWATER_SERVER"
+NO_SERVER = "none"
+_PATIENCE = 2.5  # seconds after which a server that says nothing is told of
 _COMMAND = re.compile(r"(`|^ *)headwater ((?:log|pipeline) (?!about|init|test)[^`\n]+)", re.MULTILINE)
 _FILES = re.compile(r"log (?:check|repair|import)|pipeline run")  # commands that have no --server
 
@@ -49,11 +52,12 @@ class At:
     # -- where the data are ---------------------------------------------------------------------------------
 
     @contextmanager
-    def door(self, *, changes: bool = False, creates: bool = False) -> Iterator[Blocking]:
+    def door(self, *, changes: bool = False, creates: bool = False, waits: bool = True) -> Iterator[Blocking]:
         """Open the door. A directory without a server is opened read-only, unless the command `changes` something.
 
-        Errors: `NotFound` for a data directory that does not exist, unless the command `creates` it: a typo must not look like an empty
-        log. `BadConfig` for what is no address of a server, `Unreachable`, `Denied`.
+        Where the directory's server does not answer, a note says so at once, and the command waits as long as for any answer; without
+        `waits` that is `Unreachable`. Errors: `NotFound` for a data directory that does not exist, unless the command `creates` it: a typo
+        must not look like an empty log. `BadConfig` for what is no address of a server, `Unreachable`, `Denied`.
         """
         from headwater.client import Blocking
         from headwater.client.door import Headwater
@@ -64,7 +68,10 @@ class At:
                 self._there(loaded.settings, creates=creates)
             # Absolute: `step`, `replay` and `retry` change to the folder of the pipeline's last run, and must still find the log.
             place = where or loaded.settings.data.absolute()
-            door = Blocking(Headwater(place, create=creates, config=loaded, read_only=not changes))
+            past = self._past_server(changes=changes)
+            if isinstance(place, Path) and not past:
+                self._look_at_server(place, changes=changes, waits=waits)
+            door = Blocking(Headwater(place, create=creates, config=loaded, read_only=not changes, past_server=past))
             door.__enter__()
             try:
                 yield door
@@ -75,8 +82,43 @@ class At:
                 raise
             door.close()
 
+    def _past_server(self, *, changes: bool) -> bool:
+        """Whether `--server none` asks to read past the directory's server. Errors: usage, where a command changes something past it.
+
+        Reading takes no lock of the server's and writes nothing. A change could fence a partition's owner, which only seems dead.
+        """
+        from headwater.client.presence import serving
+
+        if self.server != NO_SERVER:
+            return False
+        data = self._loaded().settings.data
+        if changes and (server := serving(data)) is not None:
+            raise typer.BadParameter(
+                f"--server {NO_SERVER} is for commands that only read: changes of {data} go through its server, process {server.pid}."
+            )
+        return not changes
+
+    def _look_at_server(self, data: Path, *, changes: bool, waits: bool) -> None:
+        """Tell of a server that does not answer. Errors: `Unreachable` without `waits`."""
+        from headwater.client.presence import answers, serving
+
+        server = serving(data)
+        if server is None or answers(server, data, patience=_PATIENCE):
+            return
+        silent = Unreachable(
+            f"The server at {server.url} (process {server.pid}) does not answer.",
+            hint=f"Look at it with `ps -o stat,etime,args -p {server.pid}`: `kill -CONT {server.pid}` lets a stopped one (T) go on; "
+            f"end one that hangs with `kill -9 {server.pid}`, which loses nothing acknowledged, and start it again."
+            + ("" if changes else f" To read past it, add `--server {NO_SERVER}`."),
+        )
+        if not waits:
+            raise silent
+        self.warned(silent)
+
     def named_server(self) -> str | None:
         """The server that `--server` names, or HEADWATER_SERVER unless `--data` names a directory. Errors: `BadConfig`, usage."""
+        if self.server == NO_SERVER:
+            return None
         if self.server is not None and self.data is not None:
             raise typer.BadParameter("--server and --data are two places. Give one of them.")
         named = self.server or (os.environ.get(SERVER) if self.data is None else None)
@@ -88,7 +130,7 @@ class At:
         return named
 
     def serving(self) -> str | None:
-        """The address of the server that this command goes through; None where it opens the directory itself."""
+        """The address of the server that this command would go through; None where there is none on the directory."""
         from headwater.client.presence import serving
 
         if (named := self.named_server()) is not None:
@@ -148,6 +190,15 @@ class At:
         """Print a note to stderr, unless `--json` is given."""
         if not self.json:
             typer.echo(text, err=True)
+
+    def warned(self, warning: HeadwaterError) -> None:
+        """Print a warning to stderr, with `--json` as one object on a line of its own."""
+        from headwater.cli.output import print_json_line
+
+        if self.json:
+            print_json_line({"code": warning.code, "warning": warning.message, "hint": warning.hint}, err=True)
+        else:
+            typer.echo(f"{warning.message}\n  {warning.hint}", err=True)
 
     @contextmanager
     def told(self) -> Iterator[None]:

@@ -21,7 +21,7 @@ def _completing(found: Callable[[Any, dict[str, Any]], Iterable[str]]) -> Comple
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         words = ctx.params
         try:
-            with At(data=words.get("data"), config=words.get("config"), server=words.get("server")).door() as hw:
+            with At(data=words.get("data"), config=words.get("config"), server=words.get("server")).door(waits=False) as hw:
                 return sorted(name for name in found(hw, words) if name.startswith(incomplete))
         except Exception:
             return []

@@ -14,7 +14,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 DataDir = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The data directory (setting `data`).")]
 ServerUrl = Annotated[
     str | None,
-    typer.Option("--server", metavar="URL", help="A server elsewhere instead of a directory (HEADWATER_SERVER, HEADWATER_TOKEN)."),
+    typer.Option(
+        "--server",
+        metavar="URL",
+        help="A server elsewhere instead of a directory (HEADWATER_SERVER, HEADWATER_TOKEN); none: read past the directory's server.",
+    ),
 ]
 ConfigFile = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The config file instead of ./headwater.toml.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]

@@ -25,9 +25,9 @@ def print_json(value: Any) -> None:
     sys.stdout.write(msgspec.json.format(_encoded(value), indent=2).decode() + "\n")
 
 
-def print_json_line(value: Any) -> None:
-    """One JSON object on a line of its own."""
-    sys.stdout.write(_encoded(value).decode() + "\n")
+def print_json_line(value: Any, *, err: bool = False) -> None:
+    """One JSON object on a line of its own; `err`: on stderr."""
+    (sys.stderr if err else sys.stdout).write(_encoded(value).decode() + "\n")
 
 
 def _encoded(value: Any) -> bytes:

@@ -58,9 +58,13 @@ class Headwater:
         ca: str | Path | None = None,
         clock: Clock | None = None,
         read_only: bool = False,
+        past_server: bool = False,
     ) -> None:
-        """As `open`. `read_only`: if this opens the directory itself, nothing can be written, and reading creates no file."""
-        self._read_only = read_only
+        """As `open`. `read_only`: if this opens the directory itself, nothing can be written, and reading creates no file.
+
+        `past_server`: open the directory itself for reading, although a server runs on it.
+        """
+        self._read_only, self._past_server = read_only or past_server, past_server
         self._where, self._create, self._config, self._token, self._ca = where, create, config, token, ca
         self._clock: Clock = clock or SystemClock()
         self._log: AsyncLog | None = None
@@ -127,7 +131,7 @@ class Headwater:
         else:
             config = self._loaded()
             data = config.settings.data if self._where is None else Path(self._where)
-            server = serving(data)
+            server = None if self._past_server else serving(data)
             if server is None:
                 from headwater.client.local import local_log
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import socket
 import threading
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -52,6 +54,40 @@ def serving(data: Path) -> Serving | None:
         return None
     finally:
         os.close(fd)
+
+
+def answers(server: Serving, data: Path, *, patience: float) -> bool:
+    """Whether a server says anything within `patience` seconds: a byte, or the end of the connection. A stopped one says nothing.
+
+    True where no connection is made for another reason: the call that comes next says which.
+    """
+    try:
+        with _connected(server, data, patience) as connection:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            connection.recv(1)
+    except (TimeoutError, BlockingIOError):  # BlockingIOError: so many wait for it that the system takes no more
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def _connected(server: Serving, data: Path, patience: float) -> socket.socket:
+    unix = server.unix(data)
+    if unix is not None:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(patience)
+        try:
+            connection.connect(str(unix))
+        except (TimeoutError, BlockingIOError):
+            connection.close()
+            raise
+        except OSError:  # its path is too long, or it is another user's: the same server listens on the port
+            connection.close()
+        else:
+            return connection
+    address = urlsplit(server.url)
+    return socket.create_connection((address.hostname or "", address.port or 80), patience)
 
 
 class Presence:

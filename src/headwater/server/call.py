@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from headwater.core.errors import BadType, TooLarge
 from headwater.core.units import Size
+from headwater.server.caller import origin_of
 from headwater.server.route import Route
 from headwater.wire import json
 
@@ -64,9 +65,8 @@ class Call:
 
     @property
     def who(self) -> str:
-        """The caller's name for the audit: the token's name, or its role where it has none."""
-        who: str = self.scope[WHO]
-        return who
+        """The caller for the audit: the token's name, or its role where it has none, and where the request came from."""
+        return f"{self.scope[WHO]} from {origin_of(self.scope)}"
 
     def accepts(self, kind: str) -> bool:
         """Whether the Accept header names this type, and not with `q=0`."""

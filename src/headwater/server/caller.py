@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import pwd
+import socket
+import struct
+from functools import lru_cache
+from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 
 from headwater.wire.operation import Role
 
+if TYPE_CHECKING:
+    from starlette.types import Scope
+
 Prefix = tuple[bytes, ...]
+FORWARDED = b"headwater-forwarded-for"  # the header in which a worker tells its owner where a request came from
+_CREDENTIALS = struct.Struct("3i")  # process, user, group of a Unix socket's other end
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -20,7 +30,7 @@ class Caller(msgspec.Struct, frozen=True):
 
     @property
     def who(self) -> str:
-        """The name for the audit: the token's name, or its role where it has none."""
+        """The name for the audit: the token's name, or its role where it has none. `origin_of` tells the address."""
         return f"http {self.name or self.role.name.lower()}"
 
     def reaches(self, raw_path: bytes) -> bool:
@@ -45,3 +55,34 @@ def segments_of(raw_path: bytes) -> Prefix:
 ANYBODY = Caller(Role.NOBODY)
 OWNER = Caller(Role.OPERATOR)
 """Whoever reaches a server that asks for no token."""
+
+
+def origin_of(scope: Scope) -> str:
+    """Where a request comes from, for the audit: the address of the connection, or the user of this machine behind a Unix socket.
+
+    A worker forwards requests to the part's owner over a Unix socket, and says in a header where they came from. Only whoever may use that
+    socket, which is this user alone, is believed. No header of a proxy is.
+    """
+    client = scope.get("client")
+    if client:
+        return str(client[0])
+    for name, value in scope["headers"]:
+        if name == FORWARDED:
+            text: str = value.decode("latin-1")
+            return text
+    from headwater.server.connection import CONNECTION  # which imports this module
+
+    connection = scope.get("state", {}).get(CONNECTION)
+    sock = None if connection is None else connection.transport.get_extra_info("socket")
+    if sock is None or sock.family != socket.AF_UNIX:
+        return "an unknown address"
+    _, user, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return f"user {_name_of(user)}"
+
+
+@lru_cache(maxsize=64)
+def _name_of(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)

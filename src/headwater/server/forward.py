@@ -14,10 +14,13 @@ from headwater.client.http_protocol import ConnectionEnded, Exchange, HttpProtoc
 from headwater.core.errors import HeadwaterError, OutcomeUnknown, TooLarge, Unavailable
 from headwater.core.ids import Ids
 from headwater.core.units import Size
+from headwater.server.caller import FORWARDED, origin_of
 from headwater.server.problem import problem_answer
 from headwater.server.route import Route, Router
 
-_HOP = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"expect", b"content-length"})
+_HOP = frozenset(
+    {b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"expect", b"content-length", FORWARDED}
+)
 _SLOW = 120.0  # seconds without a byte of an answer: streams ping more often, and no request takes longer
 
 
@@ -60,6 +63,7 @@ class Forwarding:
             return
         target = scope["raw_path"].partition(b"?")[0] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
         lines = [b"%b: %b\r\n" % pair for pair in scope["headers"] if pair[0] not in _HOP]
+        lines.append(b"%b: %b\r\n" % (FORWARDED, origin_of(scope).encode("latin-1", "replace")))
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         head = b"%b %b HTTP/1.1\r\n%bcontent-length: %d\r\n\r\n" % (method.encode(), target, b"".join(lines), len(body))
         protocol = await self._connected()

@@ -72,7 +72,10 @@ async def test_the_audit_says_who_by_the_token(log: LocalLog, tokens: Tokens, ht
         assert (await other.put(f"{SHOP}/offsets/report", json={"position": 3, "why": "one"})).status_code == 200
     assert (await http.delete(f"{SHOP}/offsets/archive?why=two%20words")).json() == {"sink": "archive", "deleted": True, "dry_run": False}
     entries = (await http.get(f"{SHOP}/audit")).json()["items"]
-    assert [(entry["who"], entry["why"]) for entry in entries] == [("http operator", "one"), ("http", "two words")]
+    assert [(entry["who"], entry["why"]) for entry in entries] == [
+        ("http operator from 127.0.0.1", "one"),
+        ("http from 127.0.0.1", "two words"),
+    ]
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", entry["at"]) for entry in entries)
 
 
