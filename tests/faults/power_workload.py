@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import traceback
-from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,12 +18,12 @@ from typing import Any
 import headwater.log.embedded.columns
 import headwater.log.embedded.compaction  # noqa: F401  # imported before the first step, so that the trace holds steps alone
 from headwater.core.errors import UnknownTopic
-from headwater.core.files import Bytes, Files
 from headwater.log import Writer
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.transporter import import_transporter
 from headwater.log.record import Record, TopicSettings
 from headwater.testing.clock import ManualClock
+from headwater.testing.faults import DyingFiles
 
 BEFORE = b"b" * 16  # the boot that ends with the power
 
@@ -34,57 +34,6 @@ class Notes:
 
     def write(self, **what: Any) -> None:
         os.write(self._fd, json.dumps(what).encode() + b"\n")
-
-
-class Dying(Files):
-    """Ends the process before the call of this number that changes the disk, or after it."""
-
-    def __init__(self, calls: int) -> None:
-        self._left = calls
-
-    def _step(self) -> None:
-        self._left -= 1
-        if self._left <= 0:
-            os._exit(0)
-
-    def pwritev(self, fd: int, parts: Sequence[Bytes], position: int) -> int:
-        self._step()
-        if self._left == 1:  # dies with half of it written
-            super().pwritev(fd, [b"".join(parts)[: sum(map(len, parts)) // 2]], position)
-            self._step()
-        done = super().pwritev(fd, parts, position)
-        self._step()
-        return done
-
-    def truncate(self, fd: int, length: int) -> None:
-        self._step()
-        super().truncate(fd, length)
-        self._step()
-
-    def datasync(self, fd: int) -> None:
-        self._step()
-        super().datasync(fd)
-        self._step()
-
-    def sync(self, fd: int) -> None:
-        self._step()
-        super().sync(fd)
-        self._step()
-
-    def rename(self, old: Path, new: Path) -> None:
-        self._step()
-        super().rename(old, new)
-        self._step()
-
-    def unlink(self, path: Path) -> None:
-        self._step()
-        super().unlink(path)
-        self._step()
-
-    def mkdir(self, path: Path) -> None:
-        self._step()
-        super().mkdir(path)
-        self._step()
 
 
 class Life:
@@ -177,14 +126,14 @@ class Life:
         child = os.fork()
         if not child:
             self.who = f"{self.who}b{self.number}."
-            dying = Dying(self.random.randint(1, 25)) if self.random.random() < 0.6 else None
+            dying = DyingFiles(self.random.randint(1, 25)) if self.random.random() < 0.6 else None
             self.log = EmbeddedLog(self.data, clock=self.clock, boot=BEFORE, files=dying)
             for _ in range(self.random.randint(1, 4)):
                 self.random.choice([self.append] * 6 + [self.claim, self.compact, self.delete_before, self.recreate])()
             if self.random.random() < 0.5:
                 self.log.close()
             os._exit(0)
-        if os.waitpid(child, 0)[1]:
+        if os.waitpid(child, 0)[1] not in (0, signal.SIGKILL):
             os._exit(1)  # it has noted why
         if alone:
             self.log = self._open()

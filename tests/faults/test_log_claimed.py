@@ -19,7 +19,7 @@ from headwater.log.embedded.check import check
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record, TopicSettings
 from headwater.testing.clock import ManualClock
-from headwater.testing.faults import CHANGES, FailingFiles, crash
+from headwater.testing.faults import DyingFiles, FailingFiles, crash
 
 BOOT, OTHER_BOOT = b"b" * 16, b"o" * 16
 
@@ -132,32 +132,8 @@ def test_whatever_call_fails_nothing_acknowledged_is_lost(memory_path: Path, num
     raise AssertionError("Every life has failed.")
 
 
-class Dying(Files):
-    """Ends its process at the Nth call that changes the disk, before or after it is done."""
-
-    def __init__(self, at: int, *, after: bool) -> None:
-        self._left, self._after = at, after
-
-    def __getattribute__(self, name: str) -> object:
-        found = object.__getattribute__(self, name)
-        if name not in CHANGES:
-            return found
-
-        def called(*args: object) -> object:
-            self._left -= 1
-            if self._left == 0 and not self._after:
-                os.kill(os.getpid(), signal.SIGKILL)
-            done = found(*args)
-            if self._left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return done
-
-        return called
-
-
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside-another"])
-def test_whenever_the_owner_is_killed_nothing_acknowledged_is_lost(memory_path: Path, after: bool, beside: bool) -> None:
+def test_whenever_the_owner_is_killed_nothing_acknowledged_is_lost(memory_path: Path, beside: bool) -> None:
     """The next one finds it by recovery, or, where another process has stayed, goes on from the half of a step that is done."""
     for n in range(1, 1000):
         data, told = memory_path / str(n), memory_path / f"{n}.told"
@@ -170,7 +146,7 @@ def test_whenever_the_owner_is_killed_nothing_acknowledged_is_lost(memory_path: 
             code = 1
             try:
                 with told.open("w", buffering=1) as notes:
-                    owner = Owner(data, Dying(n, after=after), lambda text: notes.write(text + "\n"))
+                    owner = Owner(data, DyingFiles(n), lambda text: notes.write(text + "\n"))
                     owner.live()
                 code = 2 if owner.errors else 0
             finally:

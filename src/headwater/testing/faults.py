@@ -1,6 +1,7 @@
-"""File systems that fail: the Nth call, every call from the Nth on, or the power.
+"""File systems that fail: the Nth call, every call from the Nth on, the process, or the power.
 
 files = FailingFiles(fail_at=7)          # the 7th call that changes the disk raises EIO
+files = DyingFiles(7)                    # the process ends before the 4th call, as by kill -9
 files = UnpoweredFiles(); …; files.cut(folder, into=other, random=Random(1))
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from random import Random
@@ -79,6 +81,35 @@ class FailingFiles(Files):
 
     def rmdir(self, path: Path) -> None:
         self._or_fail("rmdir", lambda: Files.rmdir(self, path))
+
+
+class DyingFiles(FailingFiles):
+    """Ends the process, as by kill -9, at the Nth moment: there is one before each call that changes the disk, one after it, and one in the
+    midst of a write, when half of its bytes are written. `only` narrows which calls have moments; 0: it never dies.
+    """
+
+    def __init__(self, die_at: int = 0, *, only: Collection[str] = CHANGES) -> None:
+        super().__init__(die_at, only=only)
+
+    def _or_fail(self, name: str, call: Callable[[], T]) -> T:
+        self._moment(name)
+        done = call()
+        self._moment(name)
+        return done
+
+    def pwritev(self, fd: int, parts: Sequence[Bytes], position: int) -> int:
+        self._moment("pwritev")
+        if "pwritev" in self.only and self.calls + 1 == self.fail_at:
+            whole = b"".join(parts)
+            Files.pwritev(self, fd, [whole[: len(whole) // 2]], position)
+        self._moment("pwritev")
+        done = Files.pwritev(self, fd, parts, position)
+        self._moment("pwritev")
+        return done
+
+    def _moment(self, name: str) -> None:
+        if self._fails(name):
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 class UnpoweredFiles(Files):

@@ -18,6 +18,12 @@ HINTS = [
     ("`headwater pipeline replay shop report 14 --why ...`", "`POST /pipelines/shop/sinks/report/replay`"),
     ("`headwater pipeline dead shop drop 14 --sink report --why ...`", "`DELETE /pipelines/shop/dead/14`"),
     ("To go on:\n    headwater pipeline ack shop report 14 --why ...\n", "To go on:\n    POST /pipelines/shop/sinks/report/ack\n"),
+    (
+        "Free what every sink has taken: `headwater pipeline compact shop`.",
+        "Free what every sink has taken: `POST /pipelines/shop/compact`.",
+    ),
+    ("`headwater pipeline remove shop`", "`DELETE /pipelines/shop`"),
+    ("`headwater pipeline edit shop OFFSET`", "`PUT /pipelines/shop/edits/OFFSET`"),
     ("Look at it with `headwater log check bank 0`.", "Look at it with `headwater log check bank 0`."),
     ("Give 1 or more.", "Give 1 or more."),
 ]

@@ -25,13 +25,14 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.manifest import Segment
 from headwater.log.embedded.partition import Partition
 from headwater.log.embedded.rewriting import SegmentWriter
-from headwater.log.layout import BEFORE_MESSAGE, HEAD
+from headwater.log.layout import BEFORE_MESSAGE, HEAD, HEADERS, LAST, NO_VALUE
 from headwater.log.owners import new_settings
 from headwater.log.record import TopicSettings
 
 _RECORDS = 8192
 _MOST = 1 << 62  # no offset and no time in milliseconds is that large
 _NAME = re.compile(r"[0-9]{20}")
+_OURS = HEADERS | LAST | NO_VALUE  # bits of the mode that transporter does not set; every batch of ours sets one
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -48,8 +49,8 @@ class Imported(msgspec.Struct, frozen=True):
 def import_transporter(log: EmbeddedLog, directory: Path, topic: str) -> Imported:
     """Read `directory` into partition 0 of a new topic; all or nothing.
 
-    Errors: `BadInput` where there is no such log, `AlreadyExists` for a topic with records, `OwnedTopic` for a name of a part's,
-    `Damaged` where a file's middle makes no sense.
+    Errors: `BadInput` where there is no such log, and for segments of a headwater log; `AlreadyExists` for a topic with records;
+    `OwnedTopic` for a name of a part's; `Damaged` where a file's middle makes no sense.
     """
     sources = _sources(directory)
     settings = new_settings(topic, TopicSettings(segment=1 << 30), "", kept=True)  # refused before anything is read
@@ -132,6 +133,11 @@ def _records(path: Path, offset: int, *, last: bool) -> tuple[mmap.mmap | None, 
         data = mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ)
     walked, stop = batches.walk(data, 0, size, offset, dense=False)
     starts = np.array(walked, np.int64)
+    if (gather(data, size, "u1", starts + 20) & _OURS).any():
+        raise BadInput(
+            f"{path} is a segment of a headwater log, not of transporter's.",
+            hint="Copy records of a topic with `headwater log show TOPIC --json | headwater log append OTHER --format ndjson`.",
+        )
     offsets, seconds = (gather(data, size, ">u8", starts + at) for at in (0, 12))
     wrong = np.flatnonzero((offsets >= _MOST) | ((seconds >= _MOST // 1000) & (seconds < 1 << 63)))  # from there on: before 1970
     if len(wrong):

@@ -31,7 +31,15 @@ class Shards:
     """
 
     def __init__(
-        self, folder: Path, *, count: int, synced: bool, timeout: float = 30.0, files: Files | None = None, clock: Clock | None = None
+        self,
+        folder: Path,
+        *,
+        count: int,
+        synced: bool,
+        timeout: float = 30.0,
+        files: Files | None = None,
+        clock: Clock | None = None,
+        vfs: str | None = None,
     ) -> None:
         self.folder, self._files = folder, files or Files()
         self.count = self._described(count)
@@ -45,7 +53,7 @@ class Shards:
         self._databases: list[Database] = []
         try:
             for path in paths:
-                self._databases.append(Database(path, synced=synced, timeout=timeout, files=self._files, clock=clock))
+                self._databases.append(Database(path, synced=synced, timeout=timeout, files=self._files, clock=clock, vfs=vfs))
             if not (folder / _MADE).exists():
                 with explaining(folder):
                     replace(self._files, folder / _MADE, b"")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from headwater.core.errors import HeadwaterError
+from headwater.core.errors import HeadwaterError, OwnedTopic
 from headwater.core.files import Files
 from headwater.log.embedded.check import check
 from headwater.log.embedded.repair import Repaired, repair
-from headwater.log.record import Record
+from headwater.log.record import Record, TopicSettings
 from headwater.testing.faults import FailingFiles
 
 
@@ -40,6 +40,22 @@ def test_the_damaged_batch_is_lost_and_its_segment_kept(ground: Any, number: int
     assert ground.values(log) == [b"value-%d" % n for n in range(30) if n != first]
     assert check(log.reader("t", 0)).damage == []
     assert log.append("t", 0, [Record(b"k", b"v")])[0] == 30  # no offset is given again
+
+
+def test_a_parts_topic_is_repaired_and_stays_the_parts(ground: Any) -> None:
+    log = ground.open()
+    log.create_topic("t", settings=TopicSettings(segment=300), part="pipeline")
+    writer = log.claim("t", 0, part="pipeline")
+    for number in range(12):
+        writer.append([Record(b"k", b"value-%d" % number)])
+    log.close()
+    ground.flip(ground.segments()[0], 30)
+    assert mend(ground).lost == [(0, 1)]
+    log = ground.open()
+    with pytest.raises(OwnedTopic):
+        log.append("t", 0, [Record(b"k", b"v")])
+    lent = log.writer("t", 0, writer.epoch, generation=writer.generation, part="pipeline")
+    assert list(lent.append([Record(b"k", b"v")])) == [12]  # the claim has outlived the repair
 
 
 def test_a_missing_segment_s_offsets_are_told_and_never_given_again(ground: Any) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.core.errors import AlreadyExists, BadInput, Damaged, Unavailable
+from headwater.core.errors import AlreadyExists, BadInput, Damaged, OwnedTopic, Unavailable
 from headwater.log.embedded.check import check
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.transporter import import_transporter
@@ -133,3 +133,26 @@ def test_only_files_with_names_of_plain_digits_are_read(source: Path, log: Embed
     (source / f"{0:020d}.log").mkdir()
     with pytest.raises(Unavailable, match="Is a directory"):
         import_transporter(log, source, "imported")
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_segments_of_a_headwater_log_are_refused(source: Path, log: EmbeddedLog, count: int) -> None:
+    """Their names and heads look like transporter's: read as such, values would end in trailers, and times would be years away."""
+    log.create_topic("pipeline-shop", part="pipeline")
+    log.append("pipeline-shop", 0, [Record(b"k", b"v")] * count, part="pipeline")
+    folder = log.data / "log" / "pipeline-shop" / "0"
+    (source / f"{0:020d}.log").write_bytes((folder / f"{0:020d}.log").read_bytes())
+    for directory in (folder, source):
+        with pytest.raises(BadInput, match="headwater log"):
+            import_transporter(log, directory, "copy")
+    assert [topic.name for topic in log.topics()] == ["pipeline-shop"]
+
+
+def test_nothing_is_imported_into_a_topic_of_a_part(source: Path, log: EmbeddedLog) -> None:
+    segment(source, 0, entry(0))
+    log.create_topic("theirs", part="pipeline")  # empty, and its name does not tell its owner
+    for name in ("theirs", "pipeline-new"):
+        with pytest.raises(OwnedTopic):
+            import_transporter(log, source, name)
+    assert log.bounds("theirs", 0).end == 0
+    assert [topic.name for topic in log.topics()] == ["theirs"]
