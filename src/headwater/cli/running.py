@@ -17,6 +17,7 @@ from typer.main import get_command
 
 from headwater.core.errors import HeadwaterError
 from headwater.core.ids import Ids, random_id
+from headwater.core.spelling import sentence
 
 BUG, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -66,7 +67,7 @@ def _tell(error: HeadwaterError, stderr: TextIO, as_json: bool) -> None:
 def _usage(error: typer.TyperException, stderr: TextIO, as_json: bool) -> int:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "headwater"
-    text = error.format_message().replace("Value error, ", "").strip().rstrip(".") + "."
+    text = sentence(error.format_message().replace("Value error, ", ""))
     if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
         return USAGE
     hint = f"See `{command} --help`."

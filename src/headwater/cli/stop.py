@@ -28,18 +28,11 @@ class Terminated(Interrupted):
     exit_code = TERMINATED
 
 
-class StopSignal:
-    """For a command that runs until stopped: `stopped` becomes true at the first Ctrl-C or SIGTERM, and the second Ctrl-C ends the process.
-
-    Only for the main thread.
-    """
+class _SignalHandler:
+    """Handles Ctrl-C and SIGTERM inside of `with`. Only for the main thread."""
 
     def __init__(self) -> None:
-        self.event = threading.Event()
         self._before: dict[int, object] = {}
-
-    def stopped(self) -> bool:
-        return self.event.is_set()
 
     def __enter__(self) -> Self:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -51,30 +44,35 @@ class StopSignal:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        raise NotImplementedError
+
+
+class StopSignal(_SignalHandler):
+    """For a command that runs until stopped: `stopped` becomes true at the first signal, and the second Ctrl-C ends the process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.event = threading.Event()
+
+    def stopped(self) -> bool:
+        return self.event.is_set()
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.event.is_set() and number == signal.SIGINT:
             os._exit(INTERRUPTED)  # a hanging cleanup must not block the terminal
         self.event.set()
 
 
-class InterruptSignal:
-    """For a command that would end by itself: Ctrl-C and SIGTERM raise `KeyboardInterrupt`, the first one not inside of `finishing`.
+class InterruptSignal(_SignalHandler):
+    """For a command that would end by itself: a signal raises `KeyboardInterrupt`; the first one, inside of `finishing`, at its end.
 
-    So the change under way is finished and counted before the command ends. A second signal ends that wait, too. Only for the main thread.
+    So the command finishes and counts the change under way before it ends. A second signal ends that wait, too.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.number = 0  # of the first signal
         self._finishing = False
-        self._before: dict[int, object] = {}
-
-    def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._on_signal)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
 
     @contextmanager
     def finishing(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Hints for unknown names: the nearest known one."""
+"""Hints for unknown names, and the ends of sentences."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ def meant(name: str, known: Iterable[str]) -> str:
     """The known name nearest to an unknown one; empty when none is near."""
     near = difflib.get_close_matches(name, list(islice(known, _MOST)), 1)
     return near[0] if near else ""
+
+
+def sentence(text: str) -> str:
+    """The text with one mark at its end: a full stop, unless it ends with a question mark or an exclamation mark."""
+    text = text.strip()
+    return text if text.endswith(("?", "!")) else f"{text.rstrip('.')}."
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

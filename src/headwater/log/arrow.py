@@ -41,7 +41,7 @@ def check_columns(batch: pa.RecordBatch) -> None:
 
 
 def _check_block(block: bytes) -> None:
-    """A block with a wrong length would shift the beginning of the record's value."""
+    """Refuses header blocks of a wrong length, which would shift the beginning of the record's value."""
     try:
         fits = encode_headers(decode_headers(block)) == block
     except (struct.error, UnicodeDecodeError):

@@ -49,7 +49,7 @@ class _HeaderColumns(NamedTuple):
     numbers: list[tuple[int, _Numbers]]
 
 
-_OTHER_TYPES = (TypeError, AttributeError, ValueError, OverflowError, struct.error)  # what Python says of fields that are not bytes
+_OTHER_TYPES = (TypeError, AttributeError, ValueError, OverflowError, struct.error)  # what Python raises for fields of other types
 _NO_HEADERS = _HeaderColumns(b"", [], 0, [])
 
 
@@ -80,7 +80,7 @@ def _alike(one: Record, other: Record) -> bool:
 
 
 def encode_one_by_one(records: Sequence[Record], now: int, limit: int) -> EncodedBatch:
-    """Any batch, and every error."""
+    """Encode any batch record by record. Raises the errors of `encode`, which name the bad record."""
     try:
         return _one_by_one(records, now, limit)
     except _OTHER_TYPES as error:
@@ -158,7 +158,7 @@ def _around(shape: _Shape, now: int, limit: int, seal: int) -> tuple[bytes, byte
 
 
 def _record(record: Record, now: int, limit: int, seal: int) -> bytes:
-    """Any record. `seal` as for `_plain`."""
+    """Encode one record of any shape. `seal` as for `_plain`."""
     key, value, headers, timestamp, mode, op, _ = msgspec.structs.astuple(record)
     if not (key is None or value is None or headers or mode or op or timestamp is not None):
         if len(key) + len(value) > limit:
@@ -175,7 +175,7 @@ def _record(record: Record, now: int, limit: int, seal: int) -> bytes:
 def _other(
     key: bytes | None, value: bytes | None, headers: Sequence[Header], time: int | None, mode: int, op: int, now: int, limit: int, seal: int
 ) -> bytes:
-    """A record with more or less than key and value."""
+    """Encode a record that has headers, a mode, an op or a timestamp, or that lacks a key or a value."""
     bits = mode | op << 2 | (NO_VALUE if value is None else 0) | (HEADERS if headers else 0) | (LAST if seal else 0)
     if not (0 <= mode <= 3 and 0 <= op <= 7):
         raise BadInput(f"Mode {mode} and op {op} do not fit into a record.", hint="Mode is 0 to 3, op 0 to 7.")
@@ -226,7 +226,7 @@ def _by_columns(records: Sequence[Record], now: int, limit: int) -> EncodedBatch
         parts[i :: len(pattern)] = column
     parts.append(_OPEN)
     buffer = bytearray().join(parts)
-    if len(buffer) != total + TRAILER.size:  # something whose length is not its number of bytes
+    if len(buffer) != total + TRAILER.size:  # such as an array of numbers: its length is not its number of bytes
         return None
     for (kind, at), numbers in zip(_FIELDS, fields, strict=True):
         _put(buffer, starts, at, kind, numbers)
@@ -253,7 +253,7 @@ def _measured(column: list[bytes | None]) -> tuple[list[bytes], _Numbers, _Colum
     """The column with empty bytes for nulls, its lengths, and where the nulls were."""
     try:
         return column, _sizes(column), None  # type: ignore[arg-type, return-value]
-    except TypeError:  # nothing has no length
+    except TypeError:  # None has no length
         filled = [b"" if part is None else part for part in column]
         return filled, _sizes(filled), np.fromiter((part is None for part in column), np.bool_, len(column))
 

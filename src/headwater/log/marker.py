@@ -40,7 +40,7 @@ def check_engine(data: Path, engine: str = "embedded") -> None:
 
 
 def mark_engine(data: Path, files: Files, engine: str) -> None:
-    """Write the engine's name into the directory, once, with the first topic."""
+    """Write the engine's name into the directory. Only the first topic's creation writes it."""
     check_engine(data, engine)
     path = data / "log" / "engine.json"
     if not path.exists():

@@ -94,6 +94,11 @@ def test_wrong_words_are_usage(words: list[str], says: str) -> None:
     assert (code, json.loads(told)["code"], json.loads(told)["exitCode"]) == (2, "usage", 2)
 
 
+def test_a_question_ends_with_its_own_mark() -> None:
+    code, told = ran(["goo"], tree(lambda: None))
+    assert (code, told.splitlines()[0]) == (2, "headwater: No such command 'goo'. Did you mean 'go'?")
+
+
 def test_interrupted_is_130() -> None:
     assert ran(["go"], raising(KeyboardInterrupt())) == (130, "")
     assert ran(["go"], raising(typer.Abort())) == (130, "")

@@ -58,7 +58,7 @@ class EmbeddedWatch:
                 return Look(moved=False, pending=False)
             try:
                 end, pending = self._reader.durable_offset(), self._reader.pending()
-            except OSError:  # no descriptor is free now: the next check tries again
+            except OSError:  # no descriptor is free: the next check tries again
                 return Look(moved=False, pending=False)
             except Exception as error:  # all followers get the error, and the watcher's thread goes on
                 self.error, end, pending = error, -1, False

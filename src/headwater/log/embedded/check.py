@@ -140,7 +140,7 @@ def examine(folder: Path, segment: Segment, end: int, limit: int) -> Iterator[Wh
                 break
             found = _resync(data, at, stop_at, offset)
             yield Damage(str(path), at, offset, "the checksum of the batch there is wrong, or no record begins there", *found)
-            if found[0] < 0 or 0 <= beyond <= found[1]:  # what is whole there belongs to another segment
+            if found[0] < 0 or 0 <= beyond <= found[1]:  # intact batches there belong to another segment
                 return
             at, offset = found
     if at < limit:
@@ -149,7 +149,7 @@ def examine(folder: Path, segment: Segment, end: int, limit: int) -> Iterator[Wh
         yield Damage(str(path), at, offset, f"records up to offset {end - 1} are missing")
 
 
-_NEVER = 1 << 62  # an offset beyond all: where a segment ends is not known
+_NEVER = 1 << 62  # above every offset, because the segment's end is not known
 
 
 def _stretch(data: mmap.mmap, rows: Column, at: int, size: int, offset: int, end: int) -> Whole:

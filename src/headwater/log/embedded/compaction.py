@@ -51,7 +51,7 @@ def compact(partition: Partition, *, before: int | None, epoch: int | None = Non
                 raise Conflict(f"{partition.name} is being compacted already.", hint="Wait for it to end.")
             return _compact(partition, end if before is None else before, epoch)
         except FileNotFoundError as error:
-            raise _deleted_meanwhile(partition) from error  # `delete_before` came first
+            raise _deleted_meanwhile(partition) from error  # a concurrent `delete_before` has removed the segment
         finally:
             lock.close()
 
@@ -155,7 +155,7 @@ def _rewrite(partition: Partition, group: list[_Plan], generation: int) -> list[
                 chosen = piece.starts[keep]
                 for part in _parts(piece, chosen):
                     writer.add(reencode(piece.data, piece.size, part), last.end)
-            if done != len(plan.keep):  # what stays was decided for other records than these
+            if done != len(plan.keep):  # the plan was made for other records than these
                 raise Damaged(
                     f"{plan.segment.log(partition.folder)} changed while it was compacted.",
                     hint=f"Look at it with `headwater log check {partition.name}`.",

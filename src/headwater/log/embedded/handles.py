@@ -76,7 +76,7 @@ class Handles(dict[Key, H], Generic[H]):
 
 
 def close_all(handles: Iterable[Handle]) -> None:
-    """Close them all; what one of them meets is met again by whoever opens it, and does not keep the others open."""
+    """Close them all. An error of one does not keep the others open; the next process to open that partition gets it again."""
     for handle in handles:
         try:
             handle.close()

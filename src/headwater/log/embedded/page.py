@@ -198,7 +198,7 @@ class CommitPage:
                 continue  # one flipped bit would point at the slot of the triple before
             at = slots + _SLOT * (now & 1)
             base, position, offset = words[at], words[at + 1], words[at + 2]
-            if words[at + 3] == _checksum(now, base, position, offset):  # else the slot that was read from may have been under way
+            if words[at + 3] == _checksum(now, base, position, offset):  # otherwise a writer may have been writing the slot that was read
                 return word, SegmentPosition(base, position, offset)
         raise Damaged(
             f"{self._path} fails its checksum.",

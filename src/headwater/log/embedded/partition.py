@@ -59,7 +59,7 @@ class Partition(PartitionState):
         settings = topic.settings
         super().__init__(folder, name=name, settings=settings, files=files, clock=clock, boot=boot)
         self.generation = topic.generation
-        self.appends = 0  # since it was opened
+        self.appends = 0  # appends since the partition was opened
         self.max_record = settings.max_record
         self._most = 0 if settings.period else settings.segment  # below this position nothing rolls; a period is looked at each time
         self._metrics = metrics
@@ -224,7 +224,7 @@ class Partition(PartitionState):
         if ticket.epoch is not None and page.epoch != ticket.epoch:
             raise OutcomeUnknown(
                 f"{self.name} was claimed by another writer while these records were written; they lie before its claim.",
-                hint="Claim it anew and read its end before appending them again.",
+                hint="Claim it again and read its end before appending them again.",
             )
         if self.clock.monotonic() - page.tick / 1e9 > _MANIFEST_SECONDS or self._far(tail):
             self._settle()

@@ -53,7 +53,7 @@ class PartitionReader:
         self._stamp: tuple[int, int] | None = None  # of the topic whose page was opened first
         self.gone = False  # its topic has been deleted: whatever has its path now is another one
 
-    busy = False  # whatever is let go is opened again by the next call
+    busy = False  # the next call opens again what was closed
 
     def close(self) -> None:
         """Close all open files; the next call opens what it needs."""
@@ -209,7 +209,7 @@ class PartitionReader:
         return self._surveyed[2], self._surveyed[1]
 
     def _written_now(self) -> bool:
-        """Somebody has opened the partition for writing since the machine started."""
+        """Whether a process has opened the partition for writing since the machine started."""
         self._open_page()
         return self._place() is not None
 
@@ -239,7 +239,7 @@ class PartitionReader:
     # -- reading --------------------------------------------------------------------------------------------
 
     def read(self, start: int, *, limit: int, max_bytes: int) -> list[Record]:
-        """As `Log.read`."""
+        """See `Log.read`."""
         records: list[Record] = []
         size = 0
         while len(records) < limit:
@@ -261,7 +261,7 @@ class PartitionReader:
         return records
 
     def read_at(self, offsets: Sequence[int]) -> list[Record | None]:
-        """As `Log.read_at`."""
+        """See `Log.read_at`."""
         with self._mutex:
             return self._looked(lambda manifest, durable, place: self._scattered.read(manifest, durable, place, offsets))
 
@@ -283,7 +283,7 @@ class PartitionReader:
             return records, size
 
     def scan(self, start: int, end: int | None, *, batch: int) -> Iterator[pa.RecordBatch]:
-        """As `Log.scan`."""
+        """See `Log.scan`."""
         from headwater.log.embedded.columns import decode_columns  # pyarrow takes long to load, and most callers never scan
 
         bounds = self.bounds()
@@ -366,7 +366,7 @@ class PartitionReader:
             view = self._view(segment)
             highest, seen = view.latest or (-1, start)
             if highest < timestamp:
-                start = max(start, seen)  # looked at before: nothing below is late enough
+                start = max(start, seen)  # a search before has found that all lower timestamps are too early
             else:
                 highest = -1
             while start < high:

@@ -178,7 +178,7 @@ def _report(folder: Path, name: str, manifest: Manifest, chosen: list[Candidate]
 
 
 def _side_name(folder: Path, path: Path) -> str:
-    """A name that nothing has, and that nothing sweeps."""
+    """A free name that no opening removes."""
     stem = path.stem
     number = 1
     while (folder / f"{stem}.unused-{number}.cut").exists():
@@ -205,4 +205,4 @@ def _carry_out(folder: Path, files: Files, plan: _Plan, boot: bytes) -> None:
     page = stored_page(files, folder)
     if page is not None and page.boot == boot:
         writable = CommitPage(files, folder / "commit", writable=True)
-        writable.generation = plan.manifest.generation  # readers that still have the lost manifest look at the new one
+        writable.generation = plan.manifest.generation  # readers that hold the lost manifest read the new one

@@ -53,7 +53,7 @@ def decode_records(data: mmap.mmap, size: int, starts: Column, *, room: int, hea
 
 
 def _pieces(data: mmap.mmap, size: int, at: Column, length: Column) -> list[bytes]:
-    """The bytes of each length at each place."""
+    """The pieces of `data` at the given places, each with its length."""
     width = int(length[0])
     if 0 < width <= _SHORT and (length == width).all():
         pieces: list[bytes] = gather(data, size, f"V{width}", at).tolist()

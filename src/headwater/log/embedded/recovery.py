@@ -25,8 +25,8 @@ class Survey(NamedTuple):
     """The end of a partition as its bytes tell it."""
 
     place: SegmentPosition  # after the last intact batch of the active segment
-    durable: int  # the durable end as far as anybody has known it
-    row: int  # number of the first record that was looked at, within its segment
+    durable: int  # the highest durable end that page, manifest or batches tell
+    row: int  # number of the first surveyed record within its segment
     starts: Column  # where the intact records from there on begin
     size: int  # of the active segment's file: what lies behind `place` is torn, or damage
     damage: Damaged | None

@@ -39,7 +39,7 @@ def repair(folder: Path, *, name: str, files: Files, clock: Clock, boot: bytes, 
         now = manifests.load_for_reading(folder)
         if now is None:
             return Repaired(name, [], [], [])
-        manifests.check_newest(folder, now)  # what it does not name would be swept once it is replaced
+        manifests.check_newest(folder, now)  # replacing an older manifest would remove the segments that it does not name
         page = stored_page(files, folder)
         known = page.durable_offset if page is not None and page.boot == boot and page.sound else 0
         return _repair(folder, now, max(known, now.durable.offset), name, files, clock, dry_run)
@@ -86,7 +86,7 @@ def _repair(folder: Path, now: Manifest, known: int, name: str, files: Files, cl
     for stem in whole:
         for suffix in (".log", ".pos"):
             if (folder / f"{stem}{suffix}").exists():
-                files.unlink(folder / f"{stem}{suffix}")  # 4. the side file still names the bytes
+                files.unlink(folder / f"{stem}{suffix}")  # 4. the side file keeps the bytes
     return report
 
 

@@ -27,12 +27,12 @@ class SegmentWriter:
         self.length = self.records = 0
 
     def add(self, batch: EncodedBatch, durable: int) -> None:
-        """A batch with its offsets in place; `durable` is the durable end that it may carry."""
+        """Write a batch that has its offsets; `durable` is the durable end that its trailer carries."""
         close(batch.buffer, durable)
         self.copy(batch.buffer, np.asarray(batch.starts, np.int64))
 
     def copy(self, whole: Bytes, starts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
-        """Whole batches as they are."""
+        """Write whole batches unchanged."""
         write_all(self._files, self._fd, [whole], self.length)
         write_all(self._files, self._pos_fd, [(starts + self.length).astype("<u4").tobytes()], self.records * 4)
         self.length += len(whole)
@@ -55,10 +55,14 @@ class SegmentWriter:
             try:
                 self._files.unlink(path)
             except OSError:
-                continue  # swept at the next opening
+                continue  # the next opening removes it
 
     def _close(self) -> None:
-        fds, self._fd, self._pos_fd = (self._fd, self._pos_fd), -1, -1  # first: closed twice, a number would be another thread's file
+        fds, self._fd, self._pos_fd = (
+            (self._fd, self._pos_fd),
+            -1,
+            -1,
+        )  # before closing: a descriptor that is closed twice may be another thread's by then
         for fd in fds:
             if fd >= 0:
                 self._files.close(fd)

@@ -85,7 +85,7 @@ class PointView(SegmentView):
     def _places(self, offsets: Sequence[int]) -> list[tuple[int, int]]:
         """Where the sidecar says that the record before each begins, and itself: any numbers, where it does not have them."""
         first = self.segment.base + 1
-        self._sidecar_row(0)  # opens it
+        self._sidecar_row(0)  # opens the sidecar
         fd, pread, number, size = self._pos_fd, os.pread, _ROWS.unpack, _ROWS.size
         try:
             return [
@@ -184,7 +184,7 @@ class PointView(SegmentView):
         return last >= 0 and self._check(data, row, last, last + BEFORE_MESSAGE + int(U32.unpack_from(data, last + 8)[0]), limit)
 
     def _slowly(self, data: mmap.mmap, limit: int, offset: int) -> Record | None:
-        """By the way that finds out what is wrong. Errors: `Damaged`."""
+        """Read the record with full checks, which report the damage. Errors: `Damaged`."""
         found = self.slice(offset, offset + 1, limit, 1)
         return decode(data, int(found.starts[0])) if len(found.starts) else None
 

@@ -63,9 +63,9 @@ class PartitionState:
         if claimed:
             raise Fenced(
                 f"{self.name} belongs to another writer since claim {claimed}.",
-                hint="Only its owner appends to it, deletes from it and compacts it; claim it anew to take it over.",
+                hint="Only its owner appends to it, deletes from it and compacts it; claim it again to take it over.",
             )
-        raise Fenced(f"{self.name} is not claimed any more.", hint="Claim it anew.")
+        raise Fenced(f"{self.name} is no longer claimed.", hint="Claim it again.")
 
     # -- segments -------------------------------------------------------------------------------------------
 
@@ -102,12 +102,12 @@ class PartitionState:
         )
 
     def _retire(self) -> None:
-        """Let go of every open segment; of those with appends under way, when they have ended."""
+        """Close every open segment; one with appends under way when they have ended."""
         while self._files_open:
             self._files_open.popitem()[1].retire()
 
     def discard_file(self, file: OpenSegment) -> None:
-        """Let go of a segment whose file is not trusted any more."""
+        """Close a segment whose file is no longer trusted."""
         self._files_open.pop(file.segment.stem).retire()
 
     # -- the manifest ---------------------------------------------------------------------------------------

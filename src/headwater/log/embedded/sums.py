@@ -65,7 +65,7 @@ class RunSums:
 
 
 def _grouped(tables: Numbers, values: Numbers) -> Numbers:
-    """`GROUP` values at a time, each times its own matrix, added up."""
+    """Multiply `GROUP` values at a time by their matrices, and add the products."""
     parts = np.ascontiguousarray(values, "<u4").view(np.uint8).reshape(-1, GROUP * 4)
     found: Numbers = np.bitwise_xor.reduce(tables.reshape(-1).take(parts + _PLACES), axis=1)
     return found

@@ -29,7 +29,7 @@ class _Stored(msgspec.Struct, frozen=True):
 
 
 def topic_stamp(folder: Path) -> tuple[int, int] | None:
-    """Two numbers that differ when the topic in `folder` was made anew; None where there is none."""
+    """Inode and change time of the description in `folder`, which differ when the topic was created again; None without a topic."""
     try:
         found = (folder / NAME).stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -122,7 +122,7 @@ class EmbeddedTopics:
             self._remove(gone)
 
     def _mark(self, partition: Path) -> None:
-        """Make every process that has a partition open refuse it from now on."""
+        """Mark a partition as deleted: every process that has it open refuses calls from now on."""
         if not (partition / "commit").exists():
             return  # nobody has ever opened it
         lock = FileLock(self._files, partition / "lock")
@@ -134,7 +134,7 @@ class EmbeddedTopics:
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """No topic is created or deleted meanwhile, by any process: what a path means stays the same."""
+        """Hold the lock of the topics shared: no process creates or deletes a topic inside, so a path keeps its meaning."""
         lock = FileLock(self._files, self.folder / "lock")
         try:
             lock.shared()

@@ -22,13 +22,13 @@ SHORT = 0.0005  # seconds between two looks while a batch is under way
 POLL = 0.005  # the longest pause between two looks at a batch under way, and at a folder of which the kernel tells nothing
 _SLOW = 2.0  # seconds after which a batch under way is looked at less often: no disk takes so long, its writer has died
 _QUIET = 0.002  # seconds without a change after which a folder is looked at no more
-_SHARE = 32  # of the time since the last change, a pause takes one part: a batch is known to be durable little later than it is
+_SHARE = 32  # a pause is this part of the time since the last change, so that the delay stays small beside the sync
 _UNWOKEN = 0.05  # seconds of rest at most where nothing can end it early
 _WAITABLE = 0.002  # seconds: shorter pauses are slept, because `poll` counts milliseconds, and because a busy folder would end each at once
 
 
 class Look(NamedTuple):
-    """What a look has found."""
+    """The result of one check of a partition."""
 
     moved: bool  # the end is another one than at the last look; whoever waits has been told
     pending: bool  # something is written and not yet durable
@@ -49,7 +49,7 @@ class Watched(Protocol):
         ...
 
     def retire(self) -> bool:
-        """Whether nobody waits for it any more; if so, nobody will."""
+        """Whether nobody waits for the partition; once true, it stays true."""
         ...
 
 
@@ -106,7 +106,7 @@ class FolderWatcher:
                 )  # it may rest until the next sweep, and not know of a folder that the kernel does not tell of
 
     def remove(self, watched: Watched) -> None:
-        """Look at it no more."""
+        """Stop watching a partition."""
         with self._mutex:
             place = self._places.pop(watched, None)
             if place is not None:
@@ -146,7 +146,7 @@ class FolderWatcher:
             return max(0.0, min([self._sweep_at, *(place.due for place in self._quick)]) - now)
 
     def _note(self, now: float) -> None:
-        """Mark for a look whatever the kernel has spoken of."""
+        """Schedule a check of every partition that the kernel has reported."""
         heard = self._events.read() if self._events is not None else FolderEvents(set(), set(), False)
         if heard.overflow:
             self._mark(self._places.values(), now)
@@ -163,7 +163,7 @@ class FolderWatcher:
             self._quick.add(place)
 
     def _look(self, place: _Place, now: float) -> bool:
-        """One look; whether it found a change that nobody had announced."""
+        """Check one partition; return whether it has changed without a report of the kernel."""
         announced = place in self._quick or place.pending
         found = place.watched.look(sweep=not announced)
         if found.moved:
@@ -245,7 +245,7 @@ class FolderWatcher:
                 os.eventfd_read(fd)
 
     def _end(self) -> None:
-        """Nobody waits: let go of the descriptors. Under the mutex, by the thread that uses them."""
+        """Close the descriptors, when nobody waits. Under the mutex, by the thread that uses them."""
         if self._events is not None:
             self._events.close()
         if self._wake >= 0:
