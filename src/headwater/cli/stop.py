@@ -13,6 +13,7 @@ from typing import Self
 from headwater.core.errors import HeadwaterError
 
 INTERRUPTED, TERMINATED = 130, 143
+_GRACE = 5.0  # seconds
 
 
 class Interrupted(HeadwaterError):
@@ -66,13 +67,22 @@ class StopSignal(_SignalHandler):
 class InterruptSignal(_SignalHandler):
     """For a command that would end by itself: a signal raises `KeyboardInterrupt`; the first one, inside of `finishing`, at its end.
 
-    So the command finishes and counts the change under way before it ends. A second signal ends that wait, too.
+    So the command finishes and counts the change under way before it ends. A second signal ends that wait, and so do `grace` seconds: a
+    service manager that has sent SIGTERM kills the process soon, and then it could not say what it has done.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, grace: float = _GRACE) -> None:
         super().__init__()
         self.number = 0  # of the first signal
-        self._finishing = False
+        self._finishing, self._grace = False, grace
+
+    def __enter__(self) -> Self:
+        self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._on_signal)
+        return super().__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        super().__exit__(kind, error, trace)
 
     @contextmanager
     def finishing(self) -> Iterator[None]:
@@ -82,6 +92,7 @@ class InterruptSignal(_SignalHandler):
             yield
         finally:
             self._finishing = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
         if self.number:
             raise KeyboardInterrupt
 
@@ -91,6 +102,10 @@ class InterruptSignal(_SignalHandler):
         return kind(message, hint=hint)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGALRM and not self._finishing:
+            return  # it came just when the change had ended
         first, self.number = not self.number, self.number or number
-        if not (first and self._finishing):
-            raise KeyboardInterrupt
+        if first and self._finishing:
+            signal.setitimer(signal.ITIMER_REAL, self._grace)
+            return
+        raise KeyboardInterrupt

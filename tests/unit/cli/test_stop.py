@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -65,3 +66,12 @@ def test_an_error_of_what_is_being_finished_comes_before_the_signal() -> None:
     with InterruptSignal() as signals, pytest.raises(ValueError, match="its own"), signals.finishing():
         os.kill(os.getpid(), signal.SIGTERM)
         raise ValueError("its own")
+
+
+def test_what_takes_too_long_is_not_waited_for() -> None:
+    with InterruptSignal(grace=0.05) as signals, pytest.raises(KeyboardInterrupt), signals.finishing():
+        os.kill(os.getpid(), signal.SIGTERM)
+        threading.Event().wait(60)
+        raise AssertionError
+    assert isinstance(signals.error("Stopped."), Terminated)
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
