@@ -141,7 +141,9 @@ def ascending(offsets: Sequence[int]) -> list[int]:
     try:
         if {int}.issuperset(map(type, offsets)):
             return sorted(set(offsets))
-        return sorted({whole(offset) for offset in offsets})
+        if bool in map(type, offsets):
+            raise TypeError("one is a truth value")
+        return sorted({index(offset) for offset in offsets})
     except TypeError as error:
         raise BadInput(f"These are no offsets: {error}.", hint="Give a list of whole numbers, such as [7, 3].") from None
 

@@ -63,7 +63,7 @@ class ScatteredReading(Ground):
         with pytest.raises(BadBounds):
             log.read_at(topic, 0, [3, offset, 4])
 
-    @pytest.mark.parametrize("offsets", [["0"], [1.5], [None], 5, "12"])
+    @pytest.mark.parametrize("offsets", [["0"], [1.5], [None], [0, True], 5, "12"])
     def test_what_is_no_offset_is_told(self, log: Log, topic: str, offsets: list[int]) -> None:
         log.append(topic, 0, numbered(7))
         with pytest.raises(BadInput, match="no offsets"):
