@@ -331,7 +331,6 @@ class EmbeddedLog(Log):
             found = self._readers.get((topic, partition))
             excess: list[PartitionReader] = []
             if found is None or found.gone or not found.folder.exists():
-                self._topic(topic, partition)
                 found = self._new_reader(topic, partition)
                 excess = self._readers.room()
                 self._readers.put((topic, partition), found)
@@ -341,13 +340,13 @@ class EmbeddedLog(Log):
         return found
 
     def _new_reader(self, topic: str, partition: int) -> PartitionReader:
+        self._topic(topic, partition)
         folder = self._topics.folder / topic / str(partition)
         return PartitionReader(folder, name=f"{topic} {partition}", files=self._files, boot=self._boot)
 
     def _opened_reader(self, topic: str, partition: int) -> PartitionReader:
         """A reader for a watch."""
         with self._mutex:
-            self._topic(topic, partition)
             return self._new_reader(topic, partition)
 
     def _reading(self, topic: str, partition: int, call: Callable[[PartitionReader], T]) -> T:
