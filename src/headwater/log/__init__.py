@@ -103,6 +103,15 @@ class Log(ABC):
         """`append` for columns: `key` and `value` (binary, nullable); optionally `timestamp` (int64 ms), `mode` and `op` (uint8), and
         `headers` (binary, nullable: blocks as `layout.encode_headers` makes them and `scan` gives them)."""
 
+    def check_records(self, topic: str, records: Sequence[Record]) -> None:
+        """Raise the error with which `append` refuses these records in any partition of the topic. Writes nothing.
+
+        For callers that append to several partitions and want all or nothing. Errors: `BadInput`, `TooLarge`, `UnknownTopic`.
+        """
+        from headwater.log.encoding import encode
+
+        encode(records, now=0, limit=self.topic(topic).settings.max_record)
+
     @abstractmethod
     def claim(self, topic: str, partition: int, *, part: str = "") -> Writer:
         """Become the only writer of a partition. Every earlier Writer of it gets `Fenced` from now on, in any process.

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.core.errors import BadInput, OwnedTopic
 from headwater.log import Log, TopicSettings
-from headwater.testing.log_ground import Ground, OpenLog, at, everything, fresh, numbered, unchanged
+from headwater.testing.log_ground import Ground, OpenLog, at, everything, fresh, numbered, tailed, unchanged
 
 PART = "pipeline"
 COLUMNS = {"key": pa.array([b"k"]), "value": pa.array([b"v"])}
@@ -54,7 +54,7 @@ class Owning(Ground):
         expected = at(numbered(3), range(3))
         assert other.read(owned, 0, 0) == everything(log, owned) == expected
         assert sum(batch.num_rows for batch in other.scan(owned, 0, 0)) == 3
-        assert next(iter(other.tail(owned, 0, 0, stopped=lambda: False))) == expected[:3]
+        assert tailed(other, owned, 0, 3) == expected
         assert other.offset_at(owned, 0, 0) == other.epoch(owned, 0) == 0
 
     def test_the_part_itself_changes_it(self, log: Log, another: OpenLog, owned: str) -> None:

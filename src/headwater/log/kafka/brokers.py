@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -102,6 +105,9 @@ _OURS = frozenset(
 class Brokers:
     """Makes clients, and remembers what they said about connections that failed.
 
+    A forked child has its parent's clients without their threads: to use, close or free one of them there would hang or crash. So the
+    child keeps all of them in memory until it ends, and `left_behind` tells their holders to leave them alone.
+
     Errors: `BadConfig` when the client library is not installed, or when a setting is one that only headwater may set.
     """
 
@@ -115,6 +121,12 @@ class Brokers:
         self.patience = min(timeout, max(1.0, timeout / 8))
         self.clock = clock
         self.closing = threading.Event()
+        self.left_behind = False
+        self._clients: weakref.WeakSet[Any] = weakref.WeakSet()
+        # Subclasses, because the library's own classes allow no weak references.
+        self._kinds = {name: type(name, (getattr(self.kafka, name),), {}) for name in ("Consumer", "Producer")}
+        myself = weakref.ref(self)
+        os.register_at_fork(after_in_child=lambda: _leave_behind(myself()))
         self._said = ""
         self._met = False
         self._client = dict(client or {})
@@ -147,7 +159,7 @@ class Brokers:
             "retry.backoff.ms": 50,
             "topic.metadata.propagation.max.ms": 2000,  # a topic that is gone is reported after this long; the log looked before it sent
         }
-        made: Producer = self._made(self.kafka.Producer, settings)
+        made: Producer = self._made(self._kinds["Producer"], settings)
         return made
 
     def consumer(self, *, wait_ms: int, ahead: int) -> Consumer:
@@ -169,7 +181,7 @@ class Brokers:
             "fetch.max.bytes": LARGEST_MESSAGE,
             "receive.message.max.bytes": LARGEST_MESSAGE + (1 << 20),
         }
-        made: Consumer = self._made(self.kafka.Consumer, settings)
+        made: Consumer = self._made(self._kinds["Consumer"], settings)
         return made
 
     def member(self, *, group: str, name: str, session: float) -> Consumer:
@@ -188,7 +200,7 @@ class Brokers:
             "auto.offset.reset": "latest",
             "topic.metadata.refresh.interval.ms": 5_000,  # a topic that was just made is seen by all members soon
         }
-        made: Consumer = self._made(self.kafka.Consumer, settings)
+        made: Consumer = self._made(self._kinds["Consumer"], settings)
         return made
 
     def _made(self, kind: Callable[[dict[str, Any]], T], settings: dict[str, Any]) -> T:
@@ -201,11 +213,18 @@ class Brokers:
             "allow.auto.create.topics": False,
         }
         try:
-            return kind({**common, **self._client, **settings, "error_cb": self._heard})
+            made = kind({**common, **self._client, **settings, "error_cb": self._heard})
         except self.kafka.KafkaException as refused:
             raise BadConfig(
                 f"The Kafka client does not take its settings: {_text(refused.args[0])}", hint="Look at [kafka.client]."
             ) from None
+        self._clients.add(made)
+        return made
+
+    def check_here(self) -> None:
+        """Errors: `Closed` in a forked child, for the clients of its parent."""
+        if self.left_behind:
+            raise Closed("This was opened by the process that this one was forked from.", hint="Open it again in this process.")
 
     def _heard(self, error: KafkaError) -> None:
         if error.name() != "_ALL_BROKERS_DOWN":  # says less than the failures that led to it
@@ -303,6 +322,13 @@ def closed() -> Closed:
 
 def _text(error: KafkaError) -> str:
     return str(error.str()).rstrip(".") + "."
+
+
+def _leave_behind(brokers: Brokers | None) -> None:
+    if brokers is not None:
+        brokers.left_behind = True
+        for client in brokers._clients:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))  # never freed, not even when the interpreter ends
 
 
 def _library() -> Any:

@@ -25,10 +25,10 @@ class Followed:
     `lost` once records were deleted before they were seen: there may have been claims among them, so nothing more can be said.
     """
 
-    __slots__ = ("_epochs", "_owners", "_raised", "lost", "partition", "seen", "topic", "writers")
+    __slots__ = ("_epochs", "_owners", "_raised", "generation", "lost", "partition", "seen", "topic", "writers")
 
-    def __init__(self, topic: str, partition: int, start: int) -> None:
-        self.topic, self.partition = topic, partition
+    def __init__(self, topic: str, partition: int, start: int, generation: str = "") -> None:
+        self.topic, self.partition, self.generation = topic, partition, generation
         self.seen = start
         self._epochs = Epochs()
         self._raised: list[tuple[int, int]] = []  # (offset, epoch) of the records that raised the partition's epoch, in order
@@ -79,22 +79,26 @@ class Follower:
         self._changed = threading.Condition(threading.RLock())  # a collected writer may leave inside of any call, this thread's own, too
         self._looking = False
 
-    def join(self, topic: str, partition: int, start: int) -> Followed:
-        """Follow a partition from `start` at the latest, for one more writer."""
+    def join(self, topic: str, partition: int, start: int, generation: str) -> Followed:
+        """Follow a partition from `start` at the latest, for one more writer. `generation`: the topic's."""
         with self._changed:
             followed = self._followed.get((topic, partition))
+            if followed is not None and followed.generation != generation:
+                followed.lost = True
             if followed is None or followed.lost:
                 if self._consumer is None:
                     self._consumer = self._brokers.consumer(wait_ms=100, ahead=_AT_ONCE)
                 if followed is not None:
                     self._unfollow(followed)
-                followed = self._followed[topic, partition] = Followed(topic, partition, start)
+                followed = self._followed[topic, partition] = Followed(topic, partition, start, generation)
                 self._consumer.incremental_assign([self._brokers.kafka.TopicPartition(topic, partition, start)])
             followed.writers += 1
             return followed
 
     def leave(self, followed: Followed) -> None:
         """One writer needs it no longer."""
+        if self._brokers.left_behind:  # a Writer of the parent is freed: its locks may be held by threads that this process does not have
+            return
         with self._changed:
             followed.writers -= 1
             if not followed.writers and self._followed.get((followed.topic, followed.partition)) is followed:
@@ -102,6 +106,7 @@ class Follower:
 
     def reach(self, followed: Followed, offset: int) -> None:
         """Wait until the record at `offset` has been seen, or `lost`. Errors: `Timeout`."""
+        self._brokers.check_here()
         deadline = self._brokers.deadline()
         while followed.seen <= offset and not followed.lost:
             with self._changed:
@@ -119,6 +124,10 @@ class Follower:
                     self._changed.notify_all()
             if not found and self._brokers.clock.monotonic() >= deadline:
                 raise Timeout(f"{followed.topic}/{followed.partition} could not be read in time.", hint="Look at the brokers' logs.")
+
+    def check_here(self) -> None:
+        """Errors: `Closed` in a forked child of the process that follows."""
+        self._brokers.check_here()
 
     def close(self) -> None:
         with self._changed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import threading
 import weakref
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import BadBounds, Fenced, OffsetGone, ReadOnly, TooLarge, UnknownTopic, Unsupported
+from headwater.core.errors import BadBounds, Fenced, OffsetGone, ReadOnly, UnknownTopic, Unsupported
 from headwater.core.files import Files
 from headwater.core.metrics import LogMetrics
 from headwater.log import Log, Watching, Writer
@@ -21,13 +20,14 @@ from headwater.log.guard import Guard
 from headwater.log.kafka.arrivals import KafkaArrivals
 from headwater.log.kafka.brokers import Brokers, closed
 from headwater.log.kafka.claims import KafkaClaims
-from headwater.log.kafka.delivery import Deliveries
 from headwater.log.kafka.follower import Follower
+from headwater.log.kafka.identity import TopicIdentity
 from headwater.log.kafka.partition import KafkaPartition
 from headwater.log.kafka.readers import PartitionConsumer, Readers
-from headwater.log.kafka.records import Outgoing, columns, columns_outgoing, incoming, outgoing
+from headwater.log.kafka.records import columns, columns_outgoing, incoming
 from headwater.log.kafka.scattered import read_at
-from headwater.log.kafka.topics import FRAMING, KafkaTopics
+from headwater.log.kafka.sending import RecordSender
+from headwater.log.kafka.topics import KafkaTopics
 from headwater.log.kafka.writer import KafkaWriter, LentKafkaWriter, claim, no_compaction
 from headwater.log.marker import mark_engine
 from headwater.log.owners import check_owner
@@ -81,9 +81,9 @@ class KafkaLog(Log):
     def _connect(self) -> None:
         self._brokers = Brokers(self._servers, client=self._client, clock=self._clock, timeout=self._timeout)
         self._topics = KafkaTopics(self._brokers, replication=self._replication)
-        self._deliveries = Deliveries(self._brokers)
+        self._sender = RecordSender(self._brokers, self._topics, clock=self._clock, metrics=self._metrics)
         if not self.read_only:
-            self._deliveries.begin()
+            self._sender.begin()
         self._readers = Readers(self._brokers, self._look_again, wait_ms=5, ahead=1)
         self._tails = Readers(self._brokers, self._look_again, wait_ms=100, ahead=_TAIL)
         self._follower = Follower(self._brokers, self._note_foreign)
@@ -147,37 +147,20 @@ class KafkaLog(Log):
 
     def epoch(self, topic: str, partition: int) -> int:
         self._check_open()
-        return self._claims.newest(self._topics.place(topic, partition), partition)
+        self._topics.place(topic, partition)
+        return self._claims.newest(self._topics.get(topic), partition)
 
     def _owned(self, topic: str, partition: int, part: str, operation: str) -> None:
         """Errors: `OwnedTopic`; `UnknownTopic`, `UnknownPartition`."""
         check_owner(topic, self._topics.place(topic, partition).settings.owner, part, operation)
 
-    def send(self, topic: str, partition: int, records: Sequence[Record], mark: Header | None) -> Sequence[int]:
-        """Check, send, wait. `mark`: a header of the log's own for each record."""
-        began = self._clock.monotonic()
-        settings, now = self._topics.place(topic, partition).settings, self._clock.now_ms()
-        try:
-            batch, size = outgoing(records, now=now, limit=settings.max_record, mark=mark)
-        except TooLarge:  # the topic may have been created anew by others, with another limit
-            settings = self._topics.get(topic).settings
-            batch, size = outgoing(records, now=now, limit=settings.max_record, mark=mark)
-        offsets = self._delivered(topic, partition, batch, size, settings.max_record + FRAMING)
-        if self._metrics is not None:
-            self._metrics.partition(topic, partition).appended(len(offsets), self._clock.monotonic() - began, offsets[-1] + 1)
-        return offsets
+    def check_records(self, topic: str, records: Sequence[Record]) -> None:
+        self._check_open()
+        self._sender.check(topic, records)
 
-    def _delivered(self, topic: str, partition: int, batch: Sequence[Outgoing], size: int, largest: int) -> list[int]:
-        deadline = self._brokers.deadline()
-        while True:
-            try:
-                return self._deliveries.send(topic, partition, batch, size, largest=largest)
-            except UnknownTopic:
-                self._look_again(topic, partition)
-                if self._brokers.late(deadline):
-                    raise
-                # It is there: the producer remembers another topic of this name, one with fewer partitions.
-                self._deliveries.look_again(topic, largest=largest)
+    def send(self, topic: str, partition: int, records: Sequence[Record], mark: Header | None) -> Sequence[int]:
+        """Append the records, each with the header `mark`."""
+        return self._sender.send(topic, partition, records, mark)
 
     @contextmanager
     def appending(self) -> Iterator[None]:
@@ -305,19 +288,21 @@ class KafkaLog(Log):
     # -- housekeeping ---------------------------------------------------------------------------------------
 
     def delete_before(self, topic: str, partition: int, offset: int, *, part: str = "") -> int:
-        """As `Log.delete_before`. Whether the partition is claimed, the last records tell: reading all of it could take hours."""
+        """As `Log.delete_before`. The records tell whether the partition is claimed: see `epoch` for how many it reads."""
         self._check_writable()
         self._owned(topic, partition, part, "delete_before")
         return self.delete_records(topic, partition, offset, lambda: self.check_claim(topic, partition, 0))
 
     def check_claim(self, topic: str, partition: int, epoch: int) -> None:
-        """Errors: `Fenced` where the last records tell of a newer claim than `epoch`."""
-        claimed = self._claims.recent(self._topics.place(topic, partition), partition)
-        if claimed > epoch:
-            raise Fenced(
-                f"{topic}/{partition} belongs to another writer since claim {claimed}.",
-                hint="Only its owner deletes from it; claim it anew to take it over.",
-            )
+        """Errors: `Fenced` where the newest claim is not `epoch`."""
+        claimed = self.epoch(topic, partition)
+        if claimed != epoch:
+            whose = f"belongs to another writer since claim {claimed}" if claimed else f"has no claim {epoch}: it was created again"
+            raise Fenced(f"{topic}/{partition} {whose}.", hint="Only its owner deletes from it; claim it anew to take it over.")
+
+    def identity(self, topic: str) -> TopicIdentity:
+        """The topic as it is now. Errors: `UnknownTopic`."""
+        return TopicIdentity(self._topics, self._clock, topic)
 
     def delete_records(self, topic: str, partition: int, offset: int, fence: Callable[[], None]) -> int:
         """Delete below `offset`, if there is something and `fence` raises nothing; return the start."""
@@ -345,7 +330,7 @@ class KafkaLog(Log):
                 self._changed.wait()
         self._brokers.closing.set()
         self._arrivals.close()
-        self._deliveries.close()
+        self._sender.close()
         self._readers.close()
         self._tails.close()
         self._follower.close()
@@ -375,16 +360,6 @@ class KafkaLog(Log):
             raise BadBounds(f"The range {start}..{end} is the wrong way round.", hint="Give the lower offset first.")
         return bounds.end if end is None else end
 
-    def _leave_to_parent(self) -> None:
-        """In a forked child: begin anew.
-
-        The parent's clients are never freed here, not even when the child ends: that would wait for threads that only the parent has,
-        or crash.
-        """
-        parents = (self._brokers, self._topics, self._deliveries, self._readers, self._tails, self._follower, self._arrivals)
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(parents))
-        self._connect()
-
     def _note_foreign(self, topic: str, partition: int) -> None:
         if self._metrics is not None:
             self._metrics.partition(topic, partition).foreign()
@@ -396,4 +371,4 @@ class KafkaLog(Log):
 
 def _forked(log: KafkaLog | None) -> None:
     if log is not None and not log._closed:
-        log._leave_to_parent()
+        log._connect()

@@ -1,10 +1,11 @@
-"""One partition of the log on Kafka, as claims want it."""
+"""One partition of the log on Kafka, with the calls that claims need."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from headwater.log.kafka.identity import TopicIdentity
 from headwater.log.record import Bounds, Header, Record
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ class KafkaPartition:
 
     def send(self, records: Sequence[Record], own: Header) -> Sequence[int]:
         return self._log.send(self.topic, self.partition, records, own)
+
+    def identity(self) -> TopicIdentity:
+        return self._log.identity(self.topic)
 
     def check_claim(self, epoch: int) -> None:
         self._log.check_claim(self.topic, self.partition, epoch)

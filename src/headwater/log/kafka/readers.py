@@ -69,10 +69,12 @@ class PartitionConsumer:
 
     def rest(self) -> None:
         """Stop fetching."""
+        self._brokers.check_here()
         self._consumer.unassign()
 
     def take(self, count: int, seconds: float) -> list[Message]:
         """Up to `count` records that are there, waiting at most `seconds` for the first one."""
+        self._brokers.check_here()
         found = self._consumer.consume(1, seconds)  # asked for more, the client would wait until it has all of them
         if found and count > 1:
             found += self._consumer.consume(count - 1, 0)
@@ -113,7 +115,8 @@ class PartitionConsumer:
                 raise self._brokers.unreachable(f"reading {self._place[0]}/{self._place[1]}")
 
     def close(self) -> None:
-        self._consumer.close()
+        if not self._brokers.left_behind:
+            self._consumer.close()
 
     def _trouble(self, error: KafkaError) -> None:
         """Raise for what will not pass by itself."""

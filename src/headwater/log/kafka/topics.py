@@ -10,6 +10,7 @@ import msgspec
 
 from headwater.core.errors import AlreadyExists, Timeout, UnknownPartition, UnknownTopic
 from headwater.log.kafka.brokers import GONE, Brokers, closed
+from headwater.log.kafka.records import FOREVER, RecordLimits
 from headwater.log.owners import new_settings, owned
 from headwater.log.record import Topic, TopicSettings, check_new_topic_name, check_partitions, unknown_topic
 
@@ -22,7 +23,6 @@ T = TypeVar("T")
 
 SMALLEST_SEGMENT = 1 << 20  # Kafka 4 refuses less
 FRAMING = 1024  # bytes that a record may take on a broker beyond its own: batch head, lengths, our headers
-FOREVER = (1 << 63) - 1
 _PAUSE = 0.02
 _LOOKS = 10
 
@@ -35,6 +35,7 @@ class KafkaTopics:
         self._replication = replication
         self._admin: AdminClient | None = brokers.admin()
         self._known: dict[str, Topic] = {}
+        self._limits: dict[str, RecordLimits] = {}
         self._lock = threading.Lock()
 
     def create(self, name: str, partitions: int, settings: TopicSettings | None, part: str) -> Topic:
@@ -60,6 +61,24 @@ class KafkaTopics:
             raise unknown_topic(name)
         return topic
 
+    def generation(self, name: str) -> Callable[[], str]:
+        """Ask for the topic's id now, in the background. The function that it returns waits for the answer. Errors: `UnknownTopic`."""
+        names, patience = self._brokers.kafka.TopicCollection([name]), self._brokers.patience
+        what, asked = (
+            f"describing the topic {name}",
+            _held(self._admin, lambda admin: admin.describe_topics(names, request_timeout=patience)),
+        )
+
+        def request(admin: AdminClient) -> Any:
+            nonlocal asked
+            future, asked = asked, {}
+            return (future or admin.describe_topics(names, request_timeout=patience))[name].result()
+
+        def gone() -> None:
+            raise unknown_topic(name)
+
+        return lambda: str(self._ask(what, request, gone=gone).topic_id)
+
     def place(self, name: str, partition: int) -> Topic:
         """The topic of a partition, from what is kept where that says yes. Errors: `UnknownTopic`, `UnknownPartition`."""
         topic = self._known.get(name)
@@ -71,6 +90,10 @@ class KafkaTopics:
                 hint=f"Name one of 0 to {topic.partitions - 1}.",
             )
         return topic
+
+    def limits(self, name: str) -> RecordLimits:
+        """What brokers took of the topic's records when it was last described."""
+        return self._limits.get(name) or RecordLimits(TopicSettings().max_record)
 
     def all(self) -> list[Topic]:
         listed = self._ask("listing topics", lambda admin: admin.list_topics(timeout=self._brokers.patience))
@@ -178,7 +201,8 @@ class KafkaTopics:
             raise
         if topic.is_internal:  # the brokers' own book-keeping is none of ours
             return None
-        settings = settings_of({name: entry.value for name, entry in values.items()})
+        configuration = {key: entry.value for key, entry in values.items()}
+        settings, self._limits[name] = settings_of(configuration), limits_of(configuration)
         return Topic(name, len(topic.partitions), owned(name, settings), str(topic.topic_id))
 
     def _make(self, name: str, partitions: int, settings: TopicSettings) -> None:
@@ -249,6 +273,16 @@ def settings_of(configs: Mapping[str, str]) -> TopicSettings:
         segment=int(configs["segment.bytes"]),
         period=0 if period == FOREVER else period,
         max_record=min(max(1, int(configs["max.message.bytes"]) - FRAMING), 48 << 20),
+    )
+
+
+def limits_of(configs: Mapping[str, str]) -> RecordLimits:
+    """What brokers with this configuration take of a topic's records."""
+    given_by_broker = configs.get("message.timestamp.type") == "LogAppendTime"
+    return RecordLimits(
+        settings_of(configs).max_record,
+        "compact" in configs.get("cleanup.policy", ""),
+        *(FOREVER if given_by_broker else int(configs.get(f"message.timestamp.{way}.max.ms", FOREVER)) for way in ("before", "after")),
     )
 
 
