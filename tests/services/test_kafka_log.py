@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 from kafka_raw import foreign_topic
 
-from headwater.core.errors import BadInput, Closed, OutcomeUnknown, ReadOnly, UnknownTopic, WrongEngine
+from headwater.core.errors import AlreadyExists, BadInput, Closed, OutcomeUnknown, ReadOnly, UnknownTopic, WrongEngine
 from headwater.core.metrics import LogMetrics
 from headwater.log import Bounds, Record, TopicSettings
 from headwater.log.kafka.log import KafkaLog
@@ -176,6 +176,22 @@ def test_a_topic_that_others_have_made_is_used_as_it_is(kafka: str, log: KafkaLo
     largest = Record(b"", b"x" * topic.settings.max_record, timestamp=1)
     assert list(log.append(name, 0, [largest, *numbered(3)])) == [0, 1, 2, 3]
     assert everything(log, name) == at([largest, *numbered(3)], range(4))
+
+
+@pytest.mark.parametrize("config", [{}, {"cleanup.policy": "compact", "min.compaction.lag.ms": str((1 << 63) - 1)}])
+def test_a_topic_that_others_have_made_has_no_owner(kafka: str, log: KafkaLog, config: dict[str, str]) -> None:
+    name = foreign_topic(kafka, 1, config)
+    assert log.topic(name).settings.owner == ""
+    with pytest.raises(AlreadyExists, match="the part wal has not made it"):
+        log.create_topic(name, part="wal")
+    log.append(name, 0, numbered(1))
+
+
+def test_a_topics_owner_does_not_change_what_brokers_do_with_it(kafka: str, log: KafkaLog) -> None:
+    mine, walls = log.create_topic(fresh("topic")).name, log.create_topic(f"{fresh('namespace')}_meta_1", part="wal").name
+    one, other = configs(kafka, mine), configs(kafka, walls)
+    assert {name for name in one if one[name] != other[name]} == {"min.compaction.lag.ms"}
+    assert other["cleanup.policy"] == "delete"  # under which no broker looks at it
 
 
 def test_small_limits_of_others_split_our_batches(kafka: str, log: KafkaLog) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.core.clock import Clock
+from headwater.core.endpoints import check_endpoint
 from headwater.core.errors import (
     BadConfig,
     BadInput,
@@ -108,13 +109,16 @@ class Brokers:
     A forked child has its parent's clients without their threads: to use, close or free one of them there would hang or crash. So the
     child keeps all of them in memory until it ends, and `left_behind` tells their holders to leave them alone.
 
-    Errors: `BadConfig` when the client library is not installed, or when a setting is one that only headwater may set.
+    Errors: `BadConfig` when the client library is not installed, or when a setting is one that only headwater may set; `BadInput` for
+    an address that is not host:port.
     """
 
     def __init__(self, servers: str | Sequence[str], *, client: Mapping[str, str] | None, clock: Clock, timeout: float) -> None:
         self.servers = servers if isinstance(servers, str) else ",".join(servers)
         if not self.servers:
             raise BadConfig("No Kafka broker is named.", hint='Set `kafka.bootstrap`, such as bootstrap = ["broker-1:9092"].')
+        for address in self.servers.split(","):
+            check_endpoint(address.strip())
         self.kafka = _library()
         self.timeout = timeout
         # One try gets a part of the time only: the client may pick a broker that is down, and waits for that one to the end.

@@ -10,8 +10,9 @@ import msgspec
 
 from headwater.core.errors import AlreadyExists, Timeout, UnknownPartition, UnknownTopic
 from headwater.log.kafka.brokers import GONE, Brokers, closed
+from headwater.log.kafka.owner_config import OWNER_CONFIG, decode_owner, encode_owner
 from headwater.log.kafka.records import FOREVER, RecordLimits
-from headwater.log.owners import new_settings, owned
+from headwater.log.owners import check_owner, new_settings, not_made_by, owned
 from headwater.log.record import Topic, TopicSettings, check_new_topic_name, check_partitions, unknown_topic
 
 if TYPE_CHECKING:
@@ -42,11 +43,14 @@ class KafkaTopics:
         """Without settings, a topic that is there is taken with those it has."""
         check_new_topic_name(name)
         check_partitions(partitions)
-        wanted = held(new_settings(name, settings, part, kept=False))
+        wanted = held(new_settings(name, settings, part))
         there = self._find(name)
         if there is None:
             self._make(name, partitions, wanted)
             there = self._appeared(name)
+        check_owner(name, there.settings.owner, part, "create_topic")
+        if there.settings.owner != part:
+            raise not_made_by(name, part)
         if there.partitions != partitions or (settings is not None and there.settings != wanted):
             raise AlreadyExists(
                 f"The topic {name} is there with {there.partitions} partitions and {_words(there.settings)}.",
@@ -262,6 +266,8 @@ def configs_of(settings: TopicSettings, copies: int) -> dict[str, str]:
         "segment.bytes": settings.segment,
         "segment.ms": settings.period or FOREVER,
         "max.message.bytes": settings.max_record + FRAMING,
+        OWNER_CONFIG: encode_owner(settings.owner),
+        "max.compaction.lag.ms": FOREVER,  # a broker's own default may be below the other one, which brokers refuse
     }
     return {name: str(value) for name, value in values.items()}
 
@@ -273,6 +279,7 @@ def settings_of(configs: Mapping[str, str]) -> TopicSettings:
         segment=int(configs["segment.bytes"]),
         period=0 if period == FOREVER else period,
         max_record=min(max(1, int(configs["max.message.bytes"]) - FRAMING), 48 << 20),
+        owner=decode_owner(int(configs.get(OWNER_CONFIG, 0))),
     )
 
 

@@ -43,6 +43,13 @@ def test_without_the_client_library_the_error_says_what_to_install(monkeypatch: 
     assert missing.value.hint == "Run: pip install headwater[kafka]"
 
 
+@pytest.mark.parametrize("servers", ["kafka://a:9092", ["b:1", "kafka://a:9092"], "b:1, kafka://a:9092"])
+def test_an_address_with_a_scheme_is_refused_with_what_to_write(servers: str | list[str]) -> None:
+    with pytest.raises(BadInput, match="kafka:// does not belong there") as refused:
+        KafkaLog(servers)
+    assert refused.value.hint == "Write a:9092."
+
+
 def test_a_broker_that_is_not_there_is_unreachable_by_name(nowhere: str) -> None:
     with KafkaLog([nowhere], timeout=1.0) as log:
         with pytest.raises(Unreachable) as unreachable:
