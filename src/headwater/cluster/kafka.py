@@ -145,7 +145,7 @@ class KafkaOwnership(Ownership):
         """The client id of the member that has the partition; None while the group has not decided."""
         asked = self._brokers.ask(
             f"looking at the group {self._group}",
-            lambda: self._admin.describe_consumer_groups([self._group], request_timeout=self._timeout)[self._group].result(self._timeout),
+            lambda: self._admin.describe_consumer_groups([self._group], request_timeout=self._brokers.patience)[self._group].result(),
         )
         for member in asked.members:
             if any((one.topic, one.partition) == place for one in member.assignment.topic_partitions):

@@ -161,7 +161,7 @@ class Brokers:
             "message.timeout.ms": int(self.timeout * 3000) + 10_000,
             "queue.buffering.max.kbytes": 256 << 10,
             "retry.backoff.ms": 50,
-            "topic.metadata.propagation.max.ms": 2000,  # a topic that is gone is reported after this long; the log looked before it sent
+            "topic.metadata.propagation.max.ms": 100,  # a topic that is gone is reported after this long; the log looked before it sent
         }
         made: Producer = self._made(self._kinds["Producer"], settings)
         return made
@@ -262,7 +262,7 @@ class Brokers:
                 self._met = True
                 return answer
             except self.kafka.KafkaException as raised:
-                error: KafkaError = raised.args[0]
+                error = error_of(raised)
             name = error.name()
             if name in GONE and gone is not None:
                 gone()
@@ -313,6 +313,17 @@ class Brokers:
 
     def unknown(self, what: str, why: str) -> OutcomeUnknown:
         return OutcomeUnknown(f"What became of {what} is not known: {why}", hint="Read the partition's end before appending again.")
+
+
+def error_of(raised: Exception) -> KafkaError:
+    """The client's error in an exception of an admin client's future, which is done with.
+
+    The future keeps its exception, and the exception's traceback the frame that asked, with the future and the client. Without the
+    traceback there is no cycle. The collector would free the client in any thread, and in the client's own thread the process aborts.
+    """
+    raised.__traceback__ = None
+    error: KafkaError = raised.args[0]
+    return error
 
 
 def passing(error: KafkaError) -> bool:

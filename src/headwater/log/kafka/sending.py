@@ -33,9 +33,9 @@ class RecordSender:
     def send(self, topic: str, partition: int, records: Sequence[Record], mark: Header | None) -> Sequence[int]:
         """Append the records; return their offsets. `mark`: a header of the log's own, which each record gets."""
         began = self._clock.monotonic()
-        self._topics.place(topic, partition)
+        generation = self._topics.place(topic, partition).generation
         batch, size = self._outgoing(topic, records, mark)
-        offsets = self._delivered(topic, partition, batch, size)
+        offsets = self._delivered(topic, partition, batch, size, generation if mark else "")
         if self._metrics is not None:
             self._metrics.partition(topic, partition).appended(len(offsets), self._clock.monotonic() - began, offsets[-1] + 1)
         return offsets
@@ -55,7 +55,8 @@ class RecordSender:
         # Others have changed the topic's limits, or created the topic again, since this log described it.
         return check_limits(outgoing(records, now=now, limit=newer.max_record, mark=mark), now, newer)
 
-    def _delivered(self, topic: str, partition: int, batch: Sequence[Outgoing], size: int) -> list[int]:
+    def _delivered(self, topic: str, partition: int, batch: Sequence[Outgoing], size: int, generation: str) -> list[int]:
+        """`generation`: the only topic of this name that may get the records, as those of a Writer; "" for any."""
         deadline = self._brokers.deadline()
         while True:
             largest = self._topics.limits(topic).max_record + FRAMING
@@ -63,7 +64,7 @@ class RecordSender:
                 return self._deliveries.send(topic, partition, batch, size, largest=largest)
             except UnknownTopic:
                 self._topics.confirm(topic, partition)
-                if self._brokers.late(deadline):
+                if self._brokers.late(deadline) or (generation and self._topics.place(topic, partition).generation != generation):
                     raise
                 # It exists: the producer remembers an earlier topic of this name, which had fewer partitions.
                 self._deliveries.look_again(topic, largest=largest)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from headwater.core.errors import AlreadyExists, Timeout, UnknownPartition, UnknownTopic
-from headwater.log.kafka.brokers import GONE, Brokers, closed
+from headwater.log.kafka.brokers import GONE, Brokers, closed, error_of
 from headwater.log.kafka.owner_config import OWNER_CONFIG, decode_owner, encode_owner
 from headwater.log.kafka.records import FOREVER, RecordLimits
 from headwater.log.owners import check_owner, new_settings, not_made_by, owned
@@ -113,7 +113,7 @@ class KafkaTopics:
             try:
                 future.result()
             except self._brokers.kafka.KafkaException as raised:
-                if raised.args[0].name() not in GONE:  # gone by an earlier try whose answer was lost, or by somebody else's
+                if error_of(raised).name() not in GONE:  # gone by an earlier try whose answer was lost, or by somebody else's
                     raise
 
         self._ask(f"deleting the topic {name}", request)
@@ -200,7 +200,7 @@ class KafkaTopics:
         try:
             topic, values = described.result(), configs.result()
         except self._brokers.kafka.KafkaException as raised:
-            if raised.args[0].name() in GONE or raised.args[0].name() == "TOPIC_EXCEPTION":  # the latter: no topic may have this name
+            if error_of(raised).name() in GONE | {"TOPIC_EXCEPTION"}:  # the latter: no topic may have this name
                 return None
             raise
         if topic.is_internal:  # the brokers' own book-keeping is none of ours
@@ -220,7 +220,7 @@ class KafkaTopics:
             try:
                 future.result()
             except self._brokers.kafka.KafkaException as raised:
-                if raised.args[0].name() != "TOPIC_ALREADY_EXISTS":  # somebody was quicker, or our first try was: compared by the caller
+                if error_of(raised).name() != "TOPIC_ALREADY_EXISTS":  # somebody was quicker, or our first try was: compared by the caller
                     raise
 
         self._ask(f"creating the topic {name}", request)

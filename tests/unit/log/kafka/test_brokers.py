@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import gc
 import socket
 import sys
+import weakref
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -60,6 +62,22 @@ def test_a_broker_that_is_not_there_is_unreachable_by_name(nowhere: str) -> None
             log.append("topic", 0, [])
         with pytest.raises(Unreachable):
             log.create_topic("topic")
+
+
+def test_a_client_whose_requests_failed_is_freed_without_the_collector(nowhere: str) -> None:
+    """The collector may run in the client's own thread, where to free the client aborts the process."""
+    gc.collect()
+    gc.disable()
+    try:
+        with KafkaLog([nowhere], timeout=1.0) as log:
+            clients = weakref.WeakSet([log._topics._admin])
+            for call in (log.topics, lambda: log.topic("t"), lambda: log.create_topic("t"), log._topics.generation("t")):
+                with pytest.raises(Unreachable):
+                    call()
+                clients.add(log._topics._admin)
+        assert not list(clients)
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("name", ["acks", "enable.idempotence", "isolation.level", "transactional.id", "bootstrap.servers"])
