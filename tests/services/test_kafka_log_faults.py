@@ -190,7 +190,7 @@ def test_calls_to_a_broker_that_hangs_end_and_say_what_is_known(broker: Running)
                 log.armed = False
                 os.kill(log.pid, signal.SIGCONT)
 
-        with pytest.raises(OutcomeUnknown, match=r"Partition \d: What became of an append"):
+        with pytest.raises(OutcomeUnknown, match=r"Partition \d: The outcome of an append"):
             asyncio.run(by_key())
         errors: list[HeadwaterError] = []
         with stopped(broker):

@@ -44,8 +44,8 @@ _DENIED = frozenset(
         "TOPIC_AUTHORIZATION_FAILED",
     }
 )
-_SILENT = frozenset({"_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_TRANSPORT"})  # nobody answered
-_PASSING = _SILENT | {
+_SILENT = frozenset({"_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_TRANSPORT"})  # no broker answered
+_TRANSIENT = _SILENT | {
     "BROKER_NOT_AVAILABLE",
     "COORDINATOR_LOAD_IN_PROGRESS",
     "COORDINATOR_NOT_AVAILABLE",
@@ -121,7 +121,7 @@ class Brokers:
             check_endpoint(address.strip())
         self.kafka = _library()
         self.timeout = timeout
-        # One try gets a part of the time only: the client may pick a broker that is down, and waits for that one to the end.
+        # One try gets a part of the time only: the client may choose a broker that is down, and waits for it until the try times out.
         self.patience = min(timeout, max(1.0, timeout / 8))
         self.clock = clock
         self.closing = threading.Event()
@@ -157,11 +157,13 @@ class Brokers:
             "linger.ms": 5,
             "batch.size": batch,
             "message.max.bytes": LARGEST_MESSAGE,
-            # The sender gives up earlier, and purges what is left: by this one the front of a batch would time out before its rest.
+            # Longer than the sender waits, which then purges the whole batch: this timeout would drop its first records and send the rest.
             "message.timeout.ms": int(self.timeout * 3000) + 10_000,
             "queue.buffering.max.kbytes": 256 << 10,
             "retry.backoff.ms": 50,
-            "topic.metadata.propagation.max.ms": 100,  # a topic that is gone is reported after this long; the log looked before it sent
+            # How long the client waits for a topic that brokers do not know. A longer wait would send a Writer's records into a topic that
+            # is created again under the same name. For a new topic that one broker does not know yet, `RecordSender` tries again.
+            "topic.metadata.propagation.max.ms": 100,
         }
         made: Producer = self._made(self._kinds["Producer"], settings)
         return made
@@ -172,11 +174,11 @@ class Brokers:
         `ahead`: records after which it stops fetching ahead.
         """
         settings = {
-            "group.id": "headwater",  # demanded by the client; nothing is ever committed
+            "group.id": "headwater",  # the client demands one; nothing is ever committed
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
-            "isolation.level": "read_uncommitted",  # the other one answers with the last stable offset, behind acknowledged records
-            "auto.offset.reset": "error",  # a reset would jump over deleted records without a word
+            "isolation.level": "read_uncommitted",  # read_committed reports the last stable offset, which lies before acknowledged records
+            "auto.offset.reset": "error",  # a reset would skip deleted records without an error
             "check.crcs": True,
             "fetch.queue.backoff.ms": 1,  # the default stalls a read for about a second once the queue was full
             "fetch.error.backoff.ms": 20,
@@ -189,9 +191,10 @@ class Brokers:
         return made
 
     def member(self, *, group: str, name: str, session: float) -> Consumer:
-        """A member of a group, which is given partitions and reads none. `name`: seen by whoever describes the group.
+        """A member of a consumer group, which gets partitions assigned and reads no records. `name`: its client id.
 
-        `session`: seconds after which one that is not heard of has left. When partitions move, the others keep theirs.
+        `session`: seconds without a heartbeat after which the group removes the member. A rebalance moves only the partitions that change
+        their member.
         """
         settings = {
             "group.id": group,
@@ -202,7 +205,7 @@ class Brokers:
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "latest",
-            "topic.metadata.refresh.interval.ms": 5_000,  # a topic that was just made is seen by all members soon
+            "topic.metadata.refresh.interval.ms": 5_000,  # so that all members soon know a new topic
         }
         made: Consumer = self._made(self._kinds["Consumer"], settings)
         return made
@@ -213,7 +216,7 @@ class Brokers:
             "client.id": "headwater",
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 1000,  # the default of 10 s keeps a log away from a broker that is long back
-            "log_level": 2,  # connection problems come through error_cb, and are told where they matter
+            "log_level": 2,  # error_cb gets connection problems, and the errors of requests show them
             "allow.auto.create.topics": False,
         }
         try:
@@ -231,7 +234,7 @@ class Brokers:
             raise Closed("This was opened by the process that this one was forked from.", hint="Open it again in this process.")
 
     def _heard(self, error: KafkaError) -> None:
-        if error.name() != "_ALL_BROKERS_DOWN":  # says less than the failures that led to it
+        if error.name() != "_ALL_BROKERS_DOWN":  # the failures before it say more
             self._said = error.str()
 
     # -- asking ---------------------------------------------------------------------------------------------
@@ -251,10 +254,10 @@ class Brokers:
         """Make a request, again while brokers change leaders or come back, until the time is up.
 
         `gone` is called when the answer is that there is no such topic or partition: it raises, or returns to have another try.
-        `renew` is called before a try that needs another client. A client that has lost a broker may never get over it: its metadata
-        name the dead one as a leader, or its requests wait for that one, though the cluster has long gone on.
+        `renew` is called before a try that needs another client. A client that has lost a broker may not recover: its metadata
+        name the dead broker as a leader, or its requests wait for that broker, though the cluster has a new leader.
         """
-        # Brokers that were never met are more likely misspelt than down: that is told sooner.
+        # An address at which no broker has ever answered is more likely wrong than down: that error comes sooner.
         deadline = self.deadline() if self._met else self.clock.monotonic() + min(self.timeout, _FIRST)
         while True:
             try:
@@ -266,7 +269,7 @@ class Brokers:
             name = error.name()
             if name in GONE and gone is not None:
                 gone()
-            elif not passing(error):
+            elif not transient(error):
                 raise self.problem(error, what)
             if self.late(deadline):
                 raise self.problem(error, what)
@@ -275,7 +278,7 @@ class Brokers:
             self.clock.wait(self.closing, _PAUSE)
 
     def problem(self, error: KafkaError, what: str) -> HeadwaterError:
-        """The error of ours that says what the client's error means when `what` did not work."""
+        """The `HeadwaterError` for a client's error during `what`."""
         name, text = error.name(), _text(error)
         if name in _SILENT:
             return self.unreachable(what)
@@ -300,7 +303,7 @@ class Brokers:
             "POLICY_VIOLATION",
         ):
             return BadInput(f"Kafka refuses {what}: {text}", hint="Look at the brokers' own limits and policies.")
-        if not passing(error) and name not in GONE:
+        if not transient(error) and name not in GONE:
             return Unavailable(f"Kafka refuses {what}: {text}", hint="Look at the brokers' logs.")
         return Timeout(f"Kafka did not manage {what} within {self.timeout:g} s: {text}", hint="Look at the brokers' logs; then try again.")
 
@@ -312,7 +315,7 @@ class Brokers:
         )
 
     def unknown(self, what: str, why: str) -> OutcomeUnknown:
-        return OutcomeUnknown(f"What became of {what} is not known: {why}", hint="Read the partition's end before appending again.")
+        return OutcomeUnknown(f"The outcome of {what} is not known: {why}", hint="Read the partition's end before appending again.")
 
 
 def error_of(raised: Exception) -> KafkaError:
@@ -326,9 +329,9 @@ def error_of(raised: Exception) -> KafkaError:
     return error
 
 
-def passing(error: KafkaError) -> bool:
-    """Whether the same request may well be answered a moment later."""
-    return error.name() in _PASSING or bool(error.retriable())
+def transient(error: KafkaError) -> bool:
+    """Whether the same request may succeed a moment later."""
+    return error.name() in _TRANSIENT or bool(error.retriable())
 
 
 def closed() -> Closed:

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from confluent_kafka import Message
 
-_IDLE_TURN = 0.05  # seconds: a tail gives an empty list at least twice as often as it must
+_IDLE_TURN = 0.05  # seconds after which a tail without records gives an empty list; the contract says 0.1
 _TAIL = 10_000
-_LOOK = 1.0  # seconds without a record after which a tail makes sure that its topic is still there
+_LOOK = 1.0  # seconds without a record after which a tail checks that its topic exists
 
 
 class KafkaLog(Log):
@@ -266,7 +266,7 @@ class KafkaLog(Log):
                 now = self._clock.monotonic()
                 if messages:
                     look = now + _LOOK
-                elif now > look:  # the client waits for a deleted topic to come back, and says nothing
+                elif now > look:  # the client reports no error for a deleted topic
                     look = now + _LOOK
                     if self._topics.get(topic.name).generation != topic.generation:
                         raise UnknownTopic(
@@ -278,9 +278,9 @@ class KafkaLog(Log):
         self._check_open()
         self._topics.place(topic, partition)
         with self._readers.lent() as reader:
-            # Asked first: the answer "none" must not become an end that lies behind a record appended meanwhile.
+            # The bounds come first: if no record is found, an end that is read afterwards may lie behind a record appended meanwhile.
             bounds = reader.bounds(topic, partition)
-            if timestamp <= 0:  # no time lies before it, and Kafka takes negative ones as questions of another kind
+            if timestamp <= 0:  # every record fits, and negative numbers have other meanings in the request
                 return bounds.start
             found = reader.offset_at(topic, partition, timestamp)
             return bounds.end if found is None else max(found, bounds.start)
@@ -365,7 +365,7 @@ class KafkaLog(Log):
             self._metrics.partition(topic, partition).foreign()
 
     def _look_again(self, topic: str, partition: int) -> None:
-        """A broker says that there is no such partition: raises if that is so."""
+        """Called when a broker does not know a partition. Errors: `UnknownTopic`, `UnknownPartition`."""
         self._topics.confirm(topic, partition)
 
 

@@ -179,8 +179,8 @@ def incoming(message: Message) -> Record:
 
 
 def headers_of(message: Message) -> list[Header]:
-    """A message's headers. To be asked once for each message: after a failure the client gives headers whose names are no objects, and
-    the process dies of looking at them."""
+    """A message's headers. Call it once for each message: after a failure the client returns headers whose names are no objects, and
+    reading them crashes the process."""
     try:
         # Not `message.headers()`: for a name that is not UTF-8 the client sets an exception and returns a list all the same. A call
         # by the interpreter's quick way for methods does not notice, and goes on with that list.

@@ -29,7 +29,7 @@ _LOOKS = 10
 
 
 class KafkaTopics:
-    """The cluster's topics. What is known of a topic is kept, but no error is ever answered from what is kept."""
+    """The cluster's topics. It caches descriptions, but raises no error because of a cached one."""
 
     def __init__(self, brokers: Brokers, *, replication: int) -> None:
         self._brokers = brokers
@@ -40,7 +40,7 @@ class KafkaTopics:
         self._lock = threading.Lock()
 
     def create(self, name: str, partitions: int, settings: TopicSettings | None, part: str) -> Topic:
-        """Without settings, a topic that is there is taken with those it has."""
+        """As `Log.create_topic`. Without settings, an existing topic may have any."""
         check_new_topic_name(name)
         check_partitions(partitions)
         wanted = held(new_settings(name, settings, part))
@@ -84,7 +84,7 @@ class KafkaTopics:
         return lambda: str(self._ask(what, request, gone=gone).topic_id)
 
     def place(self, name: str, partition: int) -> Topic:
-        """The topic of a partition, from what is kept where that says yes. Errors: `UnknownTopic`, `UnknownPartition`."""
+        """The topic of a partition, as cached if it has that partition, else as it is now. Errors: `UnknownTopic`, `UnknownPartition`."""
         topic = self._known.get(name)
         if topic is None or not 0 <= partition < topic.partitions:
             topic = self.get(name)
@@ -105,7 +105,7 @@ class KafkaTopics:
         return [topic for topic in self._described(names) if topic is not None]
 
     def delete(self, name: str) -> None:
-        """Returns when the topic is gone, not when its end was decided: a topic created at once under its name must be another one."""
+        """Returns once brokers no longer describe the topic, so that a topic created under its name right afterwards is a new one."""
         old = self.get(name)
 
         def request(admin: AdminClient) -> None:
@@ -121,12 +121,12 @@ class KafkaTopics:
         deadline = self._brokers.deadline()
         while (now := self._find(name)) is not None and now.generation == old.generation:
             if self._brokers.late(deadline):
-                raise Timeout(f"Kafka has not let go of the topic {name} in time.", hint="Look again with `headwater log topics`.")
+                raise Timeout(f"Kafka has not deleted the topic {name} in time.", hint="Look again with `headwater log topics`.")
             self._brokers.clock.wait(self._brokers.closing, _PAUSE)
         self.forget(name)
 
     def delete_before(self, name: str, partition: int, offset: int) -> int:
-        """Let go of the records below `offset`, which the partition holds; return the new start."""
+        """Delete the records below `offset`; return the new start."""
         place = self._brokers.kafka.TopicPartition(name, partition, offset)
 
         def request(admin: AdminClient) -> int:
@@ -136,7 +136,7 @@ class KafkaTopics:
         return self._ask(f"deleting records of {name}/{partition}", request, gone=lambda: self.confirm(name, partition))
 
     def forget(self, name: str) -> None:
-        """Look again before the next use."""
+        """Drop the cached description."""
         with self._lock:
             self._known.pop(name, None)
 
@@ -146,7 +146,7 @@ class KafkaTopics:
     def confirm(self, name: str, partition: int) -> None:
         """A broker says that there is no such partition. Raises if that is so.
 
-        One broker may know of a new topic later than another: what was there a moment ago is given up when several looks do not find it.
+        One broker may know of a new topic later than another: so a topic that was cached is unknown only after several descriptions.
         """
         looks = _LOOKS if name in self._known else 1
         for left in reversed(range(looks)):
@@ -161,7 +161,7 @@ class KafkaTopics:
                 return
 
     def _ask(self, what: str, request: Callable[[AdminClient], T], *, gone: Callable[[], None] | None = None) -> T:
-        # The request holds its client until it is answered: one that is replaced meanwhile must not be freed under it.
+        # The request holds its client until it is answered: a client that is replaced meanwhile must not be freed before.
         return self._brokers.ask(what, lambda: _held(self._admin, request), gone=gone, renew=self._renew)
 
     def _renew(self) -> None:
@@ -169,7 +169,7 @@ class KafkaTopics:
             self._admin = self._brokers.admin()
 
     def close(self) -> None:
-        """Let go of the client. The log and its parts know each other: its descriptors would stay open until garbage is collected."""
+        """Free the client now: the log and its parts refer to each other, so that its descriptors would stay open until a collection."""
         self._admin = None
 
     def _find(self, name: str) -> Topic | None:
@@ -203,7 +203,7 @@ class KafkaTopics:
             if error_of(raised).name() in GONE | {"TOPIC_EXCEPTION"}:  # the latter: no topic may have this name
                 return None
             raise
-        if topic.is_internal:  # the brokers' own book-keeping is none of ours
+        if topic.is_internal:  # a topic of the brokers themselves
             return None
         configuration = {key: entry.value for key, entry in values.items()}
         settings, self._limits[name] = settings_of(configuration), limits_of(configuration)
@@ -253,7 +253,7 @@ def held(settings: TopicSettings) -> TopicSettings:
 
 
 def configs_of(settings: TopicSettings, copies: int) -> dict[str, str]:
-    """A topic's configuration on the brokers. Everything that the promises need is said, whatever the brokers' defaults are."""
+    """A topic's configuration on the brokers. It sets everything that the log's guarantees need, whatever the brokers' defaults are."""
     values: dict[str, object] = {
         "cleanup.policy": "delete",
         "retention.ms": -1,
@@ -262,7 +262,7 @@ def configs_of(settings: TopicSettings, copies: int) -> dict[str, str]:
         "unclean.leader.election.enable": "false",
         "message.timestamp.type": "CreateTime",
         "message.timestamp.before.max.ms": FOREVER,
-        "message.timestamp.after.max.ms": FOREVER,  # Kafka 4 refuses times more than an hour ahead unless told so
+        "message.timestamp.after.max.ms": FOREVER,  # by default Kafka 4 refuses times more than an hour ahead
         "segment.bytes": settings.segment,
         "segment.ms": settings.period or FOREVER,
         "max.message.bytes": settings.max_record + FRAMING,
@@ -273,7 +273,7 @@ def configs_of(settings: TopicSettings, copies: int) -> dict[str, str]:
 
 
 def settings_of(configs: Mapping[str, str]) -> TopicSettings:
-    """What `configs_of` was given; for a topic that others have made, what comes nearest."""
+    """The settings that `configs_of` was given; for a topic of another program, the nearest ones."""
     period = int(configs["segment.ms"])
     return TopicSettings(
         segment=int(configs["segment.bytes"]),

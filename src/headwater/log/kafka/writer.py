@@ -1,4 +1,4 @@
-"""Claims on Kafka (rule P4): records in the partition name its owner, and an owner trusts only what it has read there."""
+"""Claims on Kafka (rule P4): records in the partition name its owner, and an owner acknowledges only what it has read back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headwater.log.guard import MOST_BYTES, MOST_RECORDS, Guard, too_far
 from headwater.log.kafka.follower import Followed, Follower
 from headwater.log.kafka.identity import TopicIdentity
 from headwater.log.kafka.records import columns_outgoing
-from headwater.log.kafka.turns import Turns
+from headwater.log.kafka.shared_lock import SharedLock
 from headwater.log.record import Bounds, Compacted, Header, Record, whole
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _TRIES = 100
 
 
 class ClaimablePartition(Protocol):
-    """What a claim needs of the log: one partition, its bounds, and ways to read and to append."""
+    """A partition with the calls that a claim needs."""
 
     topic: str
     partition: int
@@ -64,15 +64,17 @@ class KafkaWriter(Writer):
         self.topic, self.partition, self.epoch = place.topic, place.partition, epoch
         self._place, self._follower, self._followed, self._identity = place, follower, followed, identity
         self._mark = (EPOCH, mark(epoch))
-        self._turns = Turns()
-        self._unknown = False  # an append of this Writer has an unknown outcome: its records may come at any time
+        self._lock = SharedLock()
+        self._unknown = False  # an append of this Writer has an unknown outcome: its records may still be written
         weakref.finalize(self, follower.leave, followed).atexit = False  # nobody closes a Writer
 
     def append(self, records: Sequence[Record], *, guard: Guard | None = None) -> Sequence[int]:
-        with self._place.appending(), self._turns.together() if guard is None else self._turns.alone():
+        with self._place.appending(), self._lock.shared() if guard is None else self._lock.exclusive():
             self._check()
             if guard is not None:
-                guard.check(self._behind(whole(guard.since)))  # 0. all of ours is acknowledged: what comes now does not count, or fences us
+                guard.check(
+                    self._behind(whole(guard.since))
+                )  # 0. no append of this Writer is under way; records of others do not count, or fence it
             try:
                 return self._append(records)
             except HeadwaterError as error:
@@ -86,7 +88,7 @@ class KafkaWriter(Writer):
         """The records from `since` to the high watermark: they are replicated. Called while no other append is under way."""
         if self._unknown:
             raise Unavailable(
-                f"Whether an earlier append to {self.topic}/{self.partition} took place is not known, and it may come yet.",
+                f"The outcome of an earlier append to {self.topic}/{self.partition} is not known, and its records may still be written.",
                 hint="Claim the partition again and read its end.",
             )
         end = self._place.bounds().end
@@ -105,9 +107,9 @@ class KafkaWriter(Writer):
     def _append(self, records: Sequence[Record]) -> Sequence[int]:
         self._check_identity(self._identity.check)
         seen = self._followed.seen
-        offsets = self._place.send(records, self._mark)  # 1. replicated, but perhaps behind a claim that we have not seen
+        offsets = self._place.send(records, self._mark)  # 1. replicated, but perhaps behind a claim that this Writer has not read
         try:
-            self._see(offsets[0], offsets[-1], seen)  # 2. see everything before it
+            self._see(offsets[0], offsets[-1], seen)  # 2. read everything before them
         except HeadwaterError as error:
             raise OutcomeUnknown(
                 f"{len(records)} records are in {self.topic}/{self.partition}, but whether they count is not known. {error.message}",
@@ -120,7 +122,7 @@ class KafkaWriter(Writer):
         if offsets[0] < fence:
             counted = sum(offset < fence for offset in offsets)
             raise OutcomeUnknown(
-                f"Another writer has claimed {self.topic}/{self.partition} in the midst of this batch: "
+                f"Another writer has claimed {self.topic}/{self.partition} between records of this batch: "
                 f"its first {counted} of {len(records)} records count.",
                 hint="Claim the partition again and read its end.",
             )
@@ -138,15 +140,15 @@ class KafkaWriter(Writer):
         raise no_compaction(self.topic)
 
     def delete_before(self, offset: int) -> int:
-        with self._place.appending(), self._turns.together():
+        with self._place.appending(), self._lock.shared():
             self._check()
             self._check_identity(self._identity.begin())
             return self._place.delete_records(offset, self._renew)
 
     def _renew(self) -> None:
-        """Claim once more with the own epoch, and see everything up to there: no newer claim lies before it.
+        """Write the claim again, and read everything up to it. Errors: `Fenced` where a newer claim lies before it.
 
-        The mark stays when everything before it is deleted, so that the partition goes on telling whose it is.
+        The claim stays when everything before it is deleted, so that the partition still names its owner.
         """
         self._check_identity(self._identity.begin())
         seen = self._followed.seen
@@ -201,7 +203,7 @@ class KafkaWriter(Writer):
 
 
 class LentKafkaWriter(Writer):
-    """A claim that another process has made. It deletes; its own appends would not know whether they count."""
+    """A claim of another process. It deletes; it cannot append, because it does not follow the partition."""
 
     def __init__(self, place: ClaimablePartition, epoch: int) -> None:
         self.topic, self.partition, self.epoch = place.topic, place.partition, epoch
@@ -234,7 +236,7 @@ class LentKafkaWriter(Writer):
 
 
 def no_compaction(topic: str) -> Unsupported:
-    """The error of a compaction that is asked for."""
+    """The error of a compaction on Kafka."""
     return Unsupported(
         "Kafka compacts by its own rules, at its own time.",
         hint=f"Delete what is no longer needed from the beginning: {topic} has delete_before.",
@@ -261,4 +263,4 @@ def claim(place: ClaimablePartition, follower: Follower) -> KafkaWriter:
             if writer.claimed():
                 return writer
         # 4. Another claim came first with this epoch or a higher one, or the topic was created again: claim again.
-    raise Timeout(f"{place.topic}/{place.partition} is being claimed over and over by others.", hint="See who else opens it.")
+    raise Timeout(f"Other writers claim {place.topic}/{place.partition} over and over.", hint="Stop the other processes that claim it.")

@@ -22,7 +22,7 @@ from headwater.core.errors import (
     UnknownTopic,
     Unreachable,
 )
-from headwater.log.kafka.brokers import Brokers, passing
+from headwater.log.kafka.brokers import Brokers, transient
 from headwater.log.kafka.log import KafkaLog
 
 
@@ -177,5 +177,5 @@ def test_closing_ends_a_request_that_is_made_again_and_again() -> None:
 
 
 def test_not_every_error_passes() -> None:
-    assert passing(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
-    assert not passing(KafkaError(KafkaError.INVALID_CONFIG))
+    assert transient(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    assert not transient(KafkaError(KafkaError.INVALID_CONFIG))
