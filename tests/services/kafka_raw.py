@@ -1,14 +1,32 @@
-"""Records as no client would produce them."""
+"""What others put on a broker: topics, and records as no client would produce them."""
 
 from __future__ import annotations
 
 import socket
 import struct
+import time
+import uuid
 from collections.abc import Sequence
 
+from confluent_kafka.admin import AdminClient, NewTopic
 from google_crc32c import value as crc32c
 
+from headwater.log.kafka.log import KafkaLog
+
 PATIENCE = 30.0  # seconds
+
+
+def foreign_topic(kafka: str, partitions: int, config: dict[str, str] | None = None) -> str:
+    """A topic that somebody else has made."""
+    name, admin = f"foreign-{uuid.uuid4().hex}", AdminClient({"bootstrap.servers": kafka})
+    (made,) = admin.create_topics([NewTopic(name, partitions, 1, config=config or {})]).values()
+    made.result(PATIENCE)
+    until = time.monotonic() + PATIENCE
+    with KafkaLog(kafka, read_only=True) as log:
+        while name not in {topic.name for topic in log.topics()}:  # the controller knows of it a moment before the broker does
+            assert time.monotonic() < until
+            time.sleep(0.02)
+    return name
 
 
 def produce_raw(kafka: str, topic: str, key: bytes, value: bytes, headers: Sequence[tuple[bytes, bytes]]) -> None:

@@ -13,15 +13,16 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource
+from kafka_raw import foreign_topic
 
-from headwater.core.errors import BadInput, Closed, OutcomeUnknown, ReadOnly, UnknownTopic, WrongEngine
+from headwater.core.errors import AlreadyExists, BadInput, Closed, OutcomeUnknown, ReadOnly, UnknownTopic, WrongEngine
 from headwater.core.metrics import LogMetrics
 from headwater.log import Bounds, Record, TopicSettings
 from headwater.log.kafka.log import KafkaLog
 from headwater.log.opening import LogAddress, open_log
 from headwater.log.partitioner import partition_for
-from headwater.testing.log_ground import PATIENCE, at, counted, everything, fresh, numbered, tailed
+from headwater.testing.log_ground import PATIENCE, at, counted, everything, first_batch, fresh, numbered, tailed
 from headwater.testing.log_reading import rows
 
 pytestmark = pytest.mark.service("kafka")
@@ -42,19 +43,6 @@ def configs(kafka: str, topic: str) -> dict[str, str]:
     admin = AdminClient({"bootstrap.servers": kafka})
     (found,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
     return {name: entry.value for name, entry in found.result(PATIENCE).items()}
-
-
-def foreign_topic(kafka: str, partitions: int, config: dict[str, str] | None = None) -> str:
-    """A topic that somebody else has made."""
-    name, admin = fresh("foreign"), AdminClient({"bootstrap.servers": kafka})
-    (made,) = admin.create_topics([NewTopic(name, partitions, 1, config=config or {})]).values()
-    made.result(PATIENCE)
-    until = time.monotonic() + PATIENCE
-    with KafkaLog(kafka, read_only=True) as log:
-        while name not in {topic.name for topic in log.topics()}:  # the controller knows of it a moment before the broker does
-            assert time.monotonic() < until
-            time.sleep(0.02)
-    return name
 
 
 # -- transactions -------------------------------------------------------------------------------------------
@@ -190,6 +178,22 @@ def test_a_topic_that_others_have_made_is_used_as_it_is(kafka: str, log: KafkaLo
     assert everything(log, name) == at([largest, *numbered(3)], range(4))
 
 
+@pytest.mark.parametrize("config", [{}, {"cleanup.policy": "compact", "min.compaction.lag.ms": str((1 << 63) - 1)}])
+def test_a_topic_that_others_have_made_has_no_owner(kafka: str, log: KafkaLog, config: dict[str, str]) -> None:
+    name = foreign_topic(kafka, 1, config)
+    assert log.topic(name).settings.owner == ""
+    with pytest.raises(AlreadyExists, match="the part wal has not made it"):
+        log.create_topic(name, part="wal")
+    log.append(name, 0, numbered(1))
+
+
+def test_a_topics_owner_does_not_change_what_brokers_do_with_it(kafka: str, log: KafkaLog) -> None:
+    mine, walls = log.create_topic(fresh("topic")).name, log.create_topic(f"{fresh('namespace')}_meta_1", part="wal").name
+    one, other = configs(kafka, mine), configs(kafka, walls)
+    assert {name for name in one if one[name] != other[name]} == {"min.compaction.lag.ms"}
+    assert other["cleanup.policy"] == "delete"  # under which no broker looks at it
+
+
 def test_small_limits_of_others_split_our_batches(kafka: str, log: KafkaLog) -> None:
     name = foreign_topic(kafka, 1, {"max.message.bytes": "3000"})
     records = [Record(b"%d" % n, b"x" * 1000, timestamp=1) for n in range(200)]
@@ -224,7 +228,7 @@ def test_the_brokers_own_topics_are_not_shown(kafka: str, log: KafkaLog, topic: 
 def test_a_tail_ends_when_its_topic_is_deleted(log: KafkaLog, topic: str) -> None:
     log.append(topic, 0, numbered(1))
     tail = log.tail(topic, 0, 0, stopped=lambda: False)
-    assert next(tail)[0].offset == 0
+    assert first_batch(tail)[0].offset == 0
     log.delete_topic(topic)
     with pytest.raises(UnknownTopic):
         for _ in tail:
@@ -261,6 +265,51 @@ def test_a_forked_child_connects_anew(log: KafkaLog, topic: str) -> None:
     assert _status(child) == 0
     log.append(topic, 0, numbered(1, start=2))
     assert everything(log, topic) == at(numbered(3), range(3))
+
+
+@pytest.mark.parametrize("what", ["tail", "writer", "a closed log's tail"])
+def test_a_forked_child_frees_what_its_parent_has_open(kafka: str, log: KafkaLog, topic: str, what: str) -> None:
+    """To close a client of the parent there would hang or crash: its threads are the parent's."""
+    with KafkaLog(kafka) as other:
+        other.append(topic, 0, numbered(1))
+        tail = other.tail(topic, 0, 0, stopped=lambda: False)
+        first_batch(tail)
+        held: list[object] = [other.claim(topic, 0) if what == "writer" else tail]
+        if what == "a closed log's tail":
+            other.close()
+        del tail
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                held.clear()
+                gc.collect()
+                log.append(topic, 0, numbered(1, start=1))
+                status = 0
+            finally:
+                os._exit(status)
+        assert _status(child) == 0
+
+
+def test_a_forked_child_uses_no_writer_and_no_tail_of_its_parent(log: KafkaLog, topic: str) -> None:
+    writer = log.claim(topic, 0)
+    tail = log.tail(topic, 0, 0, stopped=lambda: False)
+    first_batch(tail)
+    end = log.bounds(topic, 0).end
+    child = os.fork()
+    if child == 0:
+        refused = 0
+        try:
+            for use in (lambda: writer.append(numbered(1)), lambda: writer.delete_before(1), lambda: next(tail)):
+                try:
+                    use()
+                except Closed as error:
+                    refused += "process" in error.message
+        finally:
+            os._exit(refused)
+    assert _status(child) == 3
+    assert log.bounds(topic, 0).end == end
+    writer.append(numbered(1))
 
 
 def _status(child: int) -> int:
@@ -326,7 +375,7 @@ def test_closing_ends_tails_and_scans(kafka: str, topic: str) -> None:
     log = KafkaLog(kafka)
     log.append(topic, 0, numbered(10))
     tail, scan = log.tail(topic, 0, 0, stopped=lambda: False), log.scan(topic, 0, 0, batch=2)
-    next(tail), next(scan)
+    first_batch(tail), next(scan)
     log.close()
     with pytest.raises(Closed):
         next(tail)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from tools.services.private import PrivateServers
 from tools.services.running import Running
 
-from headwater.core.errors import Fenced, OutcomeUnknown, Timeout, Unreachable
+from headwater.client.local import LocalLog
+from headwater.core.errors import Fenced, HeadwaterError, OutcomeUnknown, OwnedTopic, Timeout, Unreachable
 from headwater.log import Record
+from headwater.log.answers import Placed
 from headwater.log.kafka.log import KafkaLog
+from headwater.log.partitioner import partition_for
+from headwater.log.record import Header
 from headwater.testing.log_ground import PATIENCE, at, counted, everything, fresh, numbered
 
 pytestmark = pytest.mark.service("kafka")
@@ -82,23 +88,26 @@ def log(broker: Running) -> Iterator[KafkaLog]:
 
 def test_a_killed_broker_loses_nothing_that_was_acknowledged(broker: Running, log: KafkaLog) -> None:
     topic = log.create_topic(fresh("topic"), partitions=2).name
+    owned = log.create_topic(f"{fresh('namespace')}_data_1", part="wal").name
     writer = log.claim(topic, 1)
-    plain, owned = Appending(lambda records: log.append(topic, 0, records)), Appending(writer.append)
-    plain.more(), owned.more()
+    plain, claimed = Appending(lambda records: log.append(topic, 0, records)), Appending(writer.append)
+    plain.more(), claimed.more()
     broker.kill("broker-1")
     with pytest.raises(Unreachable, match=broker.kafka) as unreachable:
         KafkaLog(broker.kafka, timeout=1.0).topics()
     assert "doctor" in unreachable.value.hint
     broker.restart("broker-1")
-    plain.more(), owned.more()  # the same log and the same writer go on
-    plain.stop(), owned.stop()
-    for number, appending in enumerate((plain, owned)):
+    plain.more(), claimed.more()  # the same log and the same writer go on
+    plain.stop(), claimed.stop()
+    with KafkaLog(broker.kafka) as other, pytest.raises(OwnedTopic, match="the part wal"):  # whose a topic is outlives all processes
+        other.append(owned, 0, numbered(1))
+    for number, appending in enumerate((plain, claimed)):
         there = {record.offset: record.value for record in everything(log, topic, number)}
         assert {offset: there.get(offset) for offset in appending.acknowledged} == appending.acknowledged
         in_order = [int(appending.acknowledged[offset]) for offset in sorted(appending.acknowledged)]
         assert in_order == sorted(in_order)
     counts = {record.offset for record in counted(log, topic, 1)}
-    assert owned.acknowledged.keys() <= counts
+    assert claimed.acknowledged.keys() <= counts
     log.claim(topic, 1)
     with pytest.raises(Fenced):
         writer.append(numbered(1))
@@ -136,6 +145,67 @@ def test_what_is_left_of_an_append_that_was_given_up_is_its_beginning(broker: Ru
     records = everything(log, topic)
     assert records[-1].offset == last
     assert [record.key for record in records[1:-1]] == [record.key for record in large[: len(records) - 2]]
+
+
+@contextmanager
+def stopped(broker: Running) -> Iterator[None]:
+    """The broker hangs meanwhile."""
+    pid = broker.pid("broker-1")
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+class HangingSend(KafkaLog):
+    """A log whose broker begins to hang when `armed` is set and records are about to be sent."""
+
+    pid: int
+    armed = False
+
+    def send(self, topic: str, partition: int, records: Sequence[Record], mark: Header | None) -> Sequence[int]:
+        if self.armed:
+            os.kill(self.pid, signal.SIGSTOP)
+        return super().send(topic, partition, records, mark)
+
+
+def test_calls_to_a_broker_that_hangs_end_and_say_what_is_known(broker: Running) -> None:
+    """Claim, append, append by key and delete: whatever their errors say holds when the broker goes on."""
+    with HangingSend(broker.kafka, timeout=4.0) as log:
+        log.pid = broker.pid("broker-1") or 0
+        topic = log.create_topic(fresh("topic"), partitions=3).name
+        writer = log.claim(topic, 0)
+        kept = at(numbered(3), writer.append(numbered(3)))
+        records = [record for record in numbered(30) if partition_for(record.key or b"", 3) != 0]
+
+        async def by_key() -> list[Placed]:
+            keyed = LocalLog(lambda: log)
+            await keyed.append_by_key(topic, records)
+            log.armed = True
+            try:
+                return await keyed.append_by_key(topic, records)
+            finally:
+                log.armed = False
+                os.kill(log.pid, signal.SIGCONT)
+
+        with pytest.raises(OutcomeUnknown, match=r"Partition \d: The outcome of an append"):
+            asyncio.run(by_key())
+        errors: list[HeadwaterError] = []
+        with stopped(broker):
+            for call in (lambda: writer.append(numbered(1, start=3)), lambda: writer.delete_before(2), lambda: log.claim(topic, 0)):
+                with pytest.raises((OutcomeUnknown, Timeout, Unreachable)) as silent:
+                    call()
+                errors.append(silent.value)
+        assert [record for record in counted(log, topic) if record.key != b"key-3"] == kept
+        again = log.claim(topic, 0)
+        with pytest.raises(Fenced):
+            writer.append(numbered(1))
+        offsets = again.append(numbered(1, start=9))
+        assert counted(log, topic)[-1:] == at(numbered(1, start=9), offsets)
+        there = [record for number in (1, 2) for record in everything(log, topic, number)]
+        assert {record.key for record in there} == {record.key for record in records}
 
 
 def test_three_brokers_keep_three_copies_and_go_on_with_two(private_servers: PrivateServers) -> None:

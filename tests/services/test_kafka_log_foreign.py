@@ -9,14 +9,13 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
-from kafka_raw import produce_raw
+from kafka_raw import foreign_topic, produce_raw
 from prometheus_client.parser import text_string_to_metric_families
 
 from headwater.core.errors import BadInput, Fenced
 from headwater.core.metrics import Metrics
 from headwater.log import Record
-from headwater.log.epochs import CLAIM, EPOCH, mark
+from headwater.log.epochs import CLAIM, EPOCH, epoch_at, mark
 from headwater.log.kafka.check import check
 from headwater.log.kafka.log import KafkaLog
 from headwater.log.kafka.records import UNREADABLE
@@ -61,12 +60,12 @@ def scanned(log: KafkaLog, topic: str, start: int, end: int) -> list[Record]:
 
 
 JUNK: list[tuple[bytes | None, bytes | None, Headers]] = [
-    (b"k", b"v", [(CLAIM, mark(10**6))]),
+    (b"k", b"v", [(CLAIM, mark(epoch_at(10**6, "")))]),
     (b"k", b"v", [(CLAIM, mark(2))]),
     (b"k", b"", [(CLAIM, mark(2))]),
     (b"", None, [(CLAIM, mark(2))]),
     (None, b"", [(CLAIM, mark(2))]),
-    (None, None, [(CLAIM, mark(10**6))]),
+    (None, None, [(CLAIM, mark(epoch_at(10**6, "")))]),
     (None, None, [(CLAIM, mark(HIGHEST))]),
     (None, None, [(CLAIM, mark(0))]),
     (None, None, [(CLAIM, None)]),
@@ -77,7 +76,7 @@ JUNK: list[tuple[bytes | None, bytes | None, Headers]] = [
     (None, None, [(CLAIM, mark(2)), (EPOCH, mark(2))]),
     (None, None, []),
     (b"k", b"v", []),
-    (b"k", b"v", [(EPOCH, mark(10**6))]),
+    (b"k", b"v", [(EPOCH, mark(epoch_at(10**6, "")))]),
     (b"k", b"v", [(EPOCH, mark(HIGHEST))]),
     (b"k", b"v", [(EPOCH, mark(0))]),
     (b"k", b"v", [(EPOCH, None)]),
@@ -105,7 +104,7 @@ def test_junk_in_a_claimed_partition_stops_nobody_and_counts_for_nothing(log: Ka
 @pytest.mark.parametrize("before", [0, 1, 150])
 def test_a_claim_of_the_highest_epoch_locks_nobody_out(log: KafkaLog, topic: str, foreign: Foreign, before: int) -> None:
     """Wherever it lies: as the last record, or so far back that a claimant does not read it."""
-    for epoch in (HIGHEST, 10**12):
+    for epoch in (HIGHEST, epoch_at(10**12, "")):
         foreign.put(None, None, [(CLAIM, mark(epoch))])
         foreign.put(b"k", b"v", [(EPOCH, mark(epoch))])
     kept = at(numbered(before), log.append(topic, 0, numbered(before))) if before else []
@@ -120,7 +119,7 @@ def test_a_forged_claim_that_is_like_a_true_one_fences_the_owner_before_anything
     """Nobody can tell it from a claim of ours. The owner is not acknowledged for what folds leave out, and can claim again."""
     writer = log.claim(topic, 0)
     kept = at(numbered(1), writer.append(numbered(1)))
-    foreign.put(None, None, [(CLAIM, mark(log.bounds(topic, 0).end + 1))])
+    foreign.put(None, None, [(CLAIM, mark(epoch_at(log.bounds(topic, 0).end, "")))])
     with pytest.raises(Fenced):
         writer.append(numbered(1))
     kept += at(numbered(1), log.claim(topic, 0).append(numbered(1)))
@@ -131,7 +130,7 @@ def test_a_forged_record_of_a_higher_epoch_fences_the_owner_as_a_claim_does(log:
     """A fold that begins behind the owner's claim could not tell it from a record of the owner's successor."""
     writer = log.claim(topic, 0)
     writer.append(numbered(1))
-    foreign.put(b"k", b"v", [(EPOCH, mark(log.bounds(topic, 0).end))])
+    foreign.put(b"k", b"v", [(EPOCH, mark(epoch_at(log.bounds(topic, 0).end - 1, "")))])
     with pytest.raises(Fenced):
         writer.append(numbered(1))
     successor = log.claim(topic, 0)
@@ -183,7 +182,7 @@ def test_a_claim_in_a_transaction_that_is_aborted_is_the_same_for_owner_and_fold
     theirs = Producer({"bootstrap.servers": kafka, "transactional.id": fresh("transaction")})
     theirs.init_transactions(PATIENCE)
     theirs.begin_transaction()
-    theirs.produce(topic, None, None, 0, headers=[(CLAIM, mark(3))])
+    theirs.produce(topic, None, None, 0, headers=[(CLAIM, mark(epoch_at(2, "")))])
     theirs.flush(PATIENCE)
     with pytest.raises(Fenced):
         writer.append(numbered(1))
@@ -193,11 +192,7 @@ def test_a_claim_in_a_transaction_that_is_aborted_is_the_same_for_owner_and_fold
 
 
 def test_a_compacted_topic_says_why_it_cannot_be_claimed(kafka: str, log: KafkaLog) -> None:
-    name, admin = fresh("compacted"), AdminClient({"bootstrap.servers": kafka})
-    (made,) = admin.create_topics([NewTopic(name, 1, 1, config={"cleanup.policy": "compact"})]).values()
-    made.result(PATIENCE)
-    (seen,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, name)]).values()
-    seen.result(PATIENCE)
+    name = foreign_topic(kafka, 1, {"cleanup.policy": "compact"})
     with pytest.raises(BadInput) as refused:
         log.claim(name, 0)
     assert "cleanup.policy" in refused.value.hint

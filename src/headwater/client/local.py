@@ -122,16 +122,14 @@ class LocalLog(AsyncLog):
         described = await self.topic(topic)
         by_partition = places(topic, records, described.partitions)
         batches = {partition: [records[index] for index in indexes] for partition, indexes in by_partition.items()}
-        if len(batches) > 1 and await self.engine() == "embedded":
-            await asyncio.to_thread(_check, list(batches.values()), described.settings.max_record)
+        if len(batches) > 1:  # otherwise the other partitions would have taken theirs when one refuses
+            await self._thread(lambda log: _check(log, topic, list(batches.values())))
         appends = [self.append(topic, partition, batch) for partition, batch in batches.items()]
         outcomes = dict(zip(by_partition, await asyncio.gather(*appends, return_exceptions=True), strict=True))
         taken = {partition: offsets for partition, offsets in outcomes.items() if not isinstance(offsets, BaseException)}
-        refused = {partition: error for partition, error in outcomes.items() if isinstance(error, BaseException)}
-        for partition, error in refused.items():
-            if not taken or not isinstance(error, HeadwaterError):
-                raise error
-            raise partly_appended(topic, taken, partition, error)
+        failed = {partition: error for partition, error in outcomes.items() if isinstance(error, BaseException)}
+        if failed:
+            raise partly_appended(topic, taken, failed)
         placed = {
             index: Placed(partition, offset)
             for partition, offsets in taken.items()
@@ -271,22 +269,27 @@ class LocalLog(AsyncLog):
         return self._log or await self.open()
 
 
-def _check(batches: Sequence[Sequence[Record]], limit: int) -> None:
-    """Errors: `BadInput` for what a partition would refuse; the others would have taken theirs by then."""
-    from headwater.log.encoding import encode
-
+def _check(log: Log, topic: str, batches: Sequence[Sequence[Record]]) -> None:
     for batch in batches:
-        encode(batch, now=0, limit=limit)
+        log.check_records(topic, batch)
 
 
-def partly_appended(topic: str, taken: Mapping[int, Sequence[int]], partition: int, error: HeadwaterError) -> OutcomeUnknown:
-    """The error of an append by key that succeeded in some partitions and failed in another."""
+def partly_appended(topic: str, taken: Mapping[int, Sequence[int]], failed: Mapping[int, BaseException]) -> BaseException:
+    """The error of an append by key that failed in some partitions.
+
+    Their own error, where certainly nothing was appended; otherwise `OutcomeUnknown`, with the outcome of each partition.
+    """
+    errors = {partition: error for partition, error in failed.items() if isinstance(error, HeadwaterError)}
+    certain = not taken and not any(isinstance(error, OutcomeUnknown) for error in errors.values())
+    if certain or len(errors) < len(failed) or len(taken) + len(failed) == 1:
+        return next((error for error in failed.values() if not isinstance(error, HeadwaterError)), next(iter(failed.values())))
     there = "; ".join(
         f"partition {number} at {', '.join(map(str, offsets[:5]))}{', ...' * (len(offsets) > 5)}" for number, offsets in taken.items()
     )
+    known = f"Only a part was appended to {topic}: {there}." if taken else f"Whether records were appended to {topic} is not known."
     return OutcomeUnknown(
-        f"Only a part was appended to {topic}: {there}. Partition {partition}: {error.message}",
-        hint=f"Append only the others again. {error.hint}".rstrip(),
+        " ".join((known, *(f"Partition {partition}: {error.message}" for partition, error in errors.items()))),
+        hint=f"{'Append only the others again. ' * bool(taken)}{next(iter(errors.values())).hint}".rstrip(),
     )
 
 

@@ -54,7 +54,7 @@ class RemoteLog(AsyncLog):
 
     async def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | Mapping[str, str] | None = None) -> Topic:
         if isinstance(settings, TopicSettings):
-            settings = show_settings(new_settings(name, settings, "", kept=True))
+            settings = show_settings(new_settings(name, settings, ""))
         written = dict(settings or {})
         return await self.backend.raw(log.CREATE_TOPIC, log.NewTopic(topic=name, partitions=partitions, settings=written), _read_topic)
 

@@ -46,11 +46,12 @@ class KafkaOwned(OwnedPartition):
 
 
 class KafkaOwnership(Ownership):
-    """One member of the group `group`. It asks for a topic's partitions once one of them is owned here.
+    """One member of the group `group`. It subscribes to a topic with the first `own` of one of its partitions.
 
-    Calls `passing` with a partition that is about to move to another member, which waits: finish the calls under way there.
+    Calls `passing` with a partition before it moves to another member, which waits until `passing` returns: finish the calls
+    under way there.
     `session`: seconds after which the group removes a dead or hanging member. A member that releases its last partition of
-    a topic asks for none of it any more. After `take_over` the group still names the other one, until that one finds itself fenced.
+    a topic unsubscribes from it. After `take_over` the group names the previous owner until that one is fenced and releases the partition.
     """
 
     def __init__(
@@ -88,14 +89,14 @@ class KafkaOwnership(Ownership):
         with self._changed:
             if place in self._owned:
                 return self._owned[place]
-            self._wanted.add(topic)  # 1. the thread asks the group for it
+            self._wanted.add(topic)  # 1. the thread subscribes to the topic
         if not take_over:
-            self._wait_until_given(place)  # 2. the group decides
+            self._wait_until_given(place)  # 2. the group assigns the partition
         writer = self._log.claim(topic, partition)  # 3. fence the previous owner
         with self._changed:
             self._check()
             if not take_over and place not in self._given:
-                raise not_owner(topic, partition, None)  # 4. the group has changed its mind: the next owner claims above this claim
+                raise not_owner(topic, partition, None)  # 4. the group has assigned it to another member, whose claim will be newer
             return self._owned.setdefault(place, KafkaOwned(self, writer))
 
     def _wait_until_given(self, place: Place) -> None:
@@ -110,8 +111,8 @@ class KafkaOwnership(Ownership):
                 raise not_owner(*place, _owner(member))
             if self._clock.monotonic() >= deadline:
                 raise Timeout(
-                    f"The group {self._group} has given {place[0]}/{place[1]} to nobody for {self._timeout:g} s.",
-                    hint="Its members may be changing all the time: see the brokers' logs.",
+                    f"The group {self._group} has assigned {place[0]}/{place[1]} to no member for {self._timeout:g} s.",
+                    hint="Its members may change all the time: look at the brokers' logs.",
                 )
             self._clock.wait(self._never, _PAUSE)
 
@@ -145,7 +146,7 @@ class KafkaOwnership(Ownership):
         """The client id of the member that has the partition; None while the group has not decided."""
         asked = self._brokers.ask(
             f"looking at the group {self._group}",
-            lambda: self._admin.describe_consumer_groups([self._group], request_timeout=self._timeout)[self._group].result(self._timeout),
+            lambda: self._admin.describe_consumer_groups([self._group], request_timeout=self._brokers.patience)[self._group].result(),
         )
         for member in asked.members:
             if any((one.topic, one.partition) == place for one in member.assignment.topic_partitions):
@@ -166,8 +167,8 @@ class KafkaOwnership(Ownership):
                 else:
                     self._consumer.unsubscribe()
                 asked = wanted
-            self._consumer.poll(_POLL)  # nothing is read, and errors pass: the group is what is asked
-        self._consumer.close()  # leaves the group at once, after having given everything back
+            self._consumer.poll(_POLL)  # for the group alone: all partitions are paused, and errors are not of interest
+        self._consumer.close()  # revokes all partitions and leaves the group at once
         self._take_away([*self._given], pass_on=False)
 
     def _assigned(self, consumer: Any, given: Sequence[TopicPartition]) -> None:

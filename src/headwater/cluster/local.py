@@ -1,8 +1,7 @@
-"""Ownership on one machine: `<data>/owners/<topic>/<partition>.json` names the owner, and a lock that the owner holds shows whether it
-lives.
+"""Ownership on one machine: `<data>/owners/<topic>/<partition>.json` names the owner, and a lock that the owner holds shows that it lives.
 
-A process id would not do: the system reuses the number after a kill, and it means nothing in another container.
-Every owner locks a file of its own (`<partition>.<turn>.lock`), because a living one's lock cannot be taken from it.
+A process id would not do: the system uses the number again after a kill, and it means nothing in another container.
+Every owner locks a file of its own (`<partition>.<turn>.lock`), because nobody can take the lock of a living process.
 """
 
 from __future__ import annotations
@@ -124,7 +123,7 @@ class LocalOwnership(Ownership):
         """`LocalOwned.release`."""
         with self._guard:
             if owned.lock.fd >= 0:
-                owned.lock.close()  # says by itself that nobody owns it
+                owned.lock.close()  # a free lock means that nobody owns the partition
             if self._owned.get((owned.topic, owned.partition)) is owned:
                 del self._owned[owned.topic, owned.partition]
 

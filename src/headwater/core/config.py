@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
+from headwater.core.endpoints import check_endpoint
 from headwater.core.errors import BadConfig, BadInput
 from headwater.core.sections import ANY_NAME, AnySection, NamedSection, sections_of_parts
 from headwater.core.settings import Passed, Secret, Setting, Settings, as_map, every_setting, masked
@@ -20,6 +21,7 @@ from headwater.core.units import Duration, Size
 
 FILE = "headwater.toml"
 PREFIX = "HEADWATER_"
+_ENDPOINTS = frozenset({"kafka.bootstrap", "cassandra.contact_points"})
 # Variables that are no settings: the path of the file, the server that commands go to, the token that a client sends, the cache folder,
 # and the variables of the development servers (tools/services).
 NOT_SETTINGS = frozenset(
@@ -288,12 +290,15 @@ def _fit(setting: Setting, raw: _Raw) -> Any:
         if isinstance(value, int) and ((least is not None and value < least) or (most is not None and value > most)):
             kind = type(value)
             raise BadInput(f"It goes from {kind(least or 0)}" + (f" to {kind(most)}." if most is not None else " upwards."))
+        for address in value if setting.key in _ENDPOINTS else ():
+            check_endpoint(address)
         return value
     except BadInput as problem:
         name = setting.key.rpartition(".")[2]
         example = (
             f"Write it such as {setting.about.example}." if setting.passed_on else f"Write it such as {name} = {setting.about.example}."
         )
+        example = f"{problem.hint} {example}" if problem.hint else example
         shown = masked(raw.key, str(raw.value) if isinstance(raw.value, str) else repr(raw.value))
         raise BadConfig(f"`{raw.key}` cannot be {shown!r} ({raw.origin}): {problem.message}", hint=example) from None
 

@@ -66,10 +66,11 @@ class Log(ABC):
     def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None, part: str = "") -> Topic:
         """Make a topic. Returns an existing topic with the same partitions and settings (any, if none are given) as it is.
 
-        `part` becomes its owner. Kafka cannot keep it: there the name has to begin with a prefix that the part declares, or `Unsupported`.
+        `part` becomes its owner, and both engines keep it with the topic.
 
         Errors: `AlreadyExists` when it is there with other partitions or settings (a partition count never changes:
-        keys would move); `BadInput` for an unfit name or count.
+        keys would move), or when a part creates a topic that a user has made; `BadInput` for an unfit name or count; Kafka: `Unsupported`
+        for a part whose name is not at most 11 small letters, dashes and underscores.
         """
 
     @abstractmethod
@@ -102,6 +103,15 @@ class Log(ABC):
     def append_arrow(self, topic: str, partition: int, batch: pa.RecordBatch, *, part: str = "") -> Sequence[int]:
         """`append` for columns: `key` and `value` (binary, nullable); optionally `timestamp` (int64 ms), `mode` and `op` (uint8), and
         `headers` (binary, nullable: blocks as `layout.encode_headers` makes them and `scan` gives them)."""
+
+    def check_records(self, topic: str, records: Sequence[Record]) -> None:
+        """Raise the error with which `append` refuses these records in any partition of the topic. Writes nothing.
+
+        For callers that append to several partitions and want all or nothing. Errors: `BadInput`, `TooLarge`, `UnknownTopic`.
+        """
+        from headwater.log.encoding import encode
+
+        encode(records, now=0, limit=self.topic(topic).settings.max_record)
 
     @abstractmethod
     def claim(self, topic: str, partition: int, *, part: str = "") -> Writer:

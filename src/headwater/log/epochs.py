@@ -1,28 +1,32 @@
-"""Which records of a claimed partition count. Owner and folds ask `Epochs` about each record, in order: one rule for both.
+"""The rule of claims: which records of a claimed partition count. The owner and all folds apply it with `Epochs`, record by record.
 
 On Kafka a broker cannot refuse a stale writer's append, so the partition itself says who owned it when (rule P4). Any producer may write
 there, with any headers. So a mark is believed only where a writer of ours can have put it:
 
   - A claim is a record without key and value that has the header `headwater.claim`, and not `headwater.epoch`.
   - Every record of a `Writer` has its epoch in the header `headwater.epoch`, and not `headwater.claim`.
-  - The header is there once, and its value is 8 bytes: a number above 0. A claim's is at most its own offset plus one, a record's at most
-    its own offset. That holds for every writer of ours, because a claimant takes the high watermark plus one. It is what makes
-    that epoch higher than all before it, whatever was forged: no claimant has to search, and no mark locks later claimants out.
+  - The header is there once, and its value is 8 bytes: an epoch above 0. An epoch is a position in its high 48 bits and 16 bits of the
+    topic's id in its low ones (`epoch_at`). A claimant takes the high watermark plus one as the position. So the position of a claim is
+    at most its own offset plus one, and that of a record at most its own offset. That makes a new epoch higher than all before
+    it, whatever was forged: no claimant has to search, and no mark locks later claimants out.
+  - The low bits make the epochs of a topic differ from those of an earlier topic of its name, whose positions are the same ones: a Writer
+    of the old topic never holds the epoch of an owner of the new one.
   - The partition's epoch is the highest mark so far. A record counts if it has this epoch or raises it: a claim may have been
     deleted from the log's beginning, and is then known by its writer's records.
-  - A record without a mark counts until the first mark. A claim never counts, and neither does what only looks like one.
-  - An owner may write its claim again, with the same epoch: that changes nothing, and tells whose the partition is when everything
-    before it is deleted.
+  - A record without a mark counts until the first mark. A claim never counts, and neither does a record that only looks like one.
+  - An owner may write its claim again, with the same epoch. That changes nothing, and names the owner when everything before it is
+    deleted.
   - Of equal claims the first one wins: whoever made the second sees the first before its own, and claims again with a higher epoch
     before it writes anything.
 
 An owner acknowledges a record once it has seen that this rule lets it count, so that every fold counts it, wherever that fold begins.
-On the embedded engine a stale append is refused under the lock, records carry nothing, and everything passes here.
+The embedded engine refuses a stale append under the lock; its records carry no marks, and all of them pass here.
 """
 
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Iterable, Sequence
 from enum import Enum
 
@@ -33,7 +37,8 @@ from headwater.log.record import Header, Record
 CLAIM = "headwater.claim"
 EPOCH = "headwater.epoch"
 _U64 = struct.Struct(">Q")
-_HIGHEST = (1 << 64) - 1
+_TOPIC_BITS = 16
+_HIGHEST = 1 << 64 - _TOPIC_BITS
 
 
 class Kind(Enum):
@@ -87,6 +92,16 @@ def marks(headers: Iterable[Header]) -> tuple[int | None, int | None]:
     return _number(claims, _HIGHEST), _number(epochs, _HIGHEST)
 
 
+def epoch_at(end: int, generation: str) -> int:
+    """The epoch of a claim on a partition that ends at `end`. `generation`: `Topic.generation`."""
+    return end + 1 << _TOPIC_BITS | zlib.crc32(generation.encode()) & (1 << _TOPIC_BITS) - 1
+
+
+def highest_before(end: int) -> int:
+    """No epoch in a record before the offset `end` is higher than this."""
+    return (end + 1 << _TOPIC_BITS) - 1
+
+
 def mark(epoch: int) -> bytes:
     """An epoch as a header's value."""
     return _U64.pack(epoch)
@@ -111,7 +126,8 @@ def _values(headers: Iterable[Header]) -> tuple[list[bytes | None], list[bytes |
 
 
 def _number(values: Sequence[bytes | None], highest: int) -> int | None:
+    """The epoch of a header that is there once. `highest`: the highest position that is believed."""
     if len(values) != 1 or values[0] is None or len(values[0]) != _U64.size:
         return None
     number: int = _U64.unpack(values[0])[0]
-    return number if 0 < number <= highest else None
+    return number if number > 0 and number >> _TOPIC_BITS <= highest else None

@@ -1,14 +1,15 @@
 """Owners of topics. Only the owning part changes its topic; everybody may read it.
 
-The owner is the part that created the topic. The embedded engine stores it in `topic.json`. On Kafka, and for older topics, the name
-decides: parts declare the prefixes of their topics (`PARTS`).
+The owner is the part that created the topic. The embedded engine stores it in `topic.json`, Kafka in the topic's configuration
+(`headwater.log.kafka.owner_config`). Parts may also reserve names by prefixes (`PARTS`): nobody else creates a topic of such a name, and
+the name tells the owner of a topic that stores none, such as an older one. Other topics without a stored owner belong to nobody.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from headwater.core.errors import BadInput, OwnedTopic, Unsupported
+from headwater.core.errors import AlreadyExists, BadInput, OwnedTopic
 from headwater.log.record import TopicSettings
 from headwater.wire.part import PartDefinition, load
 
@@ -32,11 +33,10 @@ def check_owner(topic: str, owner: str, part: str, operation: str) -> None:
         raise OwnedTopic(f"Topic {topic} belongs to the part {owner}, which alone changes it.", hint=_instead(topic, owner, operation))
 
 
-def new_settings(topic: str, settings: TopicSettings | None, part: str, *, kept: bool) -> TopicSettings:
-    """The settings of a topic that `part` creates ("": a user), with their owner. `kept`: the engine stores an owner.
+def new_settings(topic: str, settings: TopicSettings | None, part: str) -> TopicSettings:
+    """The settings of a topic that `part` creates ("": a user), with their owner.
 
-    Errors: `OwnedTopic` for a name that belongs to another part; `BadInput` for settings that name another owner; `Unsupported` where the
-    engine cannot store the owner and the name does not tell it.
+    Errors: `OwnedTopic` for a name that belongs to another part; `BadInput` for settings that name another owner.
     """
     by_name = owner_by_name(topic)
     if by_name and by_name != part:
@@ -49,12 +49,14 @@ def new_settings(topic: str, settings: TopicSettings | None, part: str, *, kept:
             f"The settings name {settings.owner} as the owner of {topic}.",
             hint='Leave the owner out (owner=""): a part creates its topics itself, and the others are everybody\'s.',
         )
-    if part and not by_name and not kept:
-        prefixes = ", ".join(prefix for one in _parts() if one.name == part for prefix in one.owns) or "none are declared"
-        raise Unsupported(
-            f"Kafka has no place for the owner of {topic}, so its name must tell it.", hint=f"Prefixes of the part {part}: {prefixes}."
-        )
     return msgspec.structs.replace(settings, owner=part)
+
+
+def not_made_by(topic: str, part: str) -> AlreadyExists:
+    """The error of a part that creates a topic which a user, or another program, has made."""
+    return AlreadyExists(
+        f"Topic {topic} is there, and the part {part} has not made it.", hint="Choose another name, or delete the topic first."
+    )
 
 
 def _instead(topic: str, owner: str, operation: str) -> str:

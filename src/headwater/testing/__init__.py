@@ -19,6 +19,7 @@ pytest.register_assert_rewrite(
     "headwater.testing.log_fencing",
     "headwater.testing.log_ground",
     "headwater.testing.log_keeping",
+    "headwater.testing.log_keys",
     "headwater.testing.log_model",
     "headwater.testing.log_owning",
     "headwater.testing.log_reading",

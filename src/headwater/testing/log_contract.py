@@ -7,6 +7,7 @@ from headwater.testing.log_claiming import Claiming
 from headwater.testing.log_fencing import Fencing
 from headwater.testing.log_guarding import Guarding
 from headwater.testing.log_keeping import Keeping
+from headwater.testing.log_keys import AppendingByKey
 from headwater.testing.log_owning import Owning
 from headwater.testing.log_reading import ReadingTests
 from headwater.testing.log_scattered import ScatteredReading
@@ -14,7 +15,9 @@ from headwater.testing.log_topics import TopicTests
 from headwater.testing.log_waiting import Waiting
 
 
-class LogContract(TopicTests, Appending, ReadingTests, ScatteredReading, Waiting, Keeping, Claiming, Fencing, Owning, Guarding):
+class LogContract(
+    TopicTests, Appending, AppendingByKey, ReadingTests, ScatteredReading, Waiting, Keeping, Claiming, Fencing, Owning, Guarding
+):
     """Subclass it in a test module, and give the fixture `open_log`: a function that opens one more Log on the same storage.
 
     Each test gets storage of its own, or names of its own in storage that is shared (names are random, so both will do).

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+
 import pytest
 
 from headwater.core.errors import BadBounds, Fenced, UnknownPartition, UnknownTopic, Unsupported
-from headwater.log import Log, Record, TopicSettings
+from headwater.log import Guard, Log, Record, TopicSettings
 from headwater.testing.log_ground import Ground, OpenLog, at, counted, fresh, numbered, unchanged
 
 
@@ -112,6 +115,53 @@ class Fencing(Ground):
             lent.delete_before(offsets[2])
         lent = log.writer(topic, 0, epoch, generation=other.topic(topic).generation)
         assert lent.delete_before(offsets[2]) == offsets[2]
+
+    def test_a_claim_far_behind_the_end_is_known_when_somebody_deletes(self, log: Log, another: OpenLog, topic: str) -> None:
+        """Also where only others have written since: on Kafka their records lie behind the claim, though they do not count."""
+        log.append(topic, 0, numbered(10))
+        log.claim(topic, 0)
+        other = another()
+        for start in range(0, 12_000, 4000):
+            with suppress(Fenced):
+                other.append(topic, 0, numbered(4000, start=start))
+        for deleting in (log, other, another()):
+            with pytest.raises(Fenced):
+                deleting.delete_before(topic, 0, 5)
+        assert log.bounds(topic, 0).start == 0
+
+    # -- topics that are created again ----------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("longer", [False, True])
+    def test_a_writer_of_a_topic_that_was_created_again_is_fenced(self, log: Log, another: OpenLog, topic: str, longer: bool) -> None:
+        """Its offsets and its epoch may be those of the new topic's owner."""
+        stale = log.claim(topic, 0)
+        lent = log.writer(topic, 0, stale.epoch)
+        stale.append(numbered(3))
+        other = another()
+        other.delete_topic(topic)
+        other.create_topic(topic)
+        owner = other.claim(topic, 0)
+        kept = at(numbered(20 * longer + 1), owner.append(numbered(20 * longer + 1)))
+        start = other.bounds(topic, 0).start
+        attempts: list[Callable[[], object]] = [
+            lambda: stale.append(numbered(1)),
+            lambda: stale.append(numbered(1), guard=Guard(0, lambda _: None)),
+            lambda: stale.delete_before(1),
+            lambda: lent.delete_before(1),
+        ]
+        for attempt in attempts * 2:
+            with pytest.raises(Fenced) as fenced:
+                attempt()
+            assert topic in fenced.value.message
+        assert other.bounds(topic, 0).start == start
+        kept += at(numbered(1), owner.append(numbered(1)))
+        assert counted(other, topic) == counted(log, topic) == kept
+        assert other.epoch(topic, 0) == log.epoch(topic, 0) == owner.epoch
+        again = log.claim(topic, 0)
+        kept += at(numbered(1), again.append(numbered(1)))
+        assert counted(other, topic) == kept
+        with pytest.raises(Fenced):
+            owner.append(numbered(1))
 
     # -- rolling ------------------------------------------------------------------------------------------------
 

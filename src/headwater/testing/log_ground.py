@@ -114,6 +114,15 @@ def together(*calls: Callable[[], None]) -> None:
         raise errors[0]
 
 
+def first_batch(tail: Iterator[list[Record]]) -> list[Record]:
+    """The first batch of a tail that holds records: a tail gives empty lists while none have come."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if batch := next(tail):
+            return batch
+    raise AssertionError("no record has come")
+
+
 def tailed(log: Log, topic: str, start: int, count: int) -> list[Record]:
     """The next `count` records that a tail from `start` gives."""
     deadline = time.monotonic() + PATIENCE

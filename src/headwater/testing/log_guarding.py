@@ -15,8 +15,8 @@ from headwater.testing.log_ground import Ground, OpenLog, at, counted, everythin
 Append = Callable[..., Sequence[int]]
 
 
-class Asked:
-    """A guard's `check` that notes what it is shown, without what the engine has added; and refuses with `error`, if there is one."""
+class RecordingCheck:
+    """A guard's `check` that records the batches it is called with, without the engine's marks, and raises `error`, if there is one."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
@@ -53,11 +53,11 @@ class Guarding(Ground):
     def test_a_guard_is_shown_what_came_since_the_caller_looked(self, log: Log, topic: str) -> None:
         writer = log.claim(topic, 0)
         first = writer.append(numbered(3))
-        asked = Asked()
-        (offset,) = writer.append(numbered(1, start=3), guard=Guard(first[1], asked))
-        assert asked.shown == [at(numbered(2, start=1), first[1:])]
-        (last,) = writer.append(numbered(1, start=4), guard=Guard(offset + 1, asked))
-        assert asked.shown[1:] == [[]]
+        check = RecordingCheck()
+        (offset,) = writer.append(numbered(1, start=3), guard=Guard(first[1], check))
+        assert check.shown == [at(numbered(2, start=1), first[1:])]
+        (last,) = writer.append(numbered(1, start=4), guard=Guard(offset + 1, check))
+        assert check.shown[1:] == [[]]
         assert counted(log, topic) == at(numbered(5), [*first, offset, last])
 
     def test_a_refusal_is_the_guards_own_error_and_nothing_is_appended(self, log: Log, topic: str) -> None:
@@ -66,7 +66,7 @@ class Guarding(Ground):
         before = log.bounds(topic, 0)
         error = ValueError("not now")
         with pytest.raises(ValueError, match="not now") as raised:
-            writer.append(numbered(5), guard=Guard(offsets[1], Asked(error)))
+            writer.append(numbered(5), guard=Guard(offsets[1], RecordingCheck(error)))
         assert raised.value is error
         assert log.bounds(topic, 0) == before
         assert counted(log, topic) == at(numbered(2), offsets)
@@ -76,11 +76,11 @@ class Guarding(Ground):
     def test_a_refusal_is_not_taken_for_an_error_of_the_log(self, log: Log, topic: str, kind: type[HeadwaterError]) -> None:
         writer = log.claim(topic, 0)
         end = log.bounds(topic, 0).end
-        asked = Asked(kind("as the guard says"))
+        check = RecordingCheck(kind("as the guard says"))
         with pytest.raises(kind, match="as the guard says"):
-            writer.append(numbered(1), guard=Guard(end, asked))
-        assert len(asked.shown) == 1
-        writer.append(numbered(1), guard=Guard(end, Asked()))
+            writer.append(numbered(1), guard=Guard(end, check))
+        assert len(check.shown) == 1
+        writer.append(numbered(1), guard=Guard(end, RecordingCheck()))
 
     def test_a_guard_looks_from_any_offset_that_is_there(self, log: Log) -> None:
         name = log.create_topic(fresh("topic"), settings=TopicSettings(segment=300)).name
@@ -88,50 +88,50 @@ class Guarding(Ground):
         log.delete_before(name, 0, 10)
         writer = log.claim(name, 0)
         for first in (10, 17, 39):
-            asked = Asked(Conflict("only looking"))
+            check = RecordingCheck(Conflict("only looking"))
             with pytest.raises(Conflict):
-                writer.append(numbered(1), guard=Guard(first, asked))
-            assert asked.shown == [kept[first:]]
+                writer.append(numbered(1), guard=Guard(first, check))
+            assert check.shown == [kept[first:]]
 
     def test_an_offset_that_is_gone_or_not_there_yet_is_an_error(self, log: Log, topic: str) -> None:
         log.append(topic, 0, numbered(5))
         log.delete_before(topic, 0, 2)
         writer = log.claim(topic, 0)
         end = log.bounds(topic, 0)
-        asked = Asked()
+        check = RecordingCheck()
         with pytest.raises(OffsetGone):
-            writer.append(numbered(1), guard=Guard(1, asked))
+            writer.append(numbered(1), guard=Guard(1, check))
         with pytest.raises(BadBounds):
-            writer.append(numbered(1), guard=Guard(end.end + 1, asked))
-        assert not asked.shown
+            writer.append(numbered(1), guard=Guard(end.end + 1, check))
+        assert not check.shown
         assert log.bounds(topic, 0) == end
 
     @pytest.mark.parametrize("since", [2.0, True, "3", None])
     def test_what_is_no_offset_is_bad_input(self, log: Log, topic: str, since: Any) -> None:
         log.append(topic, 0, numbered(5))
-        writer, asked = log.claim(topic, 0), Asked()
+        writer, check = log.claim(topic, 0), RecordingCheck()
         end = log.bounds(topic, 0)
         with pytest.raises(BadInput, match="no offset"):
-            writer.append(numbered(1), guard=Guard(since, asked))
-        assert not asked.shown
+            writer.append(numbered(1), guard=Guard(since, check))
+        assert not check.shown
         assert log.bounds(topic, 0) == end
 
     def test_an_offset_too_far_back_is_an_error(self, log: Log, topic: str) -> None:
         writer = log.claim(topic, 0)
         (first, *_) = writer.append([Record(None, b"")] * 65_600)
         with pytest.raises(BadBounds, match="too far"):
-            writer.append(numbered(1), guard=Guard(first, Asked()))
+            writer.append(numbered(1), guard=Guard(first, RecordingCheck()))
         (large, *_) = writer.append([Record(None, bytes(9 << 20))] * 6)
         writer.append([Record(None, bytes(9 << 20))] * 2)
         with pytest.raises(BadBounds, match="too far"):
-            writer.append(numbered(1), guard=Guard(large, Asked()))
+            writer.append(numbered(1), guard=Guard(large, RecordingCheck()))
 
     def test_a_replaced_writer_is_fenced_whatever_its_guard_says(self, log: Log, another: OpenLog, topic: str) -> None:
         stale = log.claim(topic, 0)
         owner = another().claim(topic, 0)
         kept = at(numbered(1), owner.append(numbered(1)))
         with pytest.raises(Fenced):
-            stale.append(numbered(2), guard=Guard(log.bounds(topic, 0).end, Asked()))
+            stale.append(numbered(2), guard=Guard(log.bounds(topic, 0).end, RecordingCheck()))
         assert counted(log, topic) == kept
 
     def test_a_guard_of_a_topic_that_was_created_again_is_fenced(self, log: Log, another: OpenLog, topic: str) -> None:
@@ -160,7 +160,7 @@ class Guarding(Ground):
         """Two logs that share a partition without a claim, where the engine can keep it still."""
         if not self.guards:
             with pytest.raises(Unsupported, match="still"):
-                log.append(topic, 0, numbered(1), guard=Guard(0, Asked()))
+                log.append(topic, 0, numbered(1), guard=Guard(0, RecordingCheck()))
             assert everything(log, topic) == []
             return
         logs = [log, another()]

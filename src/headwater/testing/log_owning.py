@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pytest
 
-from headwater.core.errors import BadInput, OwnedTopic
+from headwater.core.errors import AlreadyExists, BadInput, OwnedTopic
 from headwater.log import Log, TopicSettings
-from headwater.testing.log_ground import Ground, OpenLog, at, everything, fresh, numbered, unchanged
+from headwater.testing.log_ground import Ground, OpenLog, at, everything, fresh, numbered, tailed, unchanged
 
 PART = "pipeline"
 COLUMNS = {"key": pa.array([b"k"]), "value": pa.array([b"v"])}
@@ -54,7 +55,7 @@ class Owning(Ground):
         expected = at(numbered(3), range(3))
         assert other.read(owned, 0, 0) == everything(log, owned) == expected
         assert sum(batch.num_rows for batch in other.scan(owned, 0, 0)) == 3
-        assert next(iter(other.tail(owned, 0, 0, stopped=lambda: False))) == expected[:3]
+        assert tailed(other, owned, 0, 3) == expected
         assert other.offset_at(owned, 0, 0) == other.epoch(owned, 0) == 0
 
     def test_the_part_itself_changes_it(self, log: Log, another: OpenLog, owned: str) -> None:
@@ -67,6 +68,31 @@ class Owning(Ground):
         assert log.epoch(owned, 0) == writer.epoch
         log.delete_topic(owned, part=PART)
         assert owned not in {one.name for one in log.topics()}
+
+    def test_an_owner_that_no_name_tells_is_kept(self, log: Log, another: OpenLog) -> None:
+        name = f"{fresh('namespace')}_data_7"
+        made = log.create_topic(name, part="wal")
+        assert made.settings.owner == "wal"
+        log.append(name, 0, numbered(1), part="wal")
+        log.close()
+        for other in (another(), another()):
+            assert other.topic(name) == other.create_topic(name, part="wal") == made
+            assert {one.name: one.settings.owner for one in other.topics()}[name] == "wal"
+            for part in ("", PART):
+                for attempt in (other.append, other.claim, other.delete_topic, other.create_topic):
+                    arguments: list[Any] = [name, 0, numbered(1)][: 3 if attempt == other.append else 2 if attempt == other.claim else 1]
+                    with unchanged(other, name), pytest.raises(OwnedTopic, match="the part wal"):
+                        attempt(*arguments, part=part)
+        other.delete_topic(name, part="wal")
+        assert other.create_topic(name).settings.owner == ""  # a user's, of the same name
+
+    def test_a_users_topic_is_not_taken_by_a_part(self, log: Log, another: OpenLog) -> None:
+        name = f"{fresh('sales')}_data_2024"
+        log.create_topic(name)
+        for settings in (None, TopicSettings()):
+            with unchanged(log, name), pytest.raises(AlreadyExists, match="the part wal has not made it"):
+                another().create_topic(name, settings=settings, part="wal")
+        log.append(name, 0, numbered(1))
 
     def test_a_name_of_a_part_is_not_given_to_anybody_else(self, log: Log) -> None:
         name = f"pipeline-{fresh('topic')}"

@@ -37,7 +37,8 @@ class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     commands: str = ""
     """The function that makes the command group."""
     owns: tuple[str, ...] = ()
-    """Prefixes of the topics that only this part may change."""
+    """Prefixes of names that this part reserves: nobody else creates such a topic. Topics that the part creates store it as their owner
+    and need no prefix."""
     tables: Mapping[str, str] = {}
     """The tables that Spark can load as `scheme:NAME`: by scheme, the function that makes the table from the name and the options."""
     sections: tuple[Section[Any] | NamedSection[Any], ...] = ()

@@ -9,10 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.log.epochs import CLAIM, EPOCH, Epochs, Kind, mark, marks, unmarked
+from headwater.log.epochs import CLAIM, EPOCH, Epochs, Kind, epoch_at, highest_before, mark, marks, unmarked
 from headwater.log.record import Header, Record
 
 HIGHEST = (1 << 64) - 1
+
+
+def at(position: int) -> int:
+    """The epoch with this position."""
+    return epoch_at(position - 1, "")
 
 
 @dataclass
@@ -37,7 +42,7 @@ class Partition:
 
     def claim(self, who: Claimant) -> None:
         assert who.end is not None
-        epoch = who.end + 1
+        epoch = epoch_at(who.end, "generation")
         self.append(Record(None, None, ((CLAIM, mark(epoch)),)))
         who.end = who.epoch = None
         if epoch > self.highest:
@@ -55,8 +60,8 @@ JUNK: list[tuple[bytes | None, bytes | None, tuple[Header, ...]]] = [
     (None, b"", ((CLAIM, mark(1)),)),
     (None, None, ((CLAIM, mark(1)), (CLAIM, mark(1)))),
     (None, None, ((CLAIM, mark(1)), (EPOCH, mark(1)))),
-    *((None, None, ((CLAIM, value),)) for value in (None, b"", b"1234567", b"123456789", mark(0), mark(1000), mark(HIGHEST))),
-    *((b"k", b"v", ((EPOCH, value),)) for value in (None, b"", b"1234567", b"123456789", mark(0), mark(1000), mark(HIGHEST))),
+    *((None, None, ((CLAIM, value),)) for value in (None, b"", b"1234567", b"123456789", mark(0), mark(at(1000)), mark(HIGHEST))),
+    *((b"k", b"v", ((EPOCH, value),)) for value in (None, b"", b"1234567", b"123456789", mark(0), mark(at(1000)), mark(HIGHEST))),
     (b"k", b"v", ((EPOCH, mark(1)), (EPOCH, mark(1)))),
 ]
 # Each step: who, and whether it reads the end, claims with what it read, writes with what it holds, or appends without a claim.
@@ -103,12 +108,12 @@ def test_a_fold_goes_on_from_a_snapshot_as_if_it_had_never_stopped(steps: list[t
     assert begun + [second.admits(record) for record in records[cut:]] == expected
 
 
-def written(epoch: int, offset: int = 9) -> Record:
-    return Record(b"k", b"v", ((EPOCH, mark(epoch)),), offset=offset)
+def written(position: int, offset: int = 9) -> Record:
+    return Record(b"k", b"v", ((EPOCH, mark(at(position))),), offset=offset)
 
 
-def claimed(epoch: int, offset: int = 9) -> Record:
-    return Record(None, None, ((CLAIM, mark(epoch)),), offset=offset)
+def claimed(position: int, offset: int = 9) -> Record:
+    return Record(None, None, ((CLAIM, mark(at(position))),), offset=offset)
 
 
 def test_records_that_carry_nothing_pass_until_the_first_claim() -> None:
@@ -116,7 +121,7 @@ def test_records_that_carry_nothing_pass_until_the_first_claim() -> None:
     assert [epochs.admits(record) for record in plain] == [True, True]
     epochs.admits(claimed(3))
     assert [epochs.admits(record) for record in plain] == [False, False]
-    assert epochs.epoch == 3
+    assert epochs.epoch == at(3)
 
 
 def test_a_stale_record_is_left_out_and_a_claim_is_no_record() -> None:
@@ -146,7 +151,7 @@ def test_junk_changes_nothing(key: bytes | None, value: bytes | None, headers: t
     """In a claimed partition it is foreign. In one that nobody has claimed anybody may write, whatever the headers."""
     record = Record(key, value, headers, offset=9)
     pretended = key is None and value is None
-    for epoch, admitted in ((0, not pretended), (5, False)):
+    for epoch, admitted in ((0, not pretended), (at(5), False)):
         epochs = Epochs(epoch)
         assert epochs.admits(record) is admitted
         assert epochs.epoch == epoch
@@ -158,14 +163,14 @@ def test_junk_changes_nothing(key: bytes | None, value: bytes | None, headers: t
 def test_a_claim_is_believed_up_to_what_its_claimant_can_have_seen(claim: int, offset: int, believed: bool) -> None:
     epochs = Epochs()
     assert not epochs.admits(claimed(claim, offset))
-    assert epochs.epoch == (claim if believed else 0)
+    assert epochs.epoch == (at(claim) if believed else 0)
 
 
 @pytest.mark.parametrize(("epoch", "offset", "believed"), [(1, 1, True), (1, 0, False), (9, 9, True), (10, 9, False)])
 def test_a_record_of_a_writer_lies_behind_its_claim(epoch: int, offset: int, believed: bool) -> None:
     epochs = Epochs()
     assert epochs.admits(written(epoch, offset))
-    assert epochs.epoch == (epoch if believed else 0)
+    assert epochs.epoch == (at(epoch) if believed else 0)
 
 
 @given(st.lists(st.tuples(st.sampled_from([CLAIM, EPOCH, "other"]), st.none() | st.binary(max_size=9)), max_size=4))
@@ -175,3 +180,13 @@ def test_no_header_makes_it_raise(headers: list[Header]) -> None:
         assert number is None or 0 < number <= HIGHEST
     for empty in (False, True):
         Epochs().kind(empty, headers, 5)
+
+
+@given(st.integers(0, 1 << 40), st.text(max_size=30), st.text(max_size=30))
+def test_a_claim_at_a_later_end_is_higher_whatever_the_topic(end: int, one: str, other: str) -> None:
+    assert epoch_at(end, one) < epoch_at(end + 1, other)
+    assert epoch_at(end, one) <= highest_before(end + 1) < epoch_at(end + 1, other)
+
+
+def test_topics_of_one_name_have_other_epochs() -> None:
+    assert len({epoch_at(0, generation) for generation in ("AAAAAAAAQkmTmTHZc5aTZA", "AAAAAAAAQkmTmTHZc5aTZB", "b")}) == 3

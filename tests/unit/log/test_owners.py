@@ -13,7 +13,7 @@ from google_crc32c import value as crc32c
 from tests.unit.parts.toy import TOY
 
 from headwater import parts
-from headwater.core.errors import AlreadyExists, BadInput, Damaged, Fenced, OwnedTopic, Unsupported
+from headwater.core.errors import AlreadyExists, BadInput, Damaged, Fenced, OwnedTopic
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.transporter import import_transporter
 from headwater.log.owners import check_owner, new_settings, owner_by_name
@@ -68,13 +68,6 @@ def test_an_owner_that_no_name_tells_is_kept(log: EmbeddedLog) -> None:
         assert other.topic("region_data_a").settings.owner == "toy"
         with pytest.raises(OwnedTopic):
             other.append("region_data_a", 0, [Record(b"k", b"v")])
-
-
-def test_kafka_keeps_no_owner_that_no_name_tells() -> None:
-    assert new_settings("toy-a", None, "toy", kept=False) == TopicSettings(owner="toy")
-    with pytest.raises(Unsupported) as refused:
-        new_settings("region_data_a", None, "toy", kept=False)
-    assert "toy-, toys." in refused.value.hint
 
 
 def test_a_users_topic_is_not_taken_by_a_part(log: EmbeddedLog) -> None:
@@ -167,4 +160,4 @@ def test_a_topic_that_another_part_has_made_anew_is_judged_as_it_is_now(log: Emb
 
 def test_a_user_names_no_owner() -> None:
     with pytest.raises(BadInput):
-        new_settings("mine", TopicSettings(owner="toy"), "", kept=True)
+        new_settings("mine", TopicSettings(owner="toy"), "")

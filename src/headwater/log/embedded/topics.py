@@ -15,7 +15,7 @@ from headwater.core.errors import AlreadyExists, BadInput, Damaged, NewerFormat
 from headwater.core.files import FileLock, Files, make_dirs, replace
 from headwater.core.ids import Ids
 from headwater.log.embedded.page import CommitPage
-from headwater.log.owners import check_owner, new_settings, owned, owner_by_name
+from headwater.log.owners import check_owner, new_settings, not_made_by, owned, owner_by_name
 from headwater.log.record import Topic, TopicSettings, check_new_topic_name, check_partitions, unknown_topic
 
 FORMAT = 1
@@ -47,7 +47,7 @@ class EmbeddedTopics:
         """As `Log.create_topic`; `prepare` is called first, under the lock."""
         check_new_topic_name(name)
         check_partitions(partitions)
-        wanted = new_settings(name, settings, part, kept=True)
+        wanted = new_settings(name, settings, part)
         make_dirs(self._files, self.folder)
         with self._locked():
             prepare()
@@ -56,10 +56,7 @@ class EmbeddedTopics:
                 found = self._described(name)
                 check_owner(name, found.settings.owner, part, "create_topic")
                 if found.settings.owner != part:
-                    raise AlreadyExists(
-                        f"Topic {name} is there, and the part {part} has not made it.",
-                        hint="Choose another name, or delete the topic first.",
-                    )
+                    raise not_made_by(name, part)
                 if found.partitions != partitions:
                     raise AlreadyExists(
                         f"Topic {name} has {found.partitions} partitions, not {partitions}.",

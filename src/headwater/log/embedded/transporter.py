@@ -53,7 +53,7 @@ def import_transporter(log: EmbeddedLog, directory: Path, topic: str) -> Importe
     `OwnedTopic` for a name of a part's; `Damaged` where a file's middle makes no sense.
     """
     sources = _sources(directory)
-    settings = new_settings(topic, TopicSettings(segment=1 << 30), "", kept=True)  # refused before anything is read
+    settings = new_settings(topic, TopicSettings(segment=1 << 30), "")  # refused before anything is read
     if any(one.name == topic for one in log.topics()) and log.bounds(topic, 0).end:
         raise AlreadyExists(f"Topic {topic} holds records already.", hint="Import into a new topic.")
     with explaining(directory, reading=True):

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from headwater.core.errors import HeadwaterError, UnknownTopic
 from headwater.log import Watching
-from headwater.log.kafka.brokers import GONE, Brokers, closed, passing
+from headwater.log.kafka.brokers import GONE, Brokers, closed, transient
 from headwater.log.kafka.topics import KafkaTopics
 from headwater.log.record import Topic
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-_TURN = 0.1  # seconds that the thread waits for records before it looks who still waits
+_TURN = 0.1  # seconds that the thread waits for records before it drops the partitions that nobody watches any more
 _AT_ONCE = 10_000
-_LOOK = 1.0  # seconds after which topics are looked up again: the client waits for a deleted one to come back, and says nothing
-_LOOKED_UP = 10  # topics at a time
+_LOOK = 1.0  # seconds between two descriptions of the watched topics: the client reports no error for a deleted one
+_LOOKED_UP = 10  # topics that are described at a time
 
 Changed = Callable[[], None]
 
@@ -114,7 +114,7 @@ class KafkaArrivals:
         consumer.close()
 
     def _wanted(self, consumer: Consumer) -> bool:
-        """Let go of what nobody waits for; whether there is anything left."""
+        """Unassign the partitions that nobody watches any more; return whether any are left."""
         with self._mutex:
             for place, one in list(self._partitions.items()):
                 if not one.waiting or one.error is not None:
@@ -144,18 +144,18 @@ class KafkaArrivals:
         try:
             if error.name() in GONE:
                 self._topics.confirm(*place)
-            elif error.name() in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):  # deleted before it was seen, or another topic by now
+            elif error.name() in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):  # the records were deleted, or the topic was created again
                 self._same(one)
                 end = self._end_of(*place)
                 consumer.seek(self._place(one, end))
                 one.seen(end)
-            elif not passing(error):
+            elif not transient(error):
                 one.stop(self._brokers.problem(error, f"reading {place[0]}/{place[1]}"))
         except HeadwaterError as problem:
             one.stop(problem)
 
     def _look_up(self) -> None:
-        """Whether topics are still there, and the same. Of many, some at a time, those first that were not looked up for longest."""
+        """Describe some of the watched topics, those first that were described longest ago. Ends the watches of deleted topics."""
         self._looked = self._brokers.clock.monotonic()
         with self._mutex:
             ones = list(self._partitions.values())
@@ -167,9 +167,9 @@ class KafkaArrivals:
                 for one in of_topic:
                     one.stop(gone)
             except HeadwaterError:
-                continue  # brokers that are away for a while
+                continue  # no broker answers: the next round asks again
             with self._mutex:
-                for one in of_topic:  # to the back of the row
+                for one in of_topic:  # to the end of the order
                     place = (name, one.partition)
                     if self._partitions.get(place) is one:
                         self._partitions[place] = self._partitions.pop(place)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.core.clock import Clock
+from headwater.core.endpoints import check_endpoint
 from headwater.core.errors import (
     BadConfig,
     BadInput,
@@ -40,8 +44,8 @@ _DENIED = frozenset(
         "TOPIC_AUTHORIZATION_FAILED",
     }
 )
-_SILENT = frozenset({"_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_TRANSPORT"})  # nobody answered
-_PASSING = _SILENT | {
+_SILENT = frozenset({"_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_TRANSPORT"})  # no broker answered
+_TRANSIENT = _SILENT | {
     "BROKER_NOT_AVAILABLE",
     "COORDINATOR_LOAD_IN_PROGRESS",
     "COORDINATOR_NOT_AVAILABLE",
@@ -102,19 +106,31 @@ _OURS = frozenset(
 class Brokers:
     """Makes clients, and remembers what they said about connections that failed.
 
-    Errors: `BadConfig` when the client library is not installed, or when a setting is one that only headwater may set.
+    A forked child has its parent's clients without their threads: to use, close or free one of them there would hang or crash. So the
+    child keeps all of them in memory until it ends, and `left_behind` tells their holders to leave them alone.
+
+    Errors: `BadConfig` when the client library is not installed, or when a setting is one that only headwater may set; `BadInput` for
+    an address that is not host:port.
     """
 
     def __init__(self, servers: str | Sequence[str], *, client: Mapping[str, str] | None, clock: Clock, timeout: float) -> None:
         self.servers = servers if isinstance(servers, str) else ",".join(servers)
         if not self.servers:
             raise BadConfig("No Kafka broker is named.", hint='Set `kafka.bootstrap`, such as bootstrap = ["broker-1:9092"].')
+        for address in self.servers.split(","):
+            check_endpoint(address.strip())
         self.kafka = _library()
         self.timeout = timeout
-        # One try gets a part of the time only: the client may pick a broker that is down, and waits for that one to the end.
+        # One try gets a part of the time only: the client may choose a broker that is down, and waits for it until the try times out.
         self.patience = min(timeout, max(1.0, timeout / 8))
         self.clock = clock
         self.closing = threading.Event()
+        self.left_behind = False
+        self._clients: weakref.WeakSet[Any] = weakref.WeakSet()
+        # Subclasses, because the library's own classes allow no weak references.
+        self._kinds = {name: type(name, (getattr(self.kafka, name),), {}) for name in ("Consumer", "Producer")}
+        myself = weakref.ref(self)
+        os.register_at_fork(after_in_child=lambda: _leave_behind(myself()))
         self._said = ""
         self._met = False
         self._client = dict(client or {})
@@ -141,13 +157,15 @@ class Brokers:
             "linger.ms": 5,
             "batch.size": batch,
             "message.max.bytes": LARGEST_MESSAGE,
-            # The sender gives up earlier, and purges what is left: by this one the front of a batch would time out before its rest.
+            # Longer than the sender waits, which then purges the whole batch: this timeout would drop its first records and send the rest.
             "message.timeout.ms": int(self.timeout * 3000) + 10_000,
             "queue.buffering.max.kbytes": 256 << 10,
             "retry.backoff.ms": 50,
-            "topic.metadata.propagation.max.ms": 2000,  # a topic that is gone is reported after this long; the log looked before it sent
+            # How long the client waits for a topic that brokers do not know. A longer wait would send a Writer's records into a topic that
+            # is created again under the same name. For a new topic that one broker does not know yet, `RecordSender` tries again.
+            "topic.metadata.propagation.max.ms": 100,
         }
-        made: Producer = self._made(self.kafka.Producer, settings)
+        made: Producer = self._made(self._kinds["Producer"], settings)
         return made
 
     def consumer(self, *, wait_ms: int, ahead: int) -> Consumer:
@@ -156,11 +174,11 @@ class Brokers:
         `ahead`: records after which it stops fetching ahead.
         """
         settings = {
-            "group.id": "headwater",  # demanded by the client; nothing is ever committed
+            "group.id": "headwater",  # the client demands one; nothing is ever committed
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
-            "isolation.level": "read_uncommitted",  # the other one answers with the last stable offset, behind acknowledged records
-            "auto.offset.reset": "error",  # a reset would jump over deleted records without a word
+            "isolation.level": "read_uncommitted",  # read_committed reports the last stable offset, which lies before acknowledged records
+            "auto.offset.reset": "error",  # a reset would skip deleted records without an error
             "check.crcs": True,
             "fetch.queue.backoff.ms": 1,  # the default stalls a read for about a second once the queue was full
             "fetch.error.backoff.ms": 20,
@@ -169,13 +187,14 @@ class Brokers:
             "fetch.max.bytes": LARGEST_MESSAGE,
             "receive.message.max.bytes": LARGEST_MESSAGE + (1 << 20),
         }
-        made: Consumer = self._made(self.kafka.Consumer, settings)
+        made: Consumer = self._made(self._kinds["Consumer"], settings)
         return made
 
     def member(self, *, group: str, name: str, session: float) -> Consumer:
-        """A member of a group, which is given partitions and reads none. `name`: seen by whoever describes the group.
+        """A member of a consumer group, which gets partitions assigned and reads no records. `name`: its client id.
 
-        `session`: seconds after which one that is not heard of has left. When partitions move, the others keep theirs.
+        `session`: seconds without a heartbeat after which the group removes the member. A rebalance moves only the partitions that change
+        their member.
         """
         settings = {
             "group.id": group,
@@ -186,9 +205,9 @@ class Brokers:
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "latest",
-            "topic.metadata.refresh.interval.ms": 5_000,  # a topic that was just made is seen by all members soon
+            "topic.metadata.refresh.interval.ms": 5_000,  # so that all members soon know a new topic
         }
-        made: Consumer = self._made(self.kafka.Consumer, settings)
+        made: Consumer = self._made(self._kinds["Consumer"], settings)
         return made
 
     def _made(self, kind: Callable[[dict[str, Any]], T], settings: dict[str, Any]) -> T:
@@ -197,18 +216,25 @@ class Brokers:
             "client.id": "headwater",
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 1000,  # the default of 10 s keeps a log away from a broker that is long back
-            "log_level": 2,  # connection problems come through error_cb, and are told where they matter
+            "log_level": 2,  # error_cb gets connection problems, and the errors of requests show them
             "allow.auto.create.topics": False,
         }
         try:
-            return kind({**common, **self._client, **settings, "error_cb": self._heard})
+            made = kind({**common, **self._client, **settings, "error_cb": self._heard})
         except self.kafka.KafkaException as refused:
             raise BadConfig(
                 f"The Kafka client does not take its settings: {_text(refused.args[0])}", hint="Look at [kafka.client]."
             ) from None
+        self._clients.add(made)
+        return made
+
+    def check_here(self) -> None:
+        """Errors: `Closed` in a forked child, for the clients of its parent."""
+        if self.left_behind:
+            raise Closed("This was opened by the process that this one was forked from.", hint="Open it again in this process.")
 
     def _heard(self, error: KafkaError) -> None:
-        if error.name() != "_ALL_BROKERS_DOWN":  # says less than the failures that led to it
+        if error.name() != "_ALL_BROKERS_DOWN":  # the failures before it say more
             self._said = error.str()
 
     # -- asking ---------------------------------------------------------------------------------------------
@@ -228,10 +254,10 @@ class Brokers:
         """Make a request, again while brokers change leaders or come back, until the time is up.
 
         `gone` is called when the answer is that there is no such topic or partition: it raises, or returns to have another try.
-        `renew` is called before a try that needs another client. A client that has lost a broker may never get over it: its metadata
-        name the dead one as a leader, or its requests wait for that one, though the cluster has long gone on.
+        `renew` is called before a try that needs another client. A client that has lost a broker may not recover: its metadata
+        name the dead broker as a leader, or its requests wait for that broker, though the cluster has a new leader.
         """
-        # Brokers that were never met are more likely misspelt than down: that is told sooner.
+        # An address at which no broker has ever answered is more likely wrong than down: that error comes sooner.
         deadline = self.deadline() if self._met else self.clock.monotonic() + min(self.timeout, _FIRST)
         while True:
             try:
@@ -239,11 +265,11 @@ class Brokers:
                 self._met = True
                 return answer
             except self.kafka.KafkaException as raised:
-                error: KafkaError = raised.args[0]
+                error = error_of(raised)
             name = error.name()
             if name in GONE and gone is not None:
                 gone()
-            elif not passing(error):
+            elif not transient(error):
                 raise self.problem(error, what)
             if self.late(deadline):
                 raise self.problem(error, what)
@@ -252,7 +278,7 @@ class Brokers:
             self.clock.wait(self.closing, _PAUSE)
 
     def problem(self, error: KafkaError, what: str) -> HeadwaterError:
-        """The error of ours that says what the client's error means when `what` did not work."""
+        """The `HeadwaterError` for a client's error during `what`."""
         name, text = error.name(), _text(error)
         if name in _SILENT:
             return self.unreachable(what)
@@ -277,7 +303,7 @@ class Brokers:
             "POLICY_VIOLATION",
         ):
             return BadInput(f"Kafka refuses {what}: {text}", hint="Look at the brokers' own limits and policies.")
-        if not passing(error) and name not in GONE:
+        if not transient(error) and name not in GONE:
             return Unavailable(f"Kafka refuses {what}: {text}", hint="Look at the brokers' logs.")
         return Timeout(f"Kafka did not manage {what} within {self.timeout:g} s: {text}", hint="Look at the brokers' logs; then try again.")
 
@@ -289,12 +315,23 @@ class Brokers:
         )
 
     def unknown(self, what: str, why: str) -> OutcomeUnknown:
-        return OutcomeUnknown(f"What became of {what} is not known: {why}", hint="Read the partition's end before appending again.")
+        return OutcomeUnknown(f"The outcome of {what} is not known: {why}", hint="Read the partition's end before appending again.")
 
 
-def passing(error: KafkaError) -> bool:
-    """Whether the same request may well be answered a moment later."""
-    return error.name() in _PASSING or bool(error.retriable())
+def error_of(raised: Exception) -> KafkaError:
+    """The client's error in an exception of an admin client's future, which is done with.
+
+    The future keeps its exception, and the exception's traceback the frame that asked, with the future and the client. Without the
+    traceback there is no cycle. The collector would free the client in any thread, and in the client's own thread the process aborts.
+    """
+    raised.__traceback__ = None
+    error: KafkaError = raised.args[0]
+    return error
+
+
+def transient(error: KafkaError) -> bool:
+    """Whether the same request may succeed a moment later."""
+    return error.name() in _TRANSIENT or bool(error.retriable())
 
 
 def closed() -> Closed:
@@ -303,6 +340,13 @@ def closed() -> Closed:
 
 def _text(error: KafkaError) -> str:
     return str(error.str()).rstrip(".") + "."
+
+
+def _leave_behind(brokers: Brokers | None) -> None:
+    if brokers is not None:
+        brokers.left_behind = True
+        for client in brokers._clients:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))  # never freed, not even when the interpreter ends
 
 
 def _library() -> Any:

@@ -15,7 +15,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 class KafkaChecked(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found. Where the beginning was deleted, claims in there are not known: plain records count until the first mark."""
+    """The counts. Claims in a deleted beginning are not known: there, plain records count until the first mark."""
 
     partition: int
     start: int

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from headwater.core.errors import OffsetGone
-from headwater.log.epochs import Epochs
+from headwater.log.epochs import Epochs, highest_before
 from headwater.log.kafka.records import headers_of
 from headwater.log.record import Bounds, Topic
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-RECENT = 10_000  # offsets: what an owner that works has written carries its mark
 _FIRST_LOOK = 1000
 _TRIES = 5
 
@@ -23,21 +22,20 @@ Messages = Callable[[str, int, int, int], Iterable["Message"]]
 
 
 class KafkaClaims:
-    """What has been read of partitions' claims. Safe for several threads.
+    """The newest claims of partitions, as far as they have been read. Safe for several threads.
 
-    A partition's epoch is its highest mark that is believed (`headwater.log.epochs`), and a mark is at most its own offset plus one. So the
-    search goes back from the end, and stops where nothing earlier can be higher: at the newest claim, or at the start. What has been
-    read is not read again.
+    A partition's epoch is its highest mark that is believed, and the offset of a mark limits it (`headwater.log.epochs`). So the search
+    goes back from the end, and stops where no earlier mark can be higher: at the newest claim, or at the start. It reads no record twice.
     """
 
     def __init__(self, bounds: Callable[[str, int], Bounds], messages: Messages) -> None:
-        """`messages(topic, partition, start, end)` gives the records of [start, end), or raises `OffsetGone`."""
+        """`messages(topic, partition, start, end)` returns the records of [start, end), or raises `OffsetGone`."""
         self._bounds, self._messages = bounds, messages
         self._read: dict[Place, tuple[int, int]] = {}  # the end of what was read without a gap, and the epoch there
         self._lock = threading.Lock()
 
     def newest(self, topic: Topic, partition: int) -> int:
-        """The newest claim; 0 where there is none. Of a partition without marks everything is read, once."""
+        """The newest claim; 0 where there is none. Reads all of a partition without marks, once. `topic`: as brokers describe it now."""
         place = (topic.name, topic.generation, partition)
         for last_try in (*[False] * _TRIES, True):
             bounds = self._bounds(topic.name, partition)
@@ -57,20 +55,10 @@ class KafkaClaims:
             self._read[place] = (max(end, bounds.end), max(epoch, before))
         return max(epoch, before)
 
-    def recent(self, topic: Topic, partition: int) -> int:
-        """The newest claim that the last records tell of: for questions that are not worth reading a whole partition.
-
-        An owner whose records all lie further back, behind records that others have put there, is not seen.
-        """
-        bounds = self._bounds(topic.name, partition)
-        with self._lock:
-            epoch = self._read.get((topic.name, topic.generation, partition), (0, 0))[1]
-        return max(epoch, self._search(topic.name, partition, bounds, max(bounds.start, bounds.end - RECENT)))
-
     def _search(self, topic: str, partition: int, bounds: Bounds, start: int) -> int:
         """The highest mark of [start, end), from the end backwards."""
         epoch, end, size = 0, bounds.end, _FIRST_LOOK
-        while end > start and epoch < end:  # a mark below `end` is at most `end`
+        while end > start and epoch < highest_before(end):
             begin = max(start, end - size)
             epoch = self._marked(topic, partition, begin, end, epoch)
             end, size = begin, size * 2

@@ -34,19 +34,19 @@ _REQUEST_RECORDS = 10_000  # the client's default for the most records of one re
 
 
 class Spent(Exception):
-    """The producer has met an error after which it cannot keep the order. Nothing of this batch was sent: make another producer."""
+    """The producer had an error after which it cannot keep the order. It has sent nothing of this batch: use a new producer."""
 
 
-class SentRecord:
-    """What became of one batch."""
+class SentBatch:
+    """The delivery reports of one batch."""
 
     __slots__ = ("_count", "_reported", "done", "error", "offsets", "refused", "unplaced")
 
     def __init__(self) -> None:
         self.offsets: list[int] = []
-        self.unplaced = 0  # records that are there, at offsets that nobody has told
+        self.unplaced = 0  # written records whose offsets no report has told
         self.error: KafkaError | None = None  # the first one that was reported
-        self.refused: KafkaError | None = None  # why the client took no more: of a broker's refusal it says less than the reports do
+        self.refused: KafkaError | None = None  # why the client took no more records; reports say more about a broker's refusal
         self.done = threading.Event()
         self._count = -1
         self._reported = 0
@@ -56,7 +56,7 @@ class SentRecord:
         if error is None:
             offset = message.offset()
             if offset is None or offset < 0:
-                # After a change of leaders a broker may answer a second try with "is there already", and no more.
+                # After a change of leaders a broker may answer a second try with "duplicate", without offsets.
                 self.unplaced += 1
             else:
                 self.offsets.append(offset)
@@ -67,7 +67,7 @@ class SentRecord:
             self.done.set()
 
     def handed_over(self, count: int, refused: KafkaError | None) -> None:
-        """So many reports will come. Called once, by the sending thread."""
+        """Tell how many reports will come. Called once, by the sending thread."""
         self.refused, self._count = refused, count
         if self._reported == count:  # all were reported before the count was known
             self.done.set()
@@ -79,7 +79,7 @@ class ProducerDelivery:
     def __init__(self, brokers: Brokers, batch: int, *, gapless: bool) -> None:
         self._brokers = brokers
         self._producer: Producer = brokers.producer(batch, gapless=gapless)
-        self._under_way: set[SentRecord] = set()
+        self._under_way: set[SentBatch] = set()
         self._fatal: KafkaError | None = None
         self._handing_over = threading.Lock()
         self._handed_over = threading.Semaphore(0)
@@ -93,7 +93,7 @@ class ProducerDelivery:
 
         Errors: `OutcomeUnknown` where a leading part may be there; `UnknownTopic`, `TooLarge` and the like where nothing is; `Spent`.
         """
-        sent, clock = SentRecord(), self._brokers.clock
+        sent, clock = SentBatch(), self._brokers.clock
         deadline = self._brokers.deadline()
         with self._handing_over:
             self._under_way.add(sent)
@@ -110,16 +110,16 @@ class ProducerDelivery:
         self._under_way.discard(sent)
         error = sent.error or sent.refused
         if error is not None:
-            raise self._what_became(topic, partition, error, len(sent.offsets) + sent.unplaced, len(batch))
+            raise self._failure(topic, partition, error, len(sent.offsets) + sent.unplaced, len(batch))
         if sent.unplaced:
-            why = f"all {len(batch)} records are there, but Kafka has not told at which offsets."
+            why = f"Kafka has written all {len(batch)} records, but has not told their offsets."
             raise self._brokers.unknown(f"an append to {topic}/{partition}", why)
         # The producer keeps the order of the records, but reports of different requests might overtake each other.
         sent.offsets.sort()
         return sent.offsets
 
     def look_again(self, topic: str) -> None:
-        """Ask the brokers what the topic is like."""
+        """Ask the brokers for the topic's metadata."""
         self._brokers.ask(f"describing the topic {topic}", lambda: self._producer.list_topics(topic, self._brokers.patience))
 
     def stop(self) -> None:
@@ -134,20 +134,20 @@ class ProducerDelivery:
         self._thread.join()
 
     def _give_up(self) -> None:
-        """Send nothing more. All that waits goes at once: record by record, the front of a batch would go, and its rest be sent."""
+        """Send nothing more. Purges the whole queue at once: otherwise the client might drop the front of a batch and send the rest."""
         self._stopping = True
         with self._handing_over:  # whoever hands over has stopped
             self._producer.purge(in_queue=True, in_flight=True, blocking=False)
             self._ending = True
 
     def _hand_over(
-        self, topic: str, partition: int, batch: Sequence[Outgoing], sent: SentRecord, deadline: float
+        self, topic: str, partition: int, batch: Sequence[Outgoing], sent: SentBatch, deadline: float
     ) -> tuple[int, KafkaError | None]:
         """How many records the client has taken, and why it did not take the next one: after that one, none may follow."""
         produce, report = self._producer.produce, sent.report
         count = 0
         while count < len(batch):
-            if self._stopping:  # soon nobody polls: a record handed over then would never be reported
+            if self._stopping:  # the polling thread ends soon: later records would get no report
                 return count, self._error("_PURGE_QUEUE")
             key, value, headers, timestamp = batch[count]
             try:
@@ -180,25 +180,25 @@ class ProducerDelivery:
             try:
                 producer.flush(_FLUSH)  # sends what was handed over without waiting for more, and calls `report` until all is reported
             except Exception as raised:
-                # Fatal: the client raises it here, as itself or out of the callback that it then called. It can send no more, but
-                # what it still holds is reported, and must be heard.
+                # A fatal error: the client raises it here, or out of the callback that it called. The producer sends no more records,
+                # but still reports those that it holds.
                 self._stopping = True
                 self._fatal = self._fatal or _fatal(raised) or self._error("_FATAL")
                 self._brokers.clock.wait(self._brokers.closing, _FULL_PAUSE)
 
     def _end_all(self, fatal: KafkaError) -> None:
-        """The producer holds nothing any more: whoever still waits has had a report that was lost when the client raised."""
+        """End the waiting batches: the producer holds no records, so that their reports were lost when the client raised."""
         with self._handing_over:
             for sent in list(self._under_way):
                 sent.error = sent.error or fatal
                 sent.done.set()
 
-    def _what_became(self, topic: str, partition: int, error: KafkaError, there: int, count: int) -> HeadwaterError:
+    def _failure(self, topic: str, partition: int, error: KafkaError, there: int, count: int) -> HeadwaterError:
         if not there and error.name() in GONE:
             return unknown_topic(topic)
         if not there and error.name() in _REFUSED:
             return self._brokers.problem(error, f"appending to {topic}/{partition}")
-        parts = f"{there} of {count} records are there, the others may be" if there else f"{count} records may be there"
+        parts = f"{there} of {count} records are written, the others may be" if there else f"{count} records may be written"
         return self._brokers.unknown(f"an append to {topic}/{partition}", f"{error.str()}; {parts}.")
 
 
@@ -221,14 +221,14 @@ class Deliveries:
         self._closed = False
 
     def begin(self) -> None:
-        """Make the producer of most topics: it needs half a second for its first handshake, which the first append need not wait for."""
+        """Make the producer of most topics: its first handshake takes half a second, for which the first append then need not wait."""
         self._of(BATCH, False)
 
     def send(self, topic: str, partition: int, batch: Sequence[Outgoing], size: int, *, largest: int) -> list[int]:
-        """As `Delivery.send`, never `Spent`. `size`: bytes of all records. `largest`: bytes of the largest request that the topic takes."""
+        """As `ProducerDelivery.send`, never `Spent`. `size`: bytes of all records. `largest`: bytes of the topic's largest request."""
         limit = min(BATCH, largest)
         # Of a batch that takes several requests the first may be refused and the next be written, unless the producer is gapless.
-        # That one cannot say why it refused, and stops what others send through it: what fits into one request goes another way.
+        # A gapless producer does not tell why a broker refused, and then fails the other batches, too: so only such batches go through it.
         several = len(batch) > 1 and (len(batch) > _REQUEST_RECORDS or size + len(batch) * _FRAME > limit)
         while True:
             delivery = self._of(limit, several)
@@ -238,7 +238,7 @@ class Deliveries:
                 self._drop(limit, several, delivery)
 
     def look_again(self, topic: str, *, largest: int) -> None:
-        """Have the producer ask anew what the topic is like."""
+        """Have the producers ask for the topic's metadata again."""
         with self._lock:
             deliveries = [delivery for (limit, _), delivery in self._deliveries.items() if limit == min(BATCH, largest)]
         for delivery in deliveries:

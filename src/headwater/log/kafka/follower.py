@@ -1,4 +1,4 @@
-"""Following claimed partitions: one consumer for all of a log's writers sees every mark, and how far it has seen."""
+"""Follows claimed partitions: one consumer for all Writers of a log reads every mark."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from typing import TYPE_CHECKING
 
 from headwater.core.errors import Timeout
 from headwater.log.epochs import EPOCH, Epochs, Kind, mark
-from headwater.log.kafka.brokers import Brokers, passing
+from headwater.log.kafka.brokers import Brokers, transient
 from headwater.log.kafka.records import headers_of
 from headwater.log.record import Header
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
 
-_TURN = 0.05  # seconds that one thread waits for records before it lets another one look
+_TURN = 0.05  # seconds that one Writer polls before another one may
 _AT_ONCE = 10_000
 
 
 class Followed:
-    """One partition: everything below `seen` has been seen, and folded by the rule that every fold of it follows.
+    """One followed partition. It has read all records below `seen`, and folds them by the rule of claims (`headwater.log.epochs`).
 
-    `lost` once records were deleted before they were seen: there may have been claims among them, so nothing more can be said.
+    `lost`: records were deleted before they were read, or the topic was created again. There may have been claims among them, so a
+    Writer can no longer know whether it is the owner.
     """
 
-    __slots__ = ("_epochs", "_owners", "_raised", "lost", "partition", "seen", "topic", "writers")
+    __slots__ = ("_epochs", "_owners", "_raised", "generation", "lost", "partition", "seen", "topic", "writers")
 
-    def __init__(self, topic: str, partition: int, start: int) -> None:
-        self.topic, self.partition = topic, partition
+    def __init__(self, topic: str, partition: int, start: int, generation: str = "") -> None:
+        self.topic, self.partition, self.generation = topic, partition, generation
         self.seen = start
         self._epochs = Epochs()
         self._raised: list[tuple[int, int]] = []  # (offset, epoch) of the records that raised the partition's epoch, in order
@@ -54,20 +55,20 @@ class Followed:
         return (offset, epoch) in self._raised
 
     def fence(self, epoch: int) -> int | None:
-        """Where the right of the owner with this epoch ends, as far as has been seen."""
+        """The offset of the first read record with a higher epoch; None where there is none."""
         return next((offset for offset, higher in self._raised if higher > epoch), None)
 
     def begun_anew(self, offset: int, seen: int) -> bool:
-        """Whether a record that was sent when everything below `seen` had been seen lies below that: at an offset of another topic of
-        this name. Then nothing that was seen says anything about this one."""
+        """Whether a record at `offset`, sent after everything below `seen` was read, lies below `seen`. Then it lies in a new topic of this
+        name, about which the records that were read tell nothing: the partition is `lost`."""
         self.lost = self.lost or offset < seen
         return offset < seen
 
 
 class Follower:
-    """Sees the partitions that this log's writers have claimed. Safe for several threads.
+    """Follows the partitions that this log's Writers have claimed. Safe for several threads.
 
-    There is no thread of its own: of the writers that wait, one looks for all of them.
+    It has no thread: one of the waiting Writers polls the consumer for all of them.
     """
 
     def __init__(self, brokers: Brokers, foreign: Callable[[str, int], None]) -> None:
@@ -79,22 +80,26 @@ class Follower:
         self._changed = threading.Condition(threading.RLock())  # a collected writer may leave inside of any call, this thread's own, too
         self._looking = False
 
-    def join(self, topic: str, partition: int, start: int) -> Followed:
-        """Follow a partition from `start` at the latest, for one more writer."""
+    def join(self, topic: str, partition: int, start: int, generation: str) -> Followed:
+        """Follow a partition from `start` at the latest, for one more writer. `generation`: the topic's."""
         with self._changed:
             followed = self._followed.get((topic, partition))
+            if followed is not None and followed.generation != generation:
+                followed.lost = True
             if followed is None or followed.lost:
                 if self._consumer is None:
                     self._consumer = self._brokers.consumer(wait_ms=100, ahead=_AT_ONCE)
                 if followed is not None:
                     self._unfollow(followed)
-                followed = self._followed[topic, partition] = Followed(topic, partition, start)
+                followed = self._followed[topic, partition] = Followed(topic, partition, start, generation)
                 self._consumer.incremental_assign([self._brokers.kafka.TopicPartition(topic, partition, start)])
             followed.writers += 1
             return followed
 
     def leave(self, followed: Followed) -> None:
-        """One writer needs it no longer."""
+        """End the following for one writer."""
+        if self._brokers.left_behind:  # a Writer of the parent is freed: its locks may be held by threads that this process does not have
+            return
         with self._changed:
             followed.writers -= 1
             if not followed.writers and self._followed.get((followed.topic, followed.partition)) is followed:
@@ -102,6 +107,7 @@ class Follower:
 
     def reach(self, followed: Followed, offset: int) -> None:
         """Wait until the record at `offset` has been seen, or `lost`. Errors: `Timeout`."""
+        self._brokers.check_here()
         deadline = self._brokers.deadline()
         while followed.seen <= offset and not followed.lost:
             with self._changed:
@@ -119,6 +125,10 @@ class Follower:
                     self._changed.notify_all()
             if not found and self._brokers.clock.monotonic() >= deadline:
                 raise Timeout(f"{followed.topic}/{followed.partition} could not be read in time.", hint="Look at the brokers' logs.")
+
+    def check_here(self) -> None:
+        """Errors: `Closed` in a forked child of the process that follows."""
+        self._brokers.check_here()
 
     def close(self) -> None:
         with self._changed:
@@ -152,7 +162,7 @@ class Follower:
 
     def _trouble(self, message: Message, error: KafkaError) -> None:
         followed = self._followed.get((message.topic(), message.partition()))  # type: ignore[arg-type]
-        if followed is not None and not passing(error):
+        if followed is not None and not transient(error):
             followed.lost = True
 
     def _unfollow(self, followed: Followed) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import threading
 import weakref
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import BadBounds, Fenced, OffsetGone, ReadOnly, TooLarge, UnknownTopic, Unsupported
+from headwater.core.errors import BadBounds, Fenced, OffsetGone, ReadOnly, UnknownTopic, Unsupported
 from headwater.core.files import Files
 from headwater.core.metrics import LogMetrics
 from headwater.log import Log, Watching, Writer
@@ -21,13 +20,14 @@ from headwater.log.guard import Guard
 from headwater.log.kafka.arrivals import KafkaArrivals
 from headwater.log.kafka.brokers import Brokers, closed
 from headwater.log.kafka.claims import KafkaClaims
-from headwater.log.kafka.delivery import Deliveries
 from headwater.log.kafka.follower import Follower
+from headwater.log.kafka.identity import TopicIdentity
 from headwater.log.kafka.partition import KafkaPartition
 from headwater.log.kafka.readers import PartitionConsumer, Readers
-from headwater.log.kafka.records import Outgoing, columns, columns_outgoing, incoming, outgoing
+from headwater.log.kafka.records import columns, columns_outgoing, incoming
 from headwater.log.kafka.scattered import read_at
-from headwater.log.kafka.topics import FRAMING, KafkaTopics
+from headwater.log.kafka.sending import RecordSender
+from headwater.log.kafka.topics import KafkaTopics
 from headwater.log.kafka.writer import KafkaWriter, LentKafkaWriter, claim, no_compaction
 from headwater.log.marker import mark_engine
 from headwater.log.owners import check_owner
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from confluent_kafka import Message
 
-_IDLE_TURN = 0.05  # seconds: a tail gives an empty list at least twice as often as it must
+_IDLE_TURN = 0.05  # seconds after which a tail without records gives an empty list; the contract says 0.1
 _TAIL = 10_000
-_LOOK = 1.0  # seconds without a record after which a tail makes sure that its topic is still there
+_LOOK = 1.0  # seconds without a record after which a tail checks that its topic exists
 
 
 class KafkaLog(Log):
@@ -81,9 +81,9 @@ class KafkaLog(Log):
     def _connect(self) -> None:
         self._brokers = Brokers(self._servers, client=self._client, clock=self._clock, timeout=self._timeout)
         self._topics = KafkaTopics(self._brokers, replication=self._replication)
-        self._deliveries = Deliveries(self._brokers)
+        self._sender = RecordSender(self._brokers, self._topics, clock=self._clock, metrics=self._metrics)
         if not self.read_only:
-            self._deliveries.begin()
+            self._sender.begin()
         self._readers = Readers(self._brokers, self._look_again, wait_ms=5, ahead=1)
         self._tails = Readers(self._brokers, self._look_again, wait_ms=100, ahead=_TAIL)
         self._follower = Follower(self._brokers, self._note_foreign)
@@ -147,37 +147,20 @@ class KafkaLog(Log):
 
     def epoch(self, topic: str, partition: int) -> int:
         self._check_open()
-        return self._claims.newest(self._topics.place(topic, partition), partition)
+        self._topics.place(topic, partition)
+        return self._claims.newest(self._topics.get(topic), partition)
 
     def _owned(self, topic: str, partition: int, part: str, operation: str) -> None:
         """Errors: `OwnedTopic`; `UnknownTopic`, `UnknownPartition`."""
         check_owner(topic, self._topics.place(topic, partition).settings.owner, part, operation)
 
-    def send(self, topic: str, partition: int, records: Sequence[Record], mark: Header | None) -> Sequence[int]:
-        """Check, send, wait. `mark`: a header of the log's own for each record."""
-        began = self._clock.monotonic()
-        settings, now = self._topics.place(topic, partition).settings, self._clock.now_ms()
-        try:
-            batch, size = outgoing(records, now=now, limit=settings.max_record, mark=mark)
-        except TooLarge:  # the topic may have been created anew by others, with another limit
-            settings = self._topics.get(topic).settings
-            batch, size = outgoing(records, now=now, limit=settings.max_record, mark=mark)
-        offsets = self._delivered(topic, partition, batch, size, settings.max_record + FRAMING)
-        if self._metrics is not None:
-            self._metrics.partition(topic, partition).appended(len(offsets), self._clock.monotonic() - began, offsets[-1] + 1)
-        return offsets
+    def check_records(self, topic: str, records: Sequence[Record]) -> None:
+        self._check_open()
+        self._sender.check(topic, records)
 
-    def _delivered(self, topic: str, partition: int, batch: Sequence[Outgoing], size: int, largest: int) -> list[int]:
-        deadline = self._brokers.deadline()
-        while True:
-            try:
-                return self._deliveries.send(topic, partition, batch, size, largest=largest)
-            except UnknownTopic:
-                self._look_again(topic, partition)
-                if self._brokers.late(deadline):
-                    raise
-                # It is there: the producer remembers another topic of this name, one with fewer partitions.
-                self._deliveries.look_again(topic, largest=largest)
+    def send(self, topic: str, partition: int, records: Sequence[Record], mark: Header | None) -> Sequence[int]:
+        """Append the records, each with the header `mark`."""
+        return self._sender.send(topic, partition, records, mark)
 
     @contextmanager
     def appending(self) -> Iterator[None]:
@@ -283,7 +266,7 @@ class KafkaLog(Log):
                 now = self._clock.monotonic()
                 if messages:
                     look = now + _LOOK
-                elif now > look:  # the client waits for a deleted topic to come back, and says nothing
+                elif now > look:  # the client reports no error for a deleted topic
                     look = now + _LOOK
                     if self._topics.get(topic.name).generation != topic.generation:
                         raise UnknownTopic(
@@ -295,9 +278,9 @@ class KafkaLog(Log):
         self._check_open()
         self._topics.place(topic, partition)
         with self._readers.lent() as reader:
-            # Asked first: the answer "none" must not become an end that lies behind a record appended meanwhile.
+            # The bounds come first: if no record is found, an end that is read afterwards may lie behind a record appended meanwhile.
             bounds = reader.bounds(topic, partition)
-            if timestamp <= 0:  # no time lies before it, and Kafka takes negative ones as questions of another kind
+            if timestamp <= 0:  # every record fits, and negative numbers have other meanings in the request
                 return bounds.start
             found = reader.offset_at(topic, partition, timestamp)
             return bounds.end if found is None else max(found, bounds.start)
@@ -305,19 +288,21 @@ class KafkaLog(Log):
     # -- housekeeping ---------------------------------------------------------------------------------------
 
     def delete_before(self, topic: str, partition: int, offset: int, *, part: str = "") -> int:
-        """As `Log.delete_before`. Whether the partition is claimed, the last records tell: reading all of it could take hours."""
+        """As `Log.delete_before`. The records tell whether the partition is claimed: see `epoch` for how many it reads."""
         self._check_writable()
         self._owned(topic, partition, part, "delete_before")
         return self.delete_records(topic, partition, offset, lambda: self.check_claim(topic, partition, 0))
 
     def check_claim(self, topic: str, partition: int, epoch: int) -> None:
-        """Errors: `Fenced` where the last records tell of a newer claim than `epoch`."""
-        claimed = self._claims.recent(self._topics.place(topic, partition), partition)
-        if claimed > epoch:
-            raise Fenced(
-                f"{topic}/{partition} belongs to another writer since claim {claimed}.",
-                hint="Only its owner deletes from it; claim it anew to take it over.",
-            )
+        """Errors: `Fenced` where the newest claim is not `epoch`."""
+        claimed = self.epoch(topic, partition)
+        if claimed != epoch:
+            whose = f"belongs to another writer since claim {claimed}" if claimed else f"has no claim {epoch}: it was created again"
+            raise Fenced(f"{topic}/{partition} {whose}.", hint="Only its owner deletes from it; claim it anew to take it over.")
+
+    def identity(self, topic: str) -> TopicIdentity:
+        """The topic as it is now. Errors: `UnknownTopic`."""
+        return TopicIdentity(self._topics, self._clock, topic)
 
     def delete_records(self, topic: str, partition: int, offset: int, fence: Callable[[], None]) -> int:
         """Delete below `offset`, if there is something and `fence` raises nothing; return the start."""
@@ -345,7 +330,7 @@ class KafkaLog(Log):
                 self._changed.wait()
         self._brokers.closing.set()
         self._arrivals.close()
-        self._deliveries.close()
+        self._sender.close()
         self._readers.close()
         self._tails.close()
         self._follower.close()
@@ -375,25 +360,15 @@ class KafkaLog(Log):
             raise BadBounds(f"The range {start}..{end} is the wrong way round.", hint="Give the lower offset first.")
         return bounds.end if end is None else end
 
-    def _leave_to_parent(self) -> None:
-        """In a forked child: begin anew.
-
-        The parent's clients are never freed here, not even when the child ends: that would wait for threads that only the parent has,
-        or crash.
-        """
-        parents = (self._brokers, self._topics, self._deliveries, self._readers, self._tails, self._follower, self._arrivals)
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(parents))
-        self._connect()
-
     def _note_foreign(self, topic: str, partition: int) -> None:
         if self._metrics is not None:
             self._metrics.partition(topic, partition).foreign()
 
     def _look_again(self, topic: str, partition: int) -> None:
-        """A broker says that there is no such partition: raises if that is so."""
+        """Called when a broker does not know a partition. Errors: `UnknownTopic`, `UnknownPartition`."""
         self._topics.confirm(topic, partition)
 
 
 def _forked(log: KafkaLog | None) -> None:
     if log is not None and not log._closed:
-        log._leave_to_parent()
+        log._connect()

@@ -1,4 +1,4 @@
-"""One partition of the log on Kafka, as claims want it."""
+"""One partition of the log on Kafka, with the calls that claims need."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headwater.log.guard import created_again
+from headwater.log.kafka.identity import TopicIdentity
 from headwater.log.record import Bounds, Header, Record
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ class KafkaPartition:
     def check_generation(self, generation: str) -> None:
         if generation not in ("", self._log.topic(self.topic).generation):
             raise created_again(f"{self.topic}/{self.partition}")
+
+    def identity(self) -> TopicIdentity:
+        return self._log.identity(self.topic)
 
     def check_claim(self, epoch: int) -> None:
         self._log.check_claim(self.topic, self.partition, epoch)

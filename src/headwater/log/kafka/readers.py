@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from headwater.core.errors import OffsetGone
-from headwater.log.kafka.brokers import GONE, Brokers, closed, passing
+from headwater.log.kafka.brokers import GONE, Brokers, closed, transient
 from headwater.log.record import Bounds
 
 if TYPE_CHECKING:
@@ -69,10 +69,12 @@ class PartitionConsumer:
 
     def rest(self) -> None:
         """Stop fetching."""
+        self._brokers.check_here()
         self._consumer.unassign()
 
     def take(self, count: int, seconds: float) -> list[Message]:
         """Up to `count` records that are there, waiting at most `seconds` for the first one."""
+        self._brokers.check_here()
         found = self._consumer.consume(1, seconds)  # asked for more, the client would wait until it has all of them
         if found and count > 1:
             found += self._consumer.consume(count - 1, 0)
@@ -113,10 +115,11 @@ class PartitionConsumer:
                 raise self._brokers.unreachable(f"reading {self._place[0]}/{self._place[1]}")
 
     def close(self) -> None:
-        self._consumer.close()
+        if not self._brokers.left_behind:
+            self._consumer.close()
 
     def _trouble(self, error: KafkaError) -> None:
-        """Raise for what will not pass by itself."""
+        """Raise for an error that is not transient."""
         topic, partition = self._place
         if error.name() in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):
             raise OffsetGone(
@@ -125,7 +128,7 @@ class PartitionConsumer:
             )
         if error.name() in GONE:
             self._gone(topic, partition)
-        elif not passing(error):
+        elif not transient(error):
             raise self._brokers.problem(error, f"reading {topic}/{partition}")
 
 
@@ -145,7 +148,7 @@ class Readers:
 
     @contextmanager
     def lent(self) -> Iterator[PartitionConsumer]:
-        """A reader for this thread. After an error it is thrown away: nobody knows what it still holds."""
+        """A reader for this thread. After an error it is closed, because records of the failed read may be left in its queue."""
         with self._lock:
             if self._closed:
                 raise closed()
@@ -165,7 +168,7 @@ class Readers:
                 reader.close()
 
     def close(self) -> None:
-        """Close those that rest; those on loan are closed when they come back."""
+        """Close the idle readers; a lent one is closed when it is returned."""
         with self._lock:
             self._closed = True
             resting, self._idle = self._idle, []

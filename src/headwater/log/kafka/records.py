@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from operator import methodcaller
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ import msgspec
 from headwater.core.errors import BadInput
 from headwater.log.epochs import CLAIM, EPOCH
 from headwater.log.layout import decode_headers, encode_headers, too_large
-from headwater.log.record import Header, Record
+from headwater.log.record import Header, Record, unfit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,6 +28,7 @@ MODE = "headwater.mode"
 UNREADABLE = "headwater.unreadable"
 RESERVED = frozenset({MODE, EPOCH, CLAIM})
 NO_TIMESTAMP = -1
+FOREVER = (1 << 63) - 1
 _MOST = 0xFFFF  # headers of a record, and bytes of a header's name
 _headers: Callable[[Message], list[Header] | None] = methodcaller("headers")
 _SURELY_FITS = _MOST // 4  # characters of a name: as UTF-8, each takes 4 bytes at most
@@ -35,19 +37,44 @@ Outgoing = tuple[bytes | None, bytes | None, list[Header], int]
 """Key, value, headers and timestamp, as the producer takes them."""
 
 
+class RecordLimits(msgspec.Struct, frozen=True):
+    """What brokers take of a topic's records."""
+
+    max_record: int
+    needs_key: bool = False
+    before: int = FOREVER  # milliseconds that a record's time may lie before the broker's
+    after: int = FOREVER  # and after it
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether they take every time and every key."""
+        return not self.needs_key and self.before == self.after == FOREVER
+
+
 def outgoing(records: Sequence[Record], *, now: int, limit: int, mark: Header | None = None) -> tuple[list[Outgoing], int]:
     """Check every record, then say how to send it, and how many bytes they are together. `mark` is a header that each of them gets.
 
-    Errors: `BadInput` for no records and for what does not fit into a record, `TooLarge` above `limit` bytes.
+    Errors: `BadInput` for no records, for fields of other types and for what does not fit into a record, `TooLarge` above `limit` bytes.
     """
-    if not records:
-        raise BadInput("An empty batch cannot be appended.", hint="Append at least one record.")
+    try:
+        if not len(records):
+            raise BadInput("An empty batch cannot be appended.", hint="Append at least one record.")
+        return _outgoing(records, now, limit, mark)
+    except (AttributeError, TypeError, ValueError, OverflowError, struct.error) as error:
+        raise unfit(records, error) from error
+
+
+def _outgoing(records: Sequence[Record], now: int, limit: int, mark: Header | None) -> tuple[list[Outgoing], int]:
     marks = [mark] if mark is not None else []
     sent: list[Outgoing] = []
     total = 0
     columns = msgspec.structs.astuple
     for record in records:
         key, value, headers, timestamp, mode, op, _ = columns(record)
+        if type(key) is not bytes and key is not None:
+            key = _bytes(key)
+        if type(value) is not bytes and value is not None:
+            value = _bytes(value)
         size = (len(key) if key else 0) + (len(value) if value else 0)
         added = marks
         if headers:
@@ -63,6 +90,34 @@ def outgoing(records: Sequence[Record], *, now: int, limit: int, mark: Header | 
             added = [*added, (MODE, bytes((mode | op << 2,)))]
         sent.append((key, value, added, now if timestamp is None else _timestamp(timestamp)))
     return sent, total
+
+
+def _bytes(value: bytearray | memoryview) -> bytes:
+    """Errors: `TypeError`; the client itself would take text, and encode it."""
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise TypeError(f"{type(value).__name__} where bytes belong")
+    return bytes(value)
+
+
+def check_limits(batch: tuple[list[Outgoing], int], now: int, limits: RecordLimits) -> tuple[list[Outgoing], int]:
+    """Return the batch, if brokers take all its records: of a batch that a broker refuses, an earlier request may have been written.
+
+    Topics of ours take every time and every key. Errors: `BadInput`, for the topics that others have made.
+    """
+    if limits.unlimited:
+        return batch
+    for place, (key, _, _, timestamp) in enumerate(batch[0]):
+        if key is None and limits.needs_key:
+            raise BadInput(
+                f"Record {place} has no key, and the topic is compacted.",
+                hint="Give it a key, or set the topic's cleanup.policy to delete.",
+            )
+        if timestamp != NO_TIMESTAMP and not -limits.before <= timestamp - now <= limits.after:
+            raise BadInput(
+                f"The timestamp {timestamp} of record {place} is too far from now for this topic.",
+                hint="Change it, or the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms.",
+            )
+    return batch
 
 
 def _timestamp(timestamp: int) -> int:
@@ -124,8 +179,8 @@ def incoming(message: Message) -> Record:
 
 
 def headers_of(message: Message) -> list[Header]:
-    """A message's headers. To be asked once for each message: after a failure the client gives headers whose names are no objects, and
-    the process dies of looking at them."""
+    """A message's headers. Call it once for each message: after a failure the client returns headers whose names are no objects, and
+    reading them crashes the process."""
     try:
         # Not `message.headers()`: for a name that is not UTF-8 the client sets an exception and returns a list all the same. A call
         # by the interpreter's quick way for methods does not notice, and goes on with that list.

@@ -1,4 +1,4 @@
-"""Records at given offsets: a broker has no such request, so each stretch of near offsets is a read from its first."""
+"""Reads records at given offsets. Brokers have no such request: each group of near offsets is one read from its first offset."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headwater.log.kafka.readers import PartitionConsumer
 from headwater.log.kafka.records import incoming
 from headwater.log.record import Record, ascending
 
-_NEAR = 500  # offsets that are passed over rather than asked for anew: a request takes as long as reading so many
+_NEAR = 500  # offsets that are read and dropped rather than skipped by a new request, which takes as long as reading so many
 
 _AT_ONCE = 10_000
 
@@ -33,7 +33,7 @@ def read_at(reader: PartitionConsumer, topic: str, partition: int, offsets: Sequ
 
 
 def stretches(offsets: Sequence[int]) -> Iterator[list[int]]:
-    """Ascending offsets in groups, between which more lies than is worth passing over."""
+    """Ascending offsets in groups that are more than `_NEAR` offsets apart."""
     group: list[int] = []
     for offset in offsets:
         if group and offset - group[-1] > _NEAR:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from headwater.core.errors import AlreadyExists, Timeout, UnknownPartition, UnknownTopic
-from headwater.log.kafka.brokers import GONE, Brokers, closed
-from headwater.log.owners import new_settings, owned
+from headwater.log.kafka.brokers import GONE, Brokers, closed, error_of
+from headwater.log.kafka.owner_config import OWNER_CONFIG, decode_owner, encode_owner
+from headwater.log.kafka.records import FOREVER, RecordLimits
+from headwater.log.owners import check_owner, new_settings, not_made_by, owned
 from headwater.log.record import Topic, TopicSettings, check_new_topic_name, check_partitions, unknown_topic
 
 if TYPE_CHECKING:
@@ -22,30 +24,33 @@ T = TypeVar("T")
 
 SMALLEST_SEGMENT = 1 << 20  # Kafka 4 refuses less
 FRAMING = 1024  # bytes that a record may take on a broker beyond its own: batch head, lengths, our headers
-FOREVER = (1 << 63) - 1
 _PAUSE = 0.02
 _LOOKS = 10
 
 
 class KafkaTopics:
-    """The cluster's topics. What is known of a topic is kept, but no error is ever answered from what is kept."""
+    """The cluster's topics. It caches descriptions, but raises no error because of a cached one."""
 
     def __init__(self, brokers: Brokers, *, replication: int) -> None:
         self._brokers = brokers
         self._replication = replication
         self._admin: AdminClient | None = brokers.admin()
         self._known: dict[str, Topic] = {}
+        self._limits: dict[str, RecordLimits] = {}
         self._lock = threading.Lock()
 
     def create(self, name: str, partitions: int, settings: TopicSettings | None, part: str) -> Topic:
-        """Without settings, a topic that is there is taken with those it has."""
+        """As `Log.create_topic`. Without settings, an existing topic may have any."""
         check_new_topic_name(name)
         check_partitions(partitions)
-        wanted = held(new_settings(name, settings, part, kept=False))
+        wanted = held(new_settings(name, settings, part))
         there = self._find(name)
         if there is None:
             self._make(name, partitions, wanted)
             there = self._appeared(name)
+        check_owner(name, there.settings.owner, part, "create_topic")
+        if there.settings.owner != part:
+            raise not_made_by(name, part)
         if there.partitions != partitions or (settings is not None and there.settings != wanted):
             raise AlreadyExists(
                 f"The topic {name} is there with {there.partitions} partitions and {_words(there.settings)}.",
@@ -60,8 +65,26 @@ class KafkaTopics:
             raise unknown_topic(name)
         return topic
 
+    def generation(self, name: str) -> Callable[[], str]:
+        """Ask for the topic's id now, in the background. The function that it returns waits for the answer. Errors: `UnknownTopic`."""
+        names, patience = self._brokers.kafka.TopicCollection([name]), self._brokers.patience
+        what, asked = (
+            f"describing the topic {name}",
+            _held(self._admin, lambda admin: admin.describe_topics(names, request_timeout=patience)),
+        )
+
+        def request(admin: AdminClient) -> Any:
+            nonlocal asked
+            future, asked = asked, {}
+            return (future or admin.describe_topics(names, request_timeout=patience))[name].result()
+
+        def gone() -> None:
+            raise unknown_topic(name)
+
+        return lambda: str(self._ask(what, request, gone=gone).topic_id)
+
     def place(self, name: str, partition: int) -> Topic:
-        """The topic of a partition, from what is kept where that says yes. Errors: `UnknownTopic`, `UnknownPartition`."""
+        """The topic of a partition, as cached if it has that partition, else as it is now. Errors: `UnknownTopic`, `UnknownPartition`."""
         topic = self._known.get(name)
         if topic is None or not 0 <= partition < topic.partitions:
             topic = self.get(name)
@@ -72,13 +95,17 @@ class KafkaTopics:
             )
         return topic
 
+    def limits(self, name: str) -> RecordLimits:
+        """What brokers took of the topic's records when it was last described."""
+        return self._limits.get(name) or RecordLimits(TopicSettings().max_record)
+
     def all(self) -> list[Topic]:
         listed = self._ask("listing topics", lambda admin: admin.list_topics(timeout=self._brokers.patience))
         names = sorted(name for name, found in listed.topics.items() if found.error is None)
         return [topic for topic in self._described(names) if topic is not None]
 
     def delete(self, name: str) -> None:
-        """Returns when the topic is gone, not when its end was decided: a topic created at once under its name must be another one."""
+        """Returns once brokers no longer describe the topic, so that a topic created under its name right afterwards is a new one."""
         old = self.get(name)
 
         def request(admin: AdminClient) -> None:
@@ -86,7 +113,7 @@ class KafkaTopics:
             try:
                 future.result()
             except self._brokers.kafka.KafkaException as raised:
-                if raised.args[0].name() not in GONE:  # gone by an earlier try whose answer was lost, or by somebody else's
+                if error_of(raised).name() not in GONE:  # gone by an earlier try whose answer was lost, or by somebody else's
                     raise
 
         self._ask(f"deleting the topic {name}", request)
@@ -94,12 +121,12 @@ class KafkaTopics:
         deadline = self._brokers.deadline()
         while (now := self._find(name)) is not None and now.generation == old.generation:
             if self._brokers.late(deadline):
-                raise Timeout(f"Kafka has not let go of the topic {name} in time.", hint="Look again with `headwater log topics`.")
+                raise Timeout(f"Kafka has not deleted the topic {name} in time.", hint="Look again with `headwater log topics`.")
             self._brokers.clock.wait(self._brokers.closing, _PAUSE)
         self.forget(name)
 
     def delete_before(self, name: str, partition: int, offset: int) -> int:
-        """Let go of the records below `offset`, which the partition holds; return the new start."""
+        """Delete the records below `offset`; return the new start."""
         place = self._brokers.kafka.TopicPartition(name, partition, offset)
 
         def request(admin: AdminClient) -> int:
@@ -109,7 +136,7 @@ class KafkaTopics:
         return self._ask(f"deleting records of {name}/{partition}", request, gone=lambda: self.confirm(name, partition))
 
     def forget(self, name: str) -> None:
-        """Look again before the next use."""
+        """Drop the cached description."""
         with self._lock:
             self._known.pop(name, None)
 
@@ -119,7 +146,7 @@ class KafkaTopics:
     def confirm(self, name: str, partition: int) -> None:
         """A broker says that there is no such partition. Raises if that is so.
 
-        One broker may know of a new topic later than another: what was there a moment ago is given up when several looks do not find it.
+        One broker may know of a new topic later than another: so a topic that was cached is unknown only after several descriptions.
         """
         looks = _LOOKS if name in self._known else 1
         for left in reversed(range(looks)):
@@ -134,7 +161,7 @@ class KafkaTopics:
                 return
 
     def _ask(self, what: str, request: Callable[[AdminClient], T], *, gone: Callable[[], None] | None = None) -> T:
-        # The request holds its client until it is answered: one that is replaced meanwhile must not be freed under it.
+        # The request holds its client until it is answered: a client that is replaced meanwhile must not be freed before.
         return self._brokers.ask(what, lambda: _held(self._admin, request), gone=gone, renew=self._renew)
 
     def _renew(self) -> None:
@@ -142,7 +169,7 @@ class KafkaTopics:
             self._admin = self._brokers.admin()
 
     def close(self) -> None:
-        """Let go of the client. The log and its parts know each other: its descriptors would stay open until garbage is collected."""
+        """Free the client now: the log and its parts refer to each other, so that its descriptors would stay open until a collection."""
         self._admin = None
 
     def _find(self, name: str) -> Topic | None:
@@ -173,12 +200,13 @@ class KafkaTopics:
         try:
             topic, values = described.result(), configs.result()
         except self._brokers.kafka.KafkaException as raised:
-            if raised.args[0].name() in GONE or raised.args[0].name() == "TOPIC_EXCEPTION":  # the latter: no topic may have this name
+            if error_of(raised).name() in GONE | {"TOPIC_EXCEPTION"}:  # the latter: no topic may have this name
                 return None
             raise
-        if topic.is_internal:  # the brokers' own book-keeping is none of ours
+        if topic.is_internal:  # a topic of the brokers themselves
             return None
-        settings = settings_of({name: entry.value for name, entry in values.items()})
+        configuration = {key: entry.value for key, entry in values.items()}
+        settings, self._limits[name] = settings_of(configuration), limits_of(configuration)
         return Topic(name, len(topic.partitions), owned(name, settings), str(topic.topic_id))
 
     def _make(self, name: str, partitions: int, settings: TopicSettings) -> None:
@@ -192,7 +220,7 @@ class KafkaTopics:
             try:
                 future.result()
             except self._brokers.kafka.KafkaException as raised:
-                if raised.args[0].name() != "TOPIC_ALREADY_EXISTS":  # somebody was quicker, or our first try was: compared by the caller
+                if error_of(raised).name() != "TOPIC_ALREADY_EXISTS":  # somebody was quicker, or our first try was: compared by the caller
                     raise
 
         self._ask(f"creating the topic {name}", request)
@@ -225,7 +253,7 @@ def held(settings: TopicSettings) -> TopicSettings:
 
 
 def configs_of(settings: TopicSettings, copies: int) -> dict[str, str]:
-    """A topic's configuration on the brokers. Everything that the promises need is said, whatever the brokers' defaults are."""
+    """A topic's configuration on the brokers. It sets everything that the log's guarantees need, whatever the brokers' defaults are."""
     values: dict[str, object] = {
         "cleanup.policy": "delete",
         "retention.ms": -1,
@@ -234,21 +262,34 @@ def configs_of(settings: TopicSettings, copies: int) -> dict[str, str]:
         "unclean.leader.election.enable": "false",
         "message.timestamp.type": "CreateTime",
         "message.timestamp.before.max.ms": FOREVER,
-        "message.timestamp.after.max.ms": FOREVER,  # Kafka 4 refuses times more than an hour ahead unless told so
+        "message.timestamp.after.max.ms": FOREVER,  # by default Kafka 4 refuses times more than an hour ahead
         "segment.bytes": settings.segment,
         "segment.ms": settings.period or FOREVER,
         "max.message.bytes": settings.max_record + FRAMING,
+        OWNER_CONFIG: encode_owner(settings.owner),
+        "max.compaction.lag.ms": FOREVER,  # a broker's own default may be below the other one, which brokers refuse
     }
     return {name: str(value) for name, value in values.items()}
 
 
 def settings_of(configs: Mapping[str, str]) -> TopicSettings:
-    """What `configs_of` was given; for a topic that others have made, what comes nearest."""
+    """The settings that `configs_of` was given; for a topic of another program, the nearest ones."""
     period = int(configs["segment.ms"])
     return TopicSettings(
         segment=int(configs["segment.bytes"]),
         period=0 if period == FOREVER else period,
         max_record=min(max(1, int(configs["max.message.bytes"]) - FRAMING), 48 << 20),
+        owner=decode_owner(int(configs.get(OWNER_CONFIG, 0))),
+    )
+
+
+def limits_of(configs: Mapping[str, str]) -> RecordLimits:
+    """What brokers with this configuration take of a topic's records."""
+    given_by_broker = configs.get("message.timestamp.type") == "LogAppendTime"
+    return RecordLimits(
+        settings_of(configs).max_record,
+        "compact" in configs.get("cleanup.policy", ""),
+        *(FOREVER if given_by_broker else int(configs.get(f"message.timestamp.{way}.max.ms", FOREVER)) for way in ("before", "after")),
     )
 
 

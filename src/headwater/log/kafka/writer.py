@@ -1,4 +1,4 @@
-"""Claims on Kafka (rule P4): records in the partition name its owner, and an owner trusts only what it has read there."""
+"""Claims on Kafka (rule P4): records in the partition name its owner, and an owner acknowledges only what it has read back."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from headwater.core.errors import Fenced, HeadwaterError, OutcomeUnknown, Timeout, Unavailable, Unsupported
+from headwater.core.errors import Fenced, HeadwaterError, OutcomeUnknown, Timeout, Unavailable, UnknownTopic, Unsupported
 from headwater.log import Writer
-from headwater.log.epochs import CLAIM, EPOCH, mark
+from headwater.log.epochs import CLAIM, EPOCH, epoch_at, mark
 from headwater.log.guard import MOST_BYTES, MOST_RECORDS, Guard, too_far
 from headwater.log.kafka.follower import Followed, Follower
+from headwater.log.kafka.identity import TopicIdentity
 from headwater.log.kafka.records import columns_outgoing
-from headwater.log.kafka.turns import Turns
+from headwater.log.kafka.shared_lock import SharedLock
 from headwater.log.record import Bounds, Compacted, Header, Record, whole
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _TRIES = 100
 
 
 class ClaimablePartition(Protocol):
-    """What a claim needs of the log: one partition, its bounds, and ways to read and to append."""
+    """A partition with the calls that a claim needs."""
 
     topic: str
     partition: int
@@ -46,8 +47,12 @@ class ClaimablePartition(Protocol):
         """Errors: `Fenced` where the topic has another generation; "" is any."""
         ...
 
+    def identity(self) -> TopicIdentity:
+        """The topic as it is now. Errors: `UnknownTopic`."""
+        ...
+
     def check_claim(self, epoch: int) -> None:
-        """Errors: `Fenced` where the last records tell of a newer claim."""
+        """Errors: `Fenced` where the newest claim is not `epoch`."""
         ...
 
     def delete_records(self, offset: int, fence: Callable[[], None]) -> int:
@@ -56,23 +61,24 @@ class ClaimablePartition(Protocol):
 
 
 class KafkaWriter(Writer):
-    """A claim that won. It follows its partition, and acknowledges a record once it has seen it with no newer claim before it."""
+    """A claim that won. It follows its partition, and acknowledges a record once it has seen it with no newer claim before it, and the
+    topic is still the one that was claimed. In a forked child: `Closed`."""
 
-    def __init__(self, place: ClaimablePartition, follower: Follower, followed: Followed, epoch: int) -> None:
+    def __init__(self, place: ClaimablePartition, follower: Follower, followed: Followed, *, epoch: int, identity: TopicIdentity) -> None:
         self.topic, self.partition, self.epoch = place.topic, place.partition, epoch
-        self._place, self._follower, self._followed = place, follower, followed
+        self._place, self._follower, self._followed, self._identity = place, follower, followed, identity
         self._mark = (EPOCH, mark(epoch))
-        self._turns = Turns()
-        self._unknown = False  # an append of this Writer has an unknown outcome: its records may come at any time
+        self._lock = SharedLock()
+        self._unknown = False  # an append of this Writer has an unknown outcome: its records may still be written
         weakref.finalize(self, follower.leave, followed).atexit = False  # nobody closes a Writer
 
     def append(self, records: Sequence[Record], *, guard: Guard | None = None) -> Sequence[int]:
-        with self._place.appending(), self._turns.together() if guard is None else self._turns.alone():
+        with self._place.appending(), self._lock.shared() if guard is None else self._lock.exclusive():
             self._check()
             if guard is not None:
                 shown = self._behind(whole(guard.since))
                 self._place.check_generation(guard.generation)  # after reading, so that all of it is of this generation
-                guard.check(shown)  # 0. all of ours is acknowledged: what comes now does not count, or fences us
+                guard.check(shown)  # 0. no append of this Writer is under way; records of others do not count, or fence it
             try:
                 return self._append(records)
             except HeadwaterError as error:
@@ -86,7 +92,7 @@ class KafkaWriter(Writer):
         """The records from `since` to the high watermark: they are replicated. Called while no other append is under way."""
         if self._unknown:
             raise Unavailable(
-                f"Whether an earlier append to {self.topic}/{self.partition} took place is not known, and it may come yet.",
+                f"The outcome of an earlier append to {self.topic}/{self.partition} is not known, and its records may still be written.",
                 hint="Claim the partition again and read its end.",
             )
         end = self._place.bounds().end
@@ -103,20 +109,16 @@ class KafkaWriter(Writer):
         return shown
 
     def _append(self, records: Sequence[Record]) -> Sequence[int]:
+        self._check_identity(self._identity.check)
         seen = self._followed.seen
-        offsets = self._place.send(records, self._mark)  # 1. replicated, but perhaps behind a claim that we have not seen
-        if self._followed.begun_anew(offsets[0], seen):
-            raise Fenced(
-                f"{self.topic} was deleted and created again since epoch {self.epoch} of {self.topic}/{self.partition}.",
-                hint="Claim it again, and read the new topic.",
-            )
+        offsets = self._place.send(records, self._mark)  # 1. replicated, but perhaps behind a claim that this Writer has not read
         try:
-            self._follower.reach(self._followed, offsets[-1])  # 2. see everything before it
-        except Timeout as late:
+            self._see(offsets[0], offsets[-1], seen)  # 2. read everything before them
+        except HeadwaterError as error:
             raise OutcomeUnknown(
-                f"{len(records)} records are in {self.topic}/{self.partition}, but whether they count is not known. {late.message}",
+                f"{len(records)} records are in {self.topic}/{self.partition}, but whether they count is not known. {error.message}",
                 hint="Claim the partition again and read its end.",
-            ) from late
+            ) from error
         fence = self._followed.fence(self.epoch)
         if fence is None or offsets[-1] < fence:  # 3. acknowledge
             self._check_lost()
@@ -124,7 +126,7 @@ class KafkaWriter(Writer):
         if offsets[0] < fence:
             counted = sum(offset < fence for offset in offsets)
             raise OutcomeUnknown(
-                f"Another writer has claimed {self.topic}/{self.partition} in the midst of this batch: "
+                f"Another writer has claimed {self.topic}/{self.partition} between records of this batch: "
                 f"its first {counted} of {len(records)} records count.",
                 hint="Claim the partition again and read its end.",
             )
@@ -142,23 +144,53 @@ class KafkaWriter(Writer):
         raise no_compaction(self.topic)
 
     def delete_before(self, offset: int) -> int:
-        with self._place.appending(), self._turns.together():
+        with self._place.appending(), self._lock.shared():
             self._check()
+            self._check_identity(self._identity.begin())
             return self._place.delete_records(offset, self._renew)
 
     def _renew(self) -> None:
-        """Claim once more with the own epoch, and see everything up to there: no newer claim lies before it.
+        """Write the claim again, and read everything up to it. Errors: `Fenced` where a newer claim lies before it.
 
-        The mark stays when everything before it is deleted, so that the partition goes on telling whose it is.
+        The claim stays when everything before it is deleted, so that the partition still names its owner.
         """
+        self._check_identity(self._identity.begin())
         seen = self._followed.seen
         (own,) = self._place.send([Record(None, None)], (CLAIM, mark(self.epoch)))
-        if not self._followed.begun_anew(own, seen):
-            self._follower.reach(self._followed, own)
+        self._see(own, own, seen)
         self._check()
 
+    def _see(self, first: int, last: int, seen: int) -> None:
+        """See the records up to `last`, of which this Writer's begin with `first`. `seen`: what it had seen before it sent them.
+
+        Errors: `Fenced` where they may lie in another topic of this name; `Timeout`; those of brokers that do not answer.
+        """
+        check = self._identity.begin()  # answered while the records are being read
+        if not self._followed.begun_anew(first, seen):
+            self._follower.reach(self._followed, last)
+        self._check_identity(check)
+
+    def claimed(self) -> bool:
+        """Write the claim; return whether it won. Called once, by `claim`."""
+        seen = self._followed.seen
+        (own,) = self._place.send([Record(None, None)], (CLAIM, mark(self.epoch)))  # 2. claim
+        try:
+            self._see(own, own, seen)  # 3. read past the own claim
+        except Fenced:
+            return False
+        return not self._followed.lost and self._followed.won(own, self.epoch)
+
+    def _check_identity(self, check: Callable[[], None]) -> None:
+        """Errors: `Fenced` for another topic of this name, or for none any more."""
+        try:
+            check()
+        except (Fenced, UnknownTopic) as gone:
+            self._followed.lost = True
+            raise gone if isinstance(gone, Fenced) else self._fenced() from gone
+
     def _check(self) -> None:
-        """What is known to be stale need not even be sent."""
+        """Errors: `Fenced`, `Closed`. A Writer that is known to be stale sends nothing."""
+        self._follower.check_here()
         self._check_lost()
         if self._followed.fence(self.epoch) is not None:
             raise self._fenced()
@@ -175,11 +207,11 @@ class KafkaWriter(Writer):
 
 
 class LentKafkaWriter(Writer):
-    """A claim that another process has made. It deletes; its own appends would not know whether they count."""
+    """A claim of another process. It deletes; it cannot append, because it does not follow the partition."""
 
     def __init__(self, place: ClaimablePartition, epoch: int, generation: str) -> None:
         self.topic, self.partition, self.epoch = place.topic, place.partition, epoch
-        self._place, self._generation = place, generation
+        self._place, self._generation, self._identity = place, generation, place.identity()
 
     def append(self, records: Sequence[Record], *, guard: Guard | None = None) -> Sequence[int]:
         raise Unsupported("A claim on Kafka belongs to the process that made it.", hint="Append in that process.")
@@ -195,19 +227,21 @@ class LentKafkaWriter(Writer):
 
     def delete_before(self, offset: int) -> int:
         with self._place.appending():
+            self._identity.begin()()
             return self._place.delete_records(offset, self._renew)
 
     def _renew(self) -> None:
-        """As `KafkaWriter._renew`, by looking at the last records."""
+        """As `KafkaWriter._renew`, by reading the newest claim."""
         self._place.check_claim(self.epoch)
         self._place.check_generation(self._generation)
         if self.epoch:
             self._place.send([Record(None, None)], (CLAIM, mark(self.epoch)))
             self._place.check_claim(self.epoch)
+        self._identity.begin()()
 
 
 def no_compaction(topic: str) -> Unsupported:
-    """The error of a compaction that is asked for."""
+    """The error of a compaction on Kafka."""
     return Unsupported(
         "Kafka compacts by its own rules, at its own time.",
         hint=f"Delete what is no longer needed from the beginning: {topic} has delete_before.",
@@ -221,23 +255,17 @@ def _no_roll() -> Unsupported:
 def claim(place: ClaimablePartition, follower: Follower) -> KafkaWriter:
     """Become the partition's only writer.
 
-    The new epoch is the high watermark plus one. No mark below the high watermark that is believed is as high (`headwater.log.epochs`),
-    so that nothing has to be searched. Claims that are made at the same time settle it by rule P4.
+    The new epoch is higher than every mark below the high watermark that is believed (`headwater.log.epochs`), so that nothing has to be
+    searched. Claims that are made at the same time settle it by rule P4.
     """
     for _ in range(_TRIES):
         with place.appending():
-            bounds = place.bounds()
-            followed = follower.join(place.topic, place.partition, bounds.end)  # 1. whatever comes from here on will be seen
-            try:
-                epoch, seen = bounds.end + 1, followed.seen
-                (own,) = place.send([Record(None, None)], (CLAIM, mark(epoch)))  # 2. claim
-                if not followed.begun_anew(own, seen):
-                    follower.reach(followed, own)  # 3. read past the own claim
-                if not followed.lost and followed.won(own, epoch):
-                    return KafkaWriter(place, follower, followed, epoch)
-            except BaseException:
-                follower.leave(followed)
-                raise
-            follower.leave(followed)
-        # 4. Another claim came first with this epoch or a higher one: claim again above it.
-    raise Timeout(f"{place.topic}/{place.partition} is being claimed over and over by others.", hint="See who else opens it.")
+            identity, bounds = place.identity(), place.bounds()
+            epoch = epoch_at(bounds.end, identity.generation)
+            # 1. Whatever comes from here on will be seen.
+            followed = follower.join(place.topic, place.partition, bounds.end, identity.generation)
+            writer = KafkaWriter(place, follower, followed, epoch=epoch, identity=identity)
+            if writer.claimed():
+                return writer
+        # 4. Another claim came first with this epoch or a higher one, or the topic was created again: claim again.
+    raise Timeout(f"Other writers claim {place.topic}/{place.partition} over and over.", hint="Stop the other processes that claim it.")

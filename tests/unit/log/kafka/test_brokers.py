@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import gc
 import socket
 import sys
+import weakref
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -20,7 +22,7 @@ from headwater.core.errors import (
     UnknownTopic,
     Unreachable,
 )
-from headwater.log.kafka.brokers import Brokers, passing
+from headwater.log.kafka.brokers import Brokers, transient
 from headwater.log.kafka.log import KafkaLog
 
 
@@ -43,6 +45,13 @@ def test_without_the_client_library_the_error_says_what_to_install(monkeypatch: 
     assert missing.value.hint == "Run: pip install headwater[kafka]"
 
 
+@pytest.mark.parametrize("servers", ["kafka://a:9092", ["b:1", "kafka://a:9092"], "b:1, kafka://a:9092"])
+def test_an_address_with_a_scheme_is_refused_with_what_to_write(servers: str | list[str]) -> None:
+    with pytest.raises(BadInput, match="kafka:// does not belong there") as refused:
+        KafkaLog(servers)
+    assert refused.value.hint == "Write a:9092."
+
+
 def test_a_broker_that_is_not_there_is_unreachable_by_name(nowhere: str) -> None:
     with KafkaLog([nowhere], timeout=1.0) as log:
         with pytest.raises(Unreachable) as unreachable:
@@ -53,6 +62,22 @@ def test_a_broker_that_is_not_there_is_unreachable_by_name(nowhere: str) -> None
             log.append("topic", 0, [])
         with pytest.raises(Unreachable):
             log.create_topic("topic")
+
+
+def test_a_client_whose_requests_failed_is_freed_without_the_collector(nowhere: str) -> None:
+    """The collector may run in the client's own thread, where to free the client aborts the process."""
+    gc.collect()
+    gc.disable()
+    try:
+        with KafkaLog([nowhere], timeout=1.0) as log:
+            clients = weakref.WeakSet([log._topics._admin])
+            for call in (log.topics, lambda: log.topic("t"), lambda: log.create_topic("t"), log._topics.generation("t")):
+                with pytest.raises(Unreachable):
+                    call()
+                clients.add(log._topics._admin)
+        assert not list(clients)
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("name", ["acks", "enable.idempotence", "isolation.level", "transactional.id", "bootstrap.servers"])
@@ -152,5 +177,5 @@ def test_closing_ends_a_request_that_is_made_again_and_again() -> None:
 
 
 def test_not_every_error_passes() -> None:
-    assert passing(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
-    assert not passing(KafkaError(KafkaError.INVALID_CONFIG))
+    assert transient(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    assert not transient(KafkaError(KafkaError.INVALID_CONFIG))

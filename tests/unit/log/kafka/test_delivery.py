@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaError, Message
 
-from headwater.log.kafka.delivery import SentRecord
+from headwater.log.kafka.delivery import SentBatch
 
 
 def there(offset: int | None) -> Message:
@@ -10,7 +10,7 @@ def there(offset: int | None) -> Message:
 
 
 def test_a_batch_is_done_when_all_that_was_handed_over_is_reported() -> None:
-    sent = SentRecord()
+    sent = SentBatch()
     sent.report(None, there(4))
     sent.handed_over(2, None)
     assert not sent.done.is_set()
@@ -20,7 +20,7 @@ def test_a_batch_is_done_when_all_that_was_handed_over_is_reported() -> None:
 
 
 def test_reports_may_come_before_the_count_is_known() -> None:
-    sent = SentRecord()
+    sent = SentBatch()
     sent.report(None, there(4))
     sent.report(None, there(5))
     assert not sent.done.is_set()
@@ -29,7 +29,7 @@ def test_reports_may_come_before_the_count_is_known() -> None:
 
 
 def test_the_first_error_is_kept() -> None:
-    sent = SentRecord()
+    sent = SentBatch()
     sent.handed_over(3, None)
     sent.report(None, there(4))
     sent.report(KafkaError(KafkaError._MSG_TIMED_OUT), there(None))
@@ -40,7 +40,7 @@ def test_the_first_error_is_kept() -> None:
 
 
 def test_a_record_that_was_not_taken_is_an_error_though_all_others_are_there() -> None:
-    sent = SentRecord()
+    sent = SentBatch()
     sent.report(None, there(4))
     sent.handed_over(1, KafkaError(KafkaError._PURGE_QUEUE))
     assert sent.done.is_set()
@@ -48,13 +48,13 @@ def test_a_record_that_was_not_taken_is_an_error_though_all_others_are_there() -
 
 
 def test_nothing_handed_over_is_done_at_once() -> None:
-    sent = SentRecord()
+    sent = SentBatch()
     sent.handed_over(0, KafkaError(KafkaError._UNKNOWN_TOPIC))
     assert sent.done.is_set()
 
 
 def test_a_record_may_be_there_at_an_offset_that_nobody_tells() -> None:
-    sent = SentRecord()
+    sent = SentBatch()
     sent.handed_over(2, None)
     sent.report(None, there(4))
     sent.report(None, there(None))

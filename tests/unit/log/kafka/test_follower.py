@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.log.epochs import CLAIM, EPOCH, Epochs, mark
+from headwater.log.epochs import CLAIM, EPOCH, Epochs, epoch_at, mark
 from headwater.log.kafka.follower import Followed
 from headwater.log.record import Record
 
@@ -51,11 +51,11 @@ def test_what_an_owner_was_acknowledged_for_every_fold_counts(steps: list[tuple[
 
     for step, number in steps:
         if step == "look":
-            owners[number] = Owner(Followed("t", 0, len(log)), len(log) + 1)
+            owners[number] = Owner(Followed("t", 0, len(log)), epoch_at(len(log), ""))
         elif step == "claim":
             owner = owners.get(number)
             if owner is None or owner.owns:
-                owner = owners[number] = Owner(Followed("t", 0, len(log)), len(log) + 1)
+                owner = owners[number] = Owner(Followed("t", 0, len(log)), epoch_at(len(log), ""))
             offset = append(None, CLAIM, owner.epoch)
             owner.reach(log, offset)
             owner.owns = owner.followed.won(offset, owner.epoch)
@@ -71,11 +71,11 @@ def test_what_an_owner_was_acknowledged_for_every_fold_counts(steps: list[tuple[
         elif step == "plain":
             append(b"plain", "", 0)
         elif step == "forge claim":
-            append(None, CLAIM, max(0, len(log) - number))
+            append(None, CLAIM, epoch_at(max(-1, len(log) - number), ""))
         elif step == "forge record":
-            append(b"forged", EPOCH, max(0, len(log) - number))
+            append(b"forged", EPOCH, epoch_at(max(-1, len(log) - number), ""))
         elif step == "forge claim in data":
-            append(b"forged", CLAIM, max(0, len(log) - number))
+            append(b"forged", CLAIM, epoch_at(max(-1, len(log) - number), ""))
 
     whole, late = Epochs(), Epochs()
     counted = {record.offset for record in log if whole.admits(record)}

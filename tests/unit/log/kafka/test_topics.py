@@ -11,6 +11,7 @@ SETTINGS = st.builds(
     segment=st.integers(1, (2 << 30) - 1),
     period=st.just(0) | st.integers(1, 10**12),
     max_record=st.integers(1, 48 << 20),
+    owner=st.sampled_from(["", "wal", "pipeline", "documents"]),
 )
 
 

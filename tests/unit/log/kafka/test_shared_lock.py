@@ -1,4 +1,4 @@
-"""Turns: several at once, or one alone, and nobody waits for ever."""
+"""The lock: several shared holders or one exclusive holder, and nobody waits for ever."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from headwater.log.kafka.turns import Turns
+from headwater.log.kafka.shared_lock import SharedLock
 
 PATIENCE = 30.0
 
 
 def test_several_are_there_at_once() -> None:
-    turns, met = Turns(), threading.Barrier(3)
+    lock, met = SharedLock(), threading.Barrier(3)
 
     def come() -> None:
-        with turns.together():
+        with lock.shared():
             met.wait(PATIENCE)
 
     with ThreadPoolExecutor(3) as pool:
@@ -25,28 +25,28 @@ def test_several_are_there_at_once() -> None:
 
 
 def test_who_is_alone_waits_for_those_before_and_is_waited_for_by_those_behind() -> None:
-    turns, order = Turns(), list[str]()
+    lock, order = SharedLock(), list[str]()
     inside, go = threading.Event(), threading.Event()
 
     def first() -> None:
-        with turns.together():
+        with lock.shared():
             inside.set()
             assert go.wait(PATIENCE)
             order.append("first")
 
     def alone() -> None:
-        with turns.alone():
+        with lock.exclusive():
             order.append("alone")
 
     def later() -> None:
-        with turns.together():
+        with lock.shared():
             order.append("later")
 
     with ThreadPoolExecutor(3) as pool:
         calls = [pool.submit(first)]
         assert inside.wait(PATIENCE)
         calls.append(pool.submit(alone))
-        while not turns._alone:  # it has come, and waits
+        while not lock._exclusive:  # it has come, and waits
             threading.Event().wait(0.001)
         calls.append(pool.submit(later))
         go.set()
@@ -55,10 +55,10 @@ def test_who_is_alone_waits_for_those_before_and_is_waited_for_by_those_behind()
     assert order == ["first", "alone", "later"]
 
 
-@pytest.mark.parametrize("kind", ["together", "alone"])
+@pytest.mark.parametrize("kind", ["shared", "exclusive"])
 def test_an_error_inside_lets_the_next_one_in(kind: str) -> None:
-    turns = Turns()
-    with pytest.raises(ValueError, match="inside"), getattr(turns, kind)():
+    lock = SharedLock()
+    with pytest.raises(ValueError, match="inside"), getattr(lock, kind)():
         raise ValueError("inside")
-    with turns.alone():
+    with lock.exclusive():
         pass

@@ -7,41 +7,41 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Turns:
-    """An exclusive holder waits for the shared ones that have begun, and later ones wait for it: nobody waits for ever."""
+class SharedLock:
+    """An exclusive holder waits for the present shared holders, and later ones wait for it, so that nobody waits for ever."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._several = 0
-        self._alone = False
+        self._holders = 0
+        self._exclusive = False
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def shared(self) -> Iterator[None]:
         """Hold it shared."""
         with self._changed:
-            while self._alone:
+            while self._exclusive:
                 self._changed.wait()
-            self._several += 1
+            self._holders += 1
         try:
             yield
         finally:
             with self._changed:
-                self._several -= 1
+                self._holders -= 1
                 self._changed.notify_all()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Hold it exclusively."""
         with self._changed:
-            while self._alone:
+            while self._exclusive:
                 self._changed.wait()
-            self._alone = True
+            self._exclusive = True
         try:
             with self._changed:
-                while self._several:
+                while self._holders:
                     self._changed.wait()
             yield
         finally:
             with self._changed:
-                self._alone = False
+                self._exclusive = False
                 self._changed.notify_all()
