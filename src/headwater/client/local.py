@@ -115,7 +115,11 @@ class LocalLog(AsyncLog):
         if place not in self._appenders:
             from headwater.log.group_commit import Appender
 
-            self._appenders[place] = Appender(lambda batch: log.append(topic, partition, batch), name=f"{topic}-{partition}")
+            self._appenders[place] = Appender(
+                lambda batch: log.append(topic, partition, batch),
+                inline=lambda batch: log.append_inline(topic, partition, batch),
+                name=f"{topic}-{partition}",
+            )
         return self._appenders[place]
 
     async def append_by_key(self, topic: str, records: Sequence[Record]) -> list[Placed]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from headwater.server.handlers import Handlers
 
+_INLINE = 16  # records: appending so few takes less time than a thread's wake-up
 _FEW = 100  # records: reading and encoding so few takes less time than a thread's wake-up
 _MANY = 1000
 _SEARCHED = 1_000_000  # offsets that one page of a search by key covers
@@ -53,8 +54,8 @@ class LogHandlers:
         request: AppendByKey = await call.request()
         return json_answer(Places(await self._log.append_by_key(request.topic, await self._sent(call))), 201)
 
-    def append_hot(self, call: HotCall) -> HotAnswer | None:
-        """`append` on the hot path, for a known partition and a valid body."""
+    def append_hot(self, call: HotCall) -> HotAnswer | bytes | None:
+        """`append` on the hot path, for a known partition and a valid body. Requests that come together share a sync in a thread."""
         topic, number = call.variables["topic"], call.variables["partition"]
         if call.query or not _NUMBER.fullmatch(number):
             return None
@@ -65,7 +66,8 @@ class LogHandlers:
             records = read_records(call.body, lines=call.content_type == _HOT_TYPES[0])
         except BadInput:
             return None
-        return HotAnswer(appender.append(records), _offsets)
+        offsets = appender.append_inline(records) if call.alone and len(records) <= _INLINE else None
+        return HotAnswer(appender.append(records), _offsets) if offsets is None else _offsets(offsets)
 
     async def _sent(self, call: Call) -> list[Record]:
         """The records of the body. Errors: `BadInput`."""

@@ -36,12 +36,12 @@ class Counting:
 
     def __init__(self, path: HotPath) -> None:
         self._path, self.begun = path, list[str]()
-        self.find, self.answer, self.largest = path.find, path.answer, path.largest
+        self.find, self.admit, self.answer, self.largest = path.find, path.admit, path.answer, path.largest
 
-    def begin(self, *given: object) -> object:
-        begun = self._path.begin(*given)  # type: ignore[arg-type]
+    def begin(self, *given: object, alone: bool) -> object:
+        begun = self._path.begin(*given, alone=alone)  # type: ignore[arg-type]
         if begun is not None:
-            self.begun.append(begun[0].operation.name)
+            self.begun.append(begun.operation.name)
         return begun
 
 
