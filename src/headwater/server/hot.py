@@ -51,7 +51,14 @@ class HotAnswer(NamedTuple):
     encode: Callable[[Any], bytes]
 
 
-HotHandler = Callable[[HotCall], HotAnswer | bytes | None]
+class HotReply(NamedTuple):
+    """An answer with headers of its own."""
+
+    body: bytes
+    headers: bytes
+
+
+HotHandler = Callable[[HotCall], HotAnswer | HotReply | bytes | None]
 """Begins the work, or does it. None: not here and now, let the application do it; then nothing has been done."""
 
 
@@ -59,7 +66,7 @@ class Pending(NamedTuple):
     """An answer that is being made, is made, or is an error."""
 
     operation: Operation[Any, Any]
-    answer: HotAnswer | bytes | Exception
+    answer: HotAnswer | HotReply | bytes | Exception
     began: float
 
     @property
@@ -154,17 +161,20 @@ class HotPath:
     def answer(self, pending: Pending, *, head: bytes) -> bytes:
         """The whole answer. `head`: headers that every answer has."""
         operation, answer = pending.operation, pending.answer
-        status = next(iter(operation.statuses), 200)
+        status, headers = next(iter(operation.statuses), 200), b""
         try:
             if isinstance(answer, Exception):
                 raise answer
-            body = answer if isinstance(answer, bytes) else answer.encode(answer.future.result())
+            if isinstance(answer, HotReply):
+                body, headers = answer
+            else:
+                body = answer if isinstance(answer, bytes) else answer.encode(answer.future.result())
         except asyncio.CancelledError:
             status, written = self._problem(HeadwaterError("The request was given up.", hint="Ask again."))
         except Exception as error:
             status, written = self._problem(error)
         else:
-            written = b"content-length: %d\r\ncontent-type: application/json\r\n\r\n%b" % (len(body), body)
+            written = b"%bcontent-length: %d\r\ncontent-type: application/json\r\n\r\n%b" % (headers, len(body), body)
         self._metrics.answered(operation.path, operation.method, status, time.perf_counter() - pending.began)
         return b"%b%b%b" % (_line(status), head, written)
 
