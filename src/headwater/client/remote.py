@@ -24,7 +24,6 @@ from headwater.wire.request import shape_of
 
 _LIMIT = 10_000  # records that the server gives at once
 _KEPT = 10_000  # partitions whose request heads are cached
-_FEW = 100  # the most records of a read that shares a connection
 _HOT = 64 << 10  # the largest append, in bytes, that shares a connection
 _LINES = {"Content-Type": "application/x-ndjson"}
 
@@ -104,7 +103,7 @@ class RemoteLog(AsyncLog):
     async def bounds(self, topic: str, partition: int) -> Bounds:
         path, head = self._place(log.BOUNDS, topic, partition)
         http = self.backend.http
-        answer = await http.exchange(log.BOUNDS.method, path, head, b"", hot=True, safe=True)
+        answer = await http.exchange(log.BOUNDS.method, path, head, b"", safe=True)
         shown = http.understood(log.BOUNDS.method, path, _read_bounds, answer)
         return Bounds(shown.start, shown.end)
 
@@ -116,7 +115,7 @@ class RemoteLog(AsyncLog):
             path, _ = self._place(log.READ, topic, partition)
             until, http = "" if stop is None else f"&to={stop}", self.backend.http
             head = http.head(log.READ.method, f"{path}?from={start}{until}&limit={min(limit, _LIMIT)}&decode=binary")
-            answer = await http.exchange(log.READ.method, path, head, b"", hot=limit <= _FEW, safe=True)
+            answer = await http.exchange(log.READ.method, path, head, b"", safe=True)
             return http.understood(log.READ.method, path, _read_page, answer)[0]
         request = ReadRecords(
             topic=topic, partition=partition, start=start, stop=stop, limit=min(limit, _LIMIT), decode="binary", key=show_key(key)
