@@ -101,6 +101,7 @@ async def test_workers_killed_under_load_lose_and_double_nothing_that_was_acknow
     """Over the Unix socket, where appends are pipelined: an answer that is lost is said, and every record is there once at most."""
     acknowledged: list[bytes] = []
     unknown: list[bytes] = []
+    goal, reached, back = 100, asyncio.Event(), asyncio.Event()
 
     async def client(hw: headwater.Headwater, name: int) -> None:
         for count in range(40):
@@ -108,21 +109,25 @@ async def test_workers_killed_under_load_lose_and_double_nothing_that_was_acknow
             try:
                 await hw.log.append("t", 0, [Record(None, value)])
                 acknowledged.append(value)
+                if len(acknowledged) >= goal:
+                    reached.set()
             except OutcomeUnknown:
                 unknown.append(value)
             except Unavailable:
-                await asyncio.sleep(0.01)
+                await back.wait()
 
     async with headwater.open(server.data) as hw, asyncio.timeout(120):
         await hw.log.create_topic("t")
         clients = [asyncio.ensure_future(client(hw, name)) for name in range(40)]
         for _ in range(3):
-            seen = len(acknowledged)
-            while len(acknowledged) < seen + 100 and not all(one.done() for one in clients):
-                await asyncio.sleep(0.001)
+            await asyncio.wait([asyncio.ensure_future(reached.wait()), asyncio.gather(*clients)], return_when=asyncio.FIRST_COMPLETED)
+            back.clear()
             for pid in workers(server):
                 os.kill(pid, signal.SIGKILL)
             await asyncio.to_thread(wait_until, lambda: ready(server))
+            goal = len(acknowledged) + 100
+            reached.clear()
+            back.set()
         await asyncio.gather(*clients)
     async with headwater.open(server.data) as hw:
         values = [record.value for record in await hw.log.read("t", 0, 0, limit=10_000)]

@@ -125,7 +125,8 @@ def _append(log: EmbeddedLog, writer: Writer, topic: str, numbers: Numbers, note
     before = (numbers.unkeyed, numbers.others)
     records, begun = numbers.records(random), time.monotonic()
     try:
-        offsets = writer.append(records) if topic == "claimed" else log.append(topic, 0, records)
+        inline = None if topic == "claimed" else log.append_inline(topic, 0, records)  # None on a disk, offsets in memory
+        offsets = inline or (writer.append(records) if topic == "claimed" else log.append(topic, 0, records))
     except OutcomeUnknown:
         if topic != "claimed":
             raise

@@ -9,8 +9,8 @@ import asyncio
 import functools
 import inspect
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -83,7 +83,7 @@ class Blocking:
     def _end(self) -> None:
         starting, self._starting = self._starting, None
         if self._loop is not None:
-            self._loop.closed = True
+            self._loop.close()
             self._loop = None
         if starting is not None:
             starting.__exit__(None, None, None)
@@ -114,27 +114,82 @@ class BlockingObject:
         return f"<{type(self).__name__} of {self._of!r}>"
 
 
+class _Call:
+    """One call of a blocking thread, performed by a task of the loop."""
+
+    __slots__ = ("_args", "_done", "_function", "_loop", "_named", "_running", "_task")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        running: set[asyncio.Task[Any]],
+        function: Callable[..., Awaitable[Any]],
+        args: tuple[Any, ...],
+        named: dict[str, Any],
+    ) -> None:
+        self._loop, self._running, self._function, self._args, self._named = loop, running, function, args, named
+        self._done = threading.Lock()  # free once the task has ended: a condition's own steps take longer than the call's
+        self._done.acquire()
+        self._task: asyncio.Task[Any] | None = None
+
+    def start(self) -> None:
+        """In the loop's thread."""
+        self._task = self._loop.create_task(self._run())
+        self._running.add(self._task)
+        self._task.add_done_callback(self._end)
+
+    async def _run(self) -> Any:
+        return await self._function(*self._args, **self._named)
+
+    def _end(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        self._done.release()
+
+    def result(self) -> Any:
+        """In the caller's thread: wait for the end of the task. Ctrl-C during the wait cancels it: it must not go on."""
+        try:
+            self._done.acquire()
+        except BaseException:
+            self._loop.call_soon_threadsafe(self._cancel)
+            raise
+        assert self._task is not None
+        return self._task.result()
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+
 class _Loop:
     """The thread with the event loop, and whether it is open."""
 
     def __init__(self, portal: BlockingPortal) -> None:
-        self._portal = portal
+        self._loop: asyncio.AbstractEventLoop = portal.call(asyncio.get_running_loop)
+        self._running: set[asyncio.Task[Any]] = set()
+        self._gate = threading.Lock()  # between a look at `closed` and the start of a call
         self.closed = False
 
     def call(self, function: Callable[..., Awaitable[Any]], *args: Any, **named: Any) -> Any:
         _refuse_in_loop()
-        if self.closed:
-            raise Closed("This headwater is closed.", hint="Open it again.")
+        call = _Call(self._loop, self._running, function, args, named)
+        with self._gate:
+            if self.closed:
+                raise Closed("This headwater is closed.", hint="Open it again.")
+            self._loop.call_soon_threadsafe(call.start)
+        return call.result()
 
-        async def run() -> Any:
-            return await function(*args, **named)
+    def close(self) -> None:
+        """Let no new call begin, and wait for those under way."""
+        if not self.closed:
+            with self._gate:
+                self.closed = True
+                last = _Call(self._loop, self._running, self._ended, (), {})
+                self._loop.call_soon_threadsafe(last.start)  # behind every call that has begun
+            last.result()
 
-        future: Future[Any] = self._portal.start_task_soon(run)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()  # Ctrl-C during the wait: the task must not go on
-            raise
+    async def _ended(self) -> None:
+        while others := self._running - {asyncio.current_task()}:
+            await asyncio.wait(others)
 
     def iterate(self, items: AsyncIterator[Any]) -> Iterator[Any]:
         try:
@@ -152,8 +207,15 @@ class _Loop:
         """The value itself, or a blocking wrapper of an object with async methods."""
         if inspect.isasyncgen(value):
             return self.iterate(value)
-        kind = _interface(type(value))
-        return blocking_class(kind)(value, self) if _awaits(kind) else value
+        wrapper = _wrapper(type(value))
+        return value if wrapper is None else wrapper(value, self)
+
+
+@functools.cache
+def _wrapper(kind: type) -> type[BlockingObject] | None:
+    """The blocking class for values of a type; None: they need none."""
+    interface = _interface(kind)
+    return blocking_class(interface) if _awaits(interface) else None
 
 
 @functools.cache
@@ -180,7 +242,7 @@ def _calling(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(self: BlockingObject, *args: Any, **named: Any) -> Any:
         method, loop = getattr(self._of, name), self._loop
-        if inspect.iscoroutinefunction(method):
+        if _is_coroutine(getattr(method, "__func__", method)):
             return loop.wrapped(loop.call(method, *args, **named))
         return loop.wrapped(method(*args, **named))
 
@@ -188,12 +250,14 @@ def _calling(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+_is_coroutine = functools.lru_cache(maxsize=1024)(inspect.iscoroutinefunction)
+
+
 def _interface(kind: type) -> type:
     """The class with the docstrings of a type: its abstract base, or itself."""
     return next((base for base in kind.__mro__ if inspect.isabstract(base)), kind)
 
 
-@functools.cache
 def _awaits(kind: type) -> bool:
     """Whether a class has async methods."""
     if kind.__module__.partition(".")[0] == "builtins":

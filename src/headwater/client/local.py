@@ -30,7 +30,7 @@ T = TypeVar("T")
 Place = tuple[str, int]
 
 _SMALL = 100  # records: reading so few takes less time than a thread's wake-up
-_SMALL_BYTES = 1 << 20
+SMALL_BYTES = 1 << 20
 _PAGE_BYTES = 8 << 20
 _FOLLOWED = 1000  # records in one batch of a follower
 
@@ -115,7 +115,11 @@ class LocalLog(AsyncLog):
         if place not in self._appenders:
             from headwater.log.group_commit import Appender
 
-            self._appenders[place] = Appender(lambda batch: log.append(topic, partition, batch), name=f"{topic}-{partition}")
+            self._appenders[place] = Appender(
+                lambda batch: log.append(topic, partition, batch),
+                inline=lambda batch: log.append_inline(topic, partition, batch),
+                name=f"{topic}-{partition}",
+            )
         return self._appenders[place]
 
     async def append_by_key(self, topic: str, records: Sequence[Record]) -> list[Placed]:
@@ -162,7 +166,7 @@ class LocalLog(AsyncLog):
             records = await self.read(topic, partition, start, limit=max(1, min(limit, stop - start)))
             return [record for record in records if record.offset is not None and record.offset < stop]
         if limit <= _SMALL:
-            return await self._quick(topic, partition, lambda log: log.read(topic, partition, start, limit=limit, max_bytes=_SMALL_BYTES))
+            return await self._quick(topic, partition, lambda log: log.read(topic, partition, start, limit=limit, max_bytes=SMALL_BYTES))
         return await self._thread(lambda log: log.read(topic, partition, start, limit=limit, max_bytes=_PAGE_BYTES))
 
     async def search(
@@ -228,6 +232,10 @@ class LocalLog(AsyncLog):
     def now(self) -> Log | None:
         """The open log; None before it is open and after it is closed."""
         return None if self._closed else self._log
+
+    def ready(self, topic: str, partition: int) -> Log | None:
+        """The open log, if small reads of this partition only read memory; None otherwise, and once the log is closed."""
+        return self._log if (topic, partition) in self._warm and not self._closed else None
 
     async def work(self, call: Callable[[Log], T]) -> T:
         """Call a function with the log in a thread."""

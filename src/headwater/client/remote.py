@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -13,12 +13,13 @@ from headwater.client.log import AsyncLog
 from headwater.client.remote_backend import RemoteBackend
 from headwater.core.clock import Clock
 from headwater.log import operations as log
-from headwater.log.answers import Offsets, PartitionContent, Placed, Places
+from headwater.log.answers import Offsets, PartitionContent, Placed, Places, ShownBounds
 from headwater.log.json_form import ShownTopic, read_shown, read_topic, send_records, show_key, show_settings
-from headwater.log.operations import PartitionRequest, ReadRecords, TopicRequest, check_read
+from headwater.log.operations import ReadRecords, TopicRequest, check_read
 from headwater.log.owners import new_settings
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
 from headwater.wire.json import decoder
+from headwater.wire.operation import Operation
 from headwater.wire.request import shape_of
 
 _LIMIT = 10_000  # records that the server gives at once
@@ -50,7 +51,7 @@ class RemoteLog(AsyncLog):
 
     def __init__(self, backend: RemoteBackend) -> None:
         self.backend = backend
-        self._appends: dict[tuple[str, int], tuple[str, bytes]] = {}
+        self._places: dict[tuple[str, str, int], tuple[str, bytes]] = {}  # by operation, topic and partition
 
     async def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | Mapping[str, str] | None = None) -> Topic:
         if isinstance(settings, TopicSettings):
@@ -70,20 +71,26 @@ class RemoteLog(AsyncLog):
 
     async def append(self, topic: str, partition: int, records: Sequence[Record]) -> Sequence[int]:
         body, http = send_records(records), self.backend.http
-        fit = type(topic) is str and type(partition) is int  # True would pass for 1
-        known = self._appends.get((topic, partition)) if fit else None
-        path, head = known or self._append_head(topic, partition)
+        path, head = self._place(log.APPEND, topic, partition)
         answer = await http.exchange(log.APPEND.method, path, head, body, hot=len(body) <= _HOT)
         return http.understood(log.APPEND.method, path, _read_offsets, answer).offsets
 
-    def _append_head(self, topic: str, partition: int) -> tuple[str, bytes]:
-        """The cached head of append requests to a partition: making it costs as much as the rest of a small append. Errors: `BadInput`."""
-        request = log.AppendRecords(topic=topic, partition=partition)
+    def _place(self, operation: Operation[Any, Any], topic: str, partition: int) -> tuple[str, bytes]:
+        """The path and the head of requests to a partition, cached: making them costs as much as the rest of a small call.
+
+        Errors: `BadInput`.
+        """
+        fit = type(topic) is str and type(partition) is int  # True would pass for 1
+        known = self._places.get((operation.name, topic, partition)) if fit else None
+        if known is not None:
+            return known
+        request = operation.request(topic=topic, partition=partition)
         request.check()
-        path = shape_of(log.APPEND).write(request).path
-        if len(self._appends) >= _KEPT:
-            self._appends.clear()
-        self._appends[topic, partition] = made = (path, self.backend.http.head(log.APPEND.method, path, headers=_LINES))
+        path = shape_of(operation).write(request).path
+        if len(self._places) >= _KEPT:
+            self._places.clear()
+        head = self.backend.http.head(operation.method, path, headers=_LINES if operation is log.APPEND else {})
+        self._places[operation.name, topic, partition] = made = (path, head)
         return made
 
     async def append_by_key(self, topic: str, records: Sequence[Record]) -> list[Placed]:
@@ -94,19 +101,27 @@ class RemoteLog(AsyncLog):
         return await self.backend.ask(log.STATS, TopicRequest(topic=topic))
 
     async def bounds(self, topic: str, partition: int) -> Bounds:
-        answer = await self.backend.ask(log.BOUNDS, PartitionRequest(topic=topic, partition=partition))
-        return Bounds(answer.start, answer.end)
+        path, head = self._place(log.BOUNDS, topic, partition)
+        http = self.backend.http
+        answer = await http.exchange(log.BOUNDS.method, path, head, b"", safe=True)
+        shown = http.understood(log.BOUNDS.method, path, _read_bounds, answer)
+        return Bounds(shown.start, shown.end)
 
     async def read(
         self, topic: str, partition: int, start: int, *, limit: int = 1000, stop: int | None = None, key: bytes | None = None
     ) -> list[Record]:
         check_read(start, limit, stop)
-        wanted = None if key is None else show_key(key)
+        if key is None:
+            path, _ = self._place(log.READ, topic, partition)
+            until, http = "" if stop is None else f"&to={stop}", self.backend.http
+            head = http.head(log.READ.method, f"{path}?from={start}{until}&limit={min(limit, _LIMIT)}&decode=binary")
+            answer = await http.exchange(log.READ.method, path, head, b"", safe=True)
+            return http.understood(log.READ.method, path, _read_page, answer)[0]
         request = ReadRecords(
-            topic=topic, partition=partition, start=start, stop=stop, limit=min(limit, _LIMIT), decode="binary", key=wanted
+            topic=topic, partition=partition, start=start, stop=stop, limit=min(limit, _LIMIT), decode="binary", key=show_key(key)
         )
         found, following = await self.backend.raw(log.READ, request, _read_page)
-        while key is not None and following is not None and len(found) < limit:  # a page holds the matches of a part of the log
+        while following is not None and len(found) < limit:  # a page holds the matches of a part of the log
             request = msgspec.structs.replace(request, start=following, limit=min(limit - len(found), _LIMIT))
             more, following = await self.backend.raw(log.READ, request, _read_page)
             found += more
@@ -138,6 +153,10 @@ class RemoteLog(AsyncLog):
 
 
 _read_offsets = decoder(Offsets)
+_read_bounds = decoder(ShownBounds)
+
+
+_read_items = decoder(_Page)
 
 
 def _read_topic(body: bytes) -> Topic:
@@ -149,5 +168,5 @@ def _read_topics(shown: list[ShownTopic]) -> list[Topic]:
 
 
 def _read_page(body: bytes) -> tuple[list[Record], int | None]:
-    page = msgspec.json.decode(body, type=_Page)
+    page = _read_items(body)
     return [read_shown(bytes(item)) for item in page.items], None if page.next is None else int(page.next)

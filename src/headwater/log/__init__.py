@@ -99,6 +99,13 @@ class Log(ABC):
         `Unsupported`, because no broker locks a partition. There, a Writer's `append` takes a guard.
         """
 
+    def append_inline(self, topic: str, partition: int, records: Sequence[Record]) -> Sequence[int] | None:
+        """`append` of a few small records without waiting for a lock or a slow disk; None, and nothing was done, where it would wait.
+
+        An event loop may call it: it takes little longer than a thread's wake-up. Errors: those of `append`. Kafka: always None.
+        """
+        return None
+
     @abstractmethod
     def append_arrow(self, topic: str, partition: int, batch: pa.RecordBatch, *, part: str = "") -> Sequence[int]:
         """`append` for columns: `key` and `value` (binary, nullable); optionally `timestamp` (int64 ms), `mode` and `op` (uint8), and

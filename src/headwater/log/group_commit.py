@@ -24,8 +24,15 @@ class Appender:
     for more calls: a batch holds the calls that came during the previous sync. When a batch fails, all its callers get the error.
     """
 
-    def __init__(self, append: Callable[[Sequence[Record]], Sequence[int]], *, name: str = "log") -> None:
-        self._append = append
+    def __init__(
+        self,
+        append: Callable[[Sequence[Record]], Sequence[int]],
+        *,
+        inline: Callable[[Sequence[Record]], Sequence[int] | None] | None = None,
+        name: str = "log",
+    ) -> None:
+        """`inline`: appends in the caller's thread, or returns None, as `Log.append_inline`."""
+        self._append, self._inline = append, inline
         self._loop = asyncio.get_running_loop()
         self._future = self._loop.create_future
         self._queue: list[_Waiting] = []
@@ -51,6 +58,15 @@ class Appender:
             self._idle = False
             self._wake.put(None)
         return future
+
+    def append_inline(self, records: Sequence[Record]) -> Sequence[int] | None:
+        """Append at once and in this thread; None, and nothing was done, where that would wait. Never overtakes a queued call.
+
+        Errors: those of `Log.append`.
+        """
+        if self._inline is None or self._queue or not self._idle or self._stopping:
+            return None
+        return self._inline(records)
 
     async def aclose(self) -> None:
         """Wait for what is queued, then stop."""

@@ -52,6 +52,22 @@ class _Kept(_Sent, forbid_unknown_fields=True):
     partition: int | None = None
 
 
+class _Bytes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    data: bytes = msgspec.field(name="$binary")
+
+
+class _Plain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A record as `send_records` writes it, without a time of its own: nearly every one. What does not fit is read as any other."""
+
+    key: _Bytes | None
+    value: _Bytes | None
+    headers: list[tuple[str, _Bytes | None]]
+    timestamp: None
+    mode: Annotated[int, msgspec.Meta(ge=0, le=3)]
+    op: Annotated[int, msgspec.Meta(ge=0, le=7)]
+
+
+_plain = msgspec.json.Decoder(_Plain)
 _sent = msgspec.json.Decoder(_Sent | list[_Sent])
 _sent_line = msgspec.json.Decoder(_Sent)
 _kept = msgspec.json.Decoder(_Kept)
@@ -104,6 +120,11 @@ def read_records(body: bytes, *, lines: bool) -> list[Record]:
 
     Errors: `BadInput`, which says where and what; then none of them is to be appended.
     """
+    if lines and body.find(b"\n") in (-1, len(body) - 1):
+        try:
+            return [_plain_record(_plain.decode(body))]
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            pass  # another form, or an error that is reported below
     try:
         body.decode()  # the raw parts below are kept as they are, and would otherwise keep bytes that are no text
         if lines:
@@ -135,6 +156,12 @@ def _line(number: int, line: bytes) -> _Sent:
     except (msgspec.MsgspecError, RecursionError) as error:
         problem = unreadable(error, _Sent.__struct_fields__)
         raise BadInput(f"Line {number}: {problem.message}", hint=problem.hint) from None
+
+
+def _plain_record(plain: _Plain) -> Record:
+    key, value = plain.key, plain.value
+    headers = tuple([(name, None if content is None else content.data) for name, content in plain.headers]) if plain.headers else ()
+    return Record(None if key is None else key.data, None if value is None else value.data, headers, None, plain.mode, plain.op)
 
 
 def _record(sent: _Sent, offset: int | None = None) -> Record:

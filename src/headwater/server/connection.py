@@ -64,6 +64,7 @@ class Connection(HttpToolsProtocol):
         self._took = False  # whether the client has read enough since the last look for more to be written
         self._blocked_since: float | None = None
         self._hot = None if hot is None else HotQueue(hot, self)
+        self._chunk = b""  # received between two requests: the next request is at its front
 
     # -- the connection ---------------------------------------------------------------------------------------
 
@@ -87,11 +88,16 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._over:
             return
+        self._unset_keepalive_if_required()
         if self._phase == _IDLE:
+            if self._hot is not None and (taken := self._hot.repeats(data)):
+                data = data[taken:]
+                if not data:
+                    return
             # Not only in `on_message_begin`: empty lines before a request would keep the connection open for ever.
             self._begin(_HEAD)
+            self._chunk = data
         self._unparsed += len(data)
-        self._unset_keepalive_if_required()
         self._parse(data)
         if self._unparsed > self._largest_head:
             self._refuse_head()
@@ -158,7 +164,8 @@ class Connection(HttpToolsProtocol):
         if len(self.pipeline) >= _PIPELINED:
             self.cut("pipelined")
             return
-        if self._hot is not None and self._hot.takes():
+        chunk, self._chunk = self._chunk, b""
+        if self._hot is not None and self._hot.takes(chunk):
             self._begin(_BODY)
             return
         super().on_headers_complete()
@@ -307,6 +314,11 @@ class Connection(HttpToolsProtocol):
     def busy(self) -> bool:
         """Whether the application's answer to a request is incomplete, or cannot be sent."""
         return bool(self.pipeline) or self.flow.write_paused or (self.cycle is not None and not self.cycle.response_complete)
+
+    @property
+    def head_room(self) -> int:
+        """By how many bytes the head that has just been parsed could be larger."""
+        return self._largest_head - self._head
 
     def drained(self) -> None:
         """Every hot request is answered: continue with the requests after them."""

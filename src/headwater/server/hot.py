@@ -27,12 +27,13 @@ _JSON = (b"", b"*/*", b"application/json")
 
 
 class HotCall(NamedTuple):
-    """A request that may take the hot path."""
+    """A request that may take the hot path. `alone`: its connection has no other request under way."""
 
     variables: dict[str, str]
     query: bytes
     content_type: bytes
     body: bytes
+    alone: bool = False
 
 
 class HotMatch(NamedTuple):
@@ -50,25 +51,44 @@ class HotAnswer(NamedTuple):
     encode: Callable[[Any], bytes]
 
 
-HotHandler = Callable[[HotCall], HotAnswer | bytes | None]
-"""Begins the work. None: not here and now, let the application do it; then nothing has been done."""
+class HotReply(NamedTuple):
+    """An answer with headers of its own."""
+
+    body: bytes
+    headers: bytes
+
+
+HotHandler = Callable[[HotCall], HotAnswer | HotReply | bytes | None]
+"""Begins the work, or does it. None: not here and now, let the application do it; then nothing has been done."""
 
 
 class Pending(NamedTuple):
-    """An answer that is being made."""
+    """An answer that is being made, is made, or is an error."""
 
     operation: Operation[Any, Any]
-    answer: HotAnswer | bytes
+    answer: HotAnswer | HotReply | bytes | Exception
     began: float
+
+    @property
+    def ready(self) -> bool:
+        return not isinstance(self.answer, HotAnswer) or self.answer.future.done()
 
 
 class KnownClient(NamedTuple):
-    """The checked headers of a connection: a request that repeats them skips the checks."""
+    """The checked headers of a connection: a request that repeats them skips the checks, until the token file changes."""
 
     host: bytes
     authorization: bytes
     generation: int
     caller: Caller
+
+
+class Admission(NamedTuple):
+    """A checked head: its operation, and that its caller may perform it there."""
+
+    match: HotMatch
+    content_type: bytes
+    client: KnownClient
 
 
 class HotPath:
@@ -97,11 +117,8 @@ class HotPath:
             return None
         return HotMatch(routes[0], match.variables, raw_path)
 
-    def begin(
-        self, match: HotMatch, query: bytes, headers: list[tuple[bytes, bytes]], body: bytes, known: KnownClient | None
-    ) -> tuple[Pending, KnownClient] | None:
-        """Begin an answer; None: the application must do it. Also returns the connection's checked headers."""
-        began, (route, variables, raw_path) = time.perf_counter(), match
+    def admit(self, match: HotMatch, headers: list[tuple[bytes, bytes]], known: KnownClient | None) -> Admission | None:
+        """Check the headers of a request; None: the application must handle it. `known`: the client of an earlier request."""
         host = authorization = content_type = accept = b""
         seen = set()
         for name, value in headers:
@@ -118,40 +135,60 @@ class HotPath:
                 accept = value
         if accept not in _JSON:
             return None
-        generation = 0 if self._tokens is None else self._tokens.generation
-        if known is None or known.host != host or known.authorization != authorization or known.generation != generation:
-            found = self._known(route.operation.method, host, authorization, generation)
+        operation = match.route.operation
+        if known is None or known.host != host or known.authorization != authorization or known.generation != self._generation:
+            found = self._known(operation.method, host, authorization)
             if found is None:
                 return None
             known = found
-        if known.caller.role < route.operation.role or (known.caller.prefixes and not known.caller.reaches(raw_path)):
+        if known.caller.role < operation.role or (known.caller.prefixes and not known.caller.reaches(match.raw_path)):
+            return None
+        return Admission(match, content_type, known)
+
+    def begin(self, admission: Admission, query: bytes, body: bytes, *, alone: bool) -> Pending | None:
+        """Begin an answer. None: the application must handle the request, or the admission is older than the token file."""
+        began = time.perf_counter()
+        (route, variables, _), content_type, client = admission
+        if client.generation != self._generation:
             return None
         assert route.hot is not None
-        answer = route.hot(HotCall(variables, query, content_type, body))
-        return None if answer is None else (Pending(route.operation, answer, began), known)
+        try:
+            answer = route.hot(HotCall(variables, query, content_type, body, alone))
+        except Exception as error:
+            return Pending(route.operation, error, began)
+        return None if answer is None else Pending(route.operation, answer, began)
 
     def answer(self, pending: Pending, *, head: bytes) -> bytes:
         """The whole answer. `head`: headers that every answer has."""
         operation, answer = pending.operation, pending.answer
-        status = next(iter(operation.statuses), 200)
+        status, headers = next(iter(operation.statuses), 200), b""
         try:
-            body = answer if isinstance(answer, bytes) else answer.encode(answer.future.result())
+            if isinstance(answer, Exception):
+                raise answer
+            if isinstance(answer, HotReply):
+                body, headers = answer
+            else:
+                body = answer if isinstance(answer, bytes) else answer.encode(answer.future.result())
         except asyncio.CancelledError:
             status, written = self._problem(HeadwaterError("The request was given up.", hint="Ask again."))
         except Exception as error:
             status, written = self._problem(error)
         else:
-            written = b"content-length: %d\r\ncontent-type: application/json\r\n\r\n%b" % (len(body), body)
+            written = b"%bcontent-length: %d\r\ncontent-type: application/json\r\n\r\n%b" % (headers, len(body), body)
         self._metrics.answered(operation.path, operation.method, status, time.perf_counter() - pending.began)
         return b"%b%b%b" % (_line(status), head, written)
 
-    def _known(self, method: str, host: bytes, authorization: bytes, generation: int) -> KnownClient | None:
+    @property
+    def _generation(self) -> int:
+        return 0 if self._tokens is None else self._tokens.generation
+
+    def _known(self, method: str, host: bytes, authorization: bytes) -> KnownClient | None:
         try:
             self._guard.check(method, [(b"host", host)] if host else [])
             caller = OWNER if self._tokens is None else self._tokens.caller(authorization.decode("latin-1") or None)
         except HeadwaterError:
             return None  # the application reports it
-        return KnownClient(host, authorization, generation, caller)
+        return KnownClient(host, authorization, self._generation, caller)
 
 
 _LINES: dict[int, bytes] = {}

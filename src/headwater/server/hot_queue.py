@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from headwater.server.hot import HotMatch, HotPath, KnownClient, Pending
+from headwater.server.hot import Admission, HotAnswer, HotPath, KnownClient, Pending
+from headwater.server.hot_heads import HotHeads
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -23,15 +24,45 @@ class HotQueue:
     def __init__(self, hot: HotPath, connection: Connection) -> None:
         self._hot, self._connection = hot, connection
         self.pending: deque[Pending] = deque()
-        self.collecting: HotMatch | None = None
+        self.collecting: Admission | None = None
         self.closing = False
+        self._heads = HotHeads()
         self._query = b""
         self._chunks: list[bytes] = []
-        self._known: KnownClient | None = None
+        self._client: KnownClient | None = None
         self._idle_since: float | None = None
+        self._common: tuple[object, bytes] = (None, b"")  # uvicorn's list of headers, and their bytes
 
-    def takes(self) -> bool:
-        """Whether the request whose head has just been parsed may take the hot path once its body is complete."""
+    # -- requests that repeat a known head ----------------------------------------------------------------------
+
+    def repeats(self, data: bytes) -> int:
+        """Begin the requests at the front of the data that repeat known heads. Returns the number of their bytes; a parser reads the rest.
+
+        Called between two requests: no part of one has been parsed.
+        """
+        connection, at, size = self._connection, 0, len(data)
+        while at < size and not (self.closing or connection.busy):
+            request = self._heads.find(data, at, self._hot.largest)
+            if request is None:
+                break
+            alone = request.end == size and not self.pending
+            pending = self._hot.begin(request.admission, request.query, request.body, alone=alone)
+            if pending is None:
+                self._heads.clear()  # an old admission is not tried again
+                break
+            self._add(pending)
+            at = request.end
+        if at:
+            self._flush()
+        return at
+
+    # -- parsed requests ----------------------------------------------------------------------------------------
+
+    def takes(self, chunk: bytes) -> bool:
+        """Whether the request whose head has just been parsed may take the hot path once its body is complete.
+
+        `chunk`: the data whose first bytes are the request's; empty where that is not certain.
+        """
         connection = self._connection
         self._idle_since = None
         if connection.busy or self.closing or not connection.parser.should_keep_alive() or connection.parser.get_http_version() != "1.1":
@@ -42,30 +73,34 @@ class HotQueue:
         raw_path, _, self._query = connection.url.partition(b"?")
         if not raw_path.startswith(b"/") or b"#" in connection.url:
             return False
-        self.collecting = self._hot.find(connection.parser.get_method().decode("ascii"), raw_path)
+        method = connection.parser.get_method()
+        match = self._hot.find(method.decode("ascii"), raw_path)
+        self.collecting = None if match is None else self._hot.admit(match, connection.headers, self._client)
+        if self.collecting is None:
+            return False
+        self._client = self.collecting.client
+        if chunk:
+            self._heads.learn(chunk, connection.url, method, self.collecting, room=connection.head_room)
         self._chunks.clear()
-        return self.collecting is not None
+        return True
 
     def collect(self, body: bytes) -> None:
         self._chunks.append(body)
 
     def begin(self) -> bytes | None:
         """Begin the collected request. Returns its body if the application must handle it."""
-        match, self.collecting, connection = self.collecting, None, self._connection
-        assert match is not None
+        admission, self.collecting = self.collecting, None
+        assert admission is not None
         body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
-        begun = self._hot.begin(match, self._query, connection.headers, body, self._known)
-        if begun is None:
+        pending = self._hot.begin(admission, self._query, body, alone=False)
+        if pending is None:
             return body
-        pending, self._known = begun
-        self.pending.append(pending)
-        if isinstance(pending.answer, bytes):
+        self._add(pending)
+        if pending.ready:
             self._flush()
-        else:
-            pending.answer.future.add_done_callback(self._flush)
-            if len(self.pending) >= _MOST:
-                connection.flow.pause_reading()
         return None
+
+    # -- answers ------------------------------------------------------------------------------------------------
 
     def idle(self, now: float) -> bool:
         """Whether the last answer went out longer ago than the keep-alive time."""
@@ -74,15 +109,23 @@ class HotQueue:
     def forsake(self) -> None:
         """The client is gone. Requests under way finish and are counted."""
         for pending in self.pending:
-            if not isinstance(pending.answer, bytes) and not pending.answer.future.done():
+            if isinstance(pending.answer, HotAnswer) and not pending.ready:
                 pending.answer.future.remove_done_callback(self._flush)
                 pending.answer.future.add_done_callback(lambda _, one=pending: self._hot.answer(one, head=b""))  # type: ignore[misc]
         self.pending.clear()
 
+    def _add(self, pending: Pending) -> None:
+        self._idle_since = None
+        self.pending.append(pending)
+        if isinstance(pending.answer, HotAnswer):
+            pending.answer.future.add_done_callback(self._flush)
+            if len(self.pending) >= _MOST:
+                self._connection.flow.pause_reading()
+
     def _flush(self, _: Future[object] | None = None) -> None:
         """Send all answers that are ready, in order, in one write."""
         connection, answers = self._connection, []
-        while self.pending and (isinstance(answer := self.pending[0].answer, bytes) or answer.future.done()):
+        while self.pending and self.pending[0].ready:
             last = self.closing and len(self.pending) == 1
             answers.append(self._hot.answer(self.pending.popleft(), head=self._head(last=last)))
         if not answers:
@@ -99,5 +142,8 @@ class HotQueue:
                 connection.drained()
 
     def _head(self, *, last: bool) -> bytes:
-        head = b"".join([b"%b: %b\r\n" % pair for pair in self._connection.server_state.default_headers])
-        return head + b"connection: close\r\n" if last else head
+        """The headers that every answer has. uvicorn makes a new list of them each second."""
+        headers = self._connection.server_state.default_headers
+        if self._common[0] is not headers:
+            self._common = (headers, b"".join([b"%b: %b\r\n" % pair for pair in headers]))
+        return self._common[1] + b"connection: close\r\n" if last else self._common[1]

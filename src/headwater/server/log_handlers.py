@@ -10,27 +10,31 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from starlette.responses import Response
 
+from headwater.client.local import SMALL_BYTES
 from headwater.client.log_performer import LogPerformer
 from headwater.core.errors import BadInput, Unsupported
-from headwater.log.answers import Places
+from headwater.log.answers import Places, ShownBounds
 from headwater.log.json_form import Decoder, read_records, show_record
 from headwater.log.operations import LOG, AppendByKey, AppendRecords, ReadRecords, check_read
 from headwater.log.record import Record
 from headwater.server.call import Call, json_answer
-from headwater.server.hot import HotAnswer, HotCall
+from headwater.server.hot import HotAnswer, HotCall, HotReply
 from headwater.server.paging import link_to_next
 from headwater.server.stream import EventStream, LineStream
+from headwater.wire import json
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from headwater.server.handlers import Handlers
 
+_INLINE = 16  # records: appending so few takes less time than a thread's wake-up
 _FEW = 100  # records: reading and encoding so few takes less time than a thread's wake-up
 _MANY = 1000
 _SEARCHED = 1_000_000  # offsets that one page of a search by key covers
 _BATCH = 256 << 10  # bytes that a stream reads at once
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,3}")
+_PAGE = re.compile(rb"from=([0-9]{1,18})(?:&to=([0-9]{1,18}))?&limit=([0-9]{1,3})&decode=binary")
 _HOT_TYPES = (b"application/x-ndjson", b"application/json")
 _LARGE = 1 << 20  # bytes: parsing a larger body would delay other requests, so a thread does it
 
@@ -53,19 +57,43 @@ class LogHandlers:
         request: AppendByKey = await call.request()
         return json_answer(Places(await self._log.append_by_key(request.topic, await self._sent(call))), 201)
 
-    def append_hot(self, call: HotCall) -> HotAnswer | None:
-        """`append` on the hot path, for a known partition and a valid body."""
-        topic, number = call.variables["topic"], call.variables["partition"]
-        if call.query or not _NUMBER.fullmatch(number):
-            return None
-        appender = self._log.appender(topic, int(number))
+    def append_hot(self, call: HotCall) -> HotAnswer | bytes | None:
+        """`append` on the hot path, for a known partition and a valid body. Requests that come together share a sync in a thread."""
+        place = _place(call)
+        appender = None if place is None or call.query else self._log.appender(*place)
         if appender is None or call.content_type not in _HOT_TYPES:
             return None
         try:
             records = read_records(call.body, lines=call.content_type == _HOT_TYPES[0])
         except BadInput:
             return None
-        return HotAnswer(appender.append(records), _offsets)
+        offsets = appender.append_inline(records) if call.alone and len(records) <= _INLINE else None
+        return HotAnswer(appender.append(records), _offsets) if offsets is None else _offsets(offsets)
+
+    def bounds_hot(self, call: HotCall) -> bytes | None:
+        """`bounds` on the hot path, for a known partition."""
+        place = _place(call)
+        log = None if place is None or call.query or call.body else self._log.ready(*place)
+        if place is None or log is None:
+            return None
+        bounds = log.bounds(*place)
+        return json.encode(ShownBounds(place[1], bounds.start, bounds.end))
+
+    def read_hot(self, call: HotCall) -> HotReply | bytes | None:
+        """`read` on the hot path: a few records of a known partition, in the form that our client asks for."""
+        place, asked = _place(call), _PAGE.fullmatch(call.query)
+        if place is None or asked is None or call.body:
+            return None
+        start, stop, limit = int(asked[1]), None if asked[2] is None else int(asked[2]), int(asked[3])
+        log = self._log.ready(*place)
+        if log is None or not 1 <= limit <= _FEW or (stop is not None and stop < start):
+            return None
+        records = log.read(*place, start, limit=limit, max_bytes=SMALL_BYTES)
+        records, following = _following(records, stop, log.bounds(*place).end)
+        body = json.encode({"items": [show_record(record, "binary") for record in records], "next": following})
+        query = {"from": start, "to": stop, "limit": limit, "decode": "binary"}
+        link = link_to_next(f"/log/{place[0]}/{place[1]}/records", query, "from", following)
+        return body if link is None else HotReply(body, b"link: %b\r\n" % link["Link"].encode())
 
     async def _sent(self, call: Call) -> list[Record]:
         """The records of the body. Errors: `BadInput`."""
@@ -85,13 +113,8 @@ class LogHandlers:
         if request.wanted is not None:
             return await self._search(call, request, request.wanted)
         records = await self._log.read(topic, partition, await self._start(request), limit=request.limit or 100)
-        following = None
-        if records:
-            upto = _offset(records[-1]) + 1
-            if stop is not None:
-                records = [record for record in records if _offset(record) < stop]
-            if (stop is None or upto < stop) and upto < (await self._log.bounds(topic, partition)).end:
-                following = str(upto)
+        end = (await self._log.bounds(topic, partition)).end if records else 0
+        records, following = _following(records, stop, end)
         if len(records) > _FEW:
             return await asyncio.to_thread(_page, call, records, decode, following)
         return _page(call, records, decode, following)
@@ -223,6 +246,22 @@ def _event(record: Record, decode: Decoder) -> bytes:
 def _offset(record: Record) -> int:
     assert record.offset is not None
     return record.offset
+
+
+def _place(call: HotCall) -> tuple[str, int] | None:
+    """The topic and partition of a hot request, if they are written as our client writes them."""
+    number = call.variables["partition"]
+    return (call.variables["topic"], int(number)) if _NUMBER.fullmatch(number) else None
+
+
+def _following(records: list[Record], stop: int | None, end: int) -> tuple[list[Record], str | None]:
+    """The records of a page below `stop`, and the offset at which the next page begins; None after the last."""
+    if not records:
+        return records, None
+    upto = _offset(records[-1]) + 1
+    if stop is not None:
+        records = [record for record in records if _offset(record) < stop]
+    return records, str(upto) if upto < (end if stop is None else min(stop, end)) else None
 
 
 def _page(call: Call, records: list[Record], decode: Decoder, following: str | None) -> Response:

@@ -144,7 +144,7 @@ class Guarding(Ground):
         other.create_topic(topic)
         other.claim(topic, 0).append(numbered(3, start=10))
         assert other.bounds(topic, 0).end == end
-        writer, asked = log.claim(topic, 0), Asked()
+        writer, asked = log.claim(topic, 0), RecordingCheck()
         with unchanged(other, topic), pytest.raises(Fenced, match="created again"):
             writer.append(numbered(1), guard=Guard(log.bounds(topic, 0).end, asked, generation))
         assert not asked.shown

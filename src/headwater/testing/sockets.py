@@ -28,14 +28,21 @@ async def listening(server: HttpServer) -> AsyncIterator[tuple[str, int]]:
         await asyncio.sleep(0)
 
 
-async def answers(address: tuple[str, int], sent: bytes | Sequence[bytes], count: int, *, half_close: bool = False) -> list[bytes]:
-    """What comes back for bytes, answer by answer; fewer where the server ends the connection."""
+async def answers(
+    address: tuple[str, int], sent: bytes | Sequence[bytes], count: int, *, half_close: bool = False, one_by_one: bool = False
+) -> list[bytes]:
+    """What comes back for bytes, answer by answer; fewer where the server ends the connection.
+
+    `one_by_one`: each piece is a request, sent once the one before is answered.
+    """
     reader, writer = await asyncio.open_connection(*address)
     found: list[bytes] = []
     try:
         for piece in [sent] if isinstance(sent, bytes) else sent:
             writer.write(piece)
             await writer.drain()
+            if one_by_one and (answer := await _answer(reader)):
+                found.append(answer)
         if half_close:
             writer.write_eof()
         while len(found) < count and (answer := await _answer(reader)):

@@ -36,12 +36,12 @@ class Counting:
 
     def __init__(self, path: HotPath) -> None:
         self._path, self.begun = path, list[str]()
-        self.find, self.answer, self.largest = path.find, path.answer, path.largest
+        self.find, self.admit, self.answer, self.largest = path.find, path.admit, path.answer, path.largest
 
-    def begin(self, *given: object) -> object:
-        begun = self._path.begin(*given)  # type: ignore[arg-type]
+    def begin(self, *given: object, alone: bool) -> object:
+        begun = self._path.begin(*given, alone=alone)  # type: ignore[arg-type]
         if begun is not None:
-            self.begun.append(begun[0].operation.name)
+            self.begun.append(begun.operation.name)
         return begun
 
 
@@ -72,16 +72,26 @@ def request(path: bytes = b"/log/t/0/records", headers: bytes = b"", body: bytes
     return b"%b %b HTTP/1.1\r\n%bContent-Length: %d\r\n\r\n%b" % (method, path, sent, len(body), body)
 
 
+def read(path: bytes, headers: bytes = b"", method: bytes = b"GET") -> bytes:
+    return b"%b %b HTTP/1.1\r\nHost: 127.0.0.1\r\n%b\r\n" % (method, path, headers)
+
+
 def bearer(token: str) -> bytes:
     return b"Authorization: Bearer %b\r\n" % token.encode()
 
 
-async def asked(app: App, hot: HotPath | Counting | None, sent: bytes) -> bytes:
+async def asked(app: App, hot: HotPath | Counting | None, sent: bytes, *, times: int = 1, head: bool = False) -> bytes:
     """What comes back for the bytes, without the date, ids and offsets, which differ from one request to the next."""
     connections = Connections(Limits.of(ServerSettings(), descriptors=100), HttpMetrics())
     server = HttpServer(app, connections=connections, ids=lambda: "id", grace=1, hot=hot)  # type: ignore[arg-type]
     async with listening(server) as address:
-        (answer,) = await answers(address, sent, 1)
+        if head:
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(sent)
+            answer = await reader.readuntil(b"\r\n\r\n")
+            writer.close()
+        else:
+            answer = b"".join(await answers(address, [sent] * times, times, one_by_one=True))
     return re.sub(rb'date: [^\r]*\r\n|(?<="offsets":)\[[0-9, ]*\]', b"", answer)
 
 
@@ -130,6 +140,38 @@ GUARDED = {
     "none": request(),
     "twice": request(headers=bearer(READER) + bearer(WRITER)),
 }
+READS = {
+    "bounds": read(b"/log/t/0"),
+    "bounds with a query": read(b"/log/t/0?x=1"),
+    "bounds of an unknown partition": read(b"/log/t/9"),
+    "bounds of a deleted topic": read(b"/log/gone/0"),
+    "bounds with a body": request(b"/log/t/0", method=b"GET"),
+    "HEAD": read(b"/log/t/0", method=b"HEAD"),
+    "a few": read(b"/log/t/0/records?from=0&limit=2&decode=binary"),
+    "all there are": read(b"/log/t/0/records?from=1&limit=100&decode=binary"),
+    "up to": read(b"/log/t/0/records?from=0&to=2&limit=100&decode=binary"),
+    "up to, in pages": read(b"/log/t/0/records?from=0&to=3&limit=2&decode=binary"),
+    "nothing between": read(b"/log/t/0/records?from=1&to=1&limit=2&decode=binary"),
+    "at the end": read(b"/log/t/0/records?from=5&limit=2&decode=binary"),
+    "beyond the end": read(b"/log/t/0/records?from=6&limit=2&decode=binary"),
+    "the wrong way round": read(b"/log/t/0/records?from=3&to=1&limit=2&decode=binary"),
+    "none": read(b"/log/t/0/records?from=0&limit=0&decode=binary"),
+    "many": read(b"/log/t/0/records?from=0&limit=101&decode=binary"),
+    "as text": read(b"/log/t/0/records?from=0&limit=2"),
+    "unknown parameter": read(b"/log/t/0/records?from=0&limit=2&decode=binary&x=1"),
+    "twice the same": read(b"/log/t/0/records?from=0&limit=2&limit=3&decode=binary"),
+    "huge": read(b"/log/t/0/records?from=9999999999999999999&limit=2&decode=binary"),
+    "deleted topic, read": read(b"/log/gone/0/records?from=0&limit=2&decode=binary"),
+    "encoded, read": read(b"/log/%74/0/records?from=0&limit=2&decode=binary"),
+    "guarded read": read(b"/log/t/0/records?from=0&limit=2&decode=binary", headers=bearer(READER)),
+    "guarded bounds": read(b"/log/t/0", headers=bearer(READER)),
+    "unknown token, read": read(b"/log/t/0/records?from=0&limit=2&decode=binary", headers=bearer("x" * 20)),
+    "shop outside, read": read(b"/log/u/0", headers=bearer(SHOP)),
+}
+SHORT_READS = {
+    *("bounds", "a few", "all there are", "up to", "up to, in pages", "nothing between", "at the end", "beyond the end", "encoded, read"),
+    *("guarded read", "guarded bounds"),
+}
 SHORT = {"one", "a list", "lines", "nothing", "too large a record", "encoded", "writer", "shop inside"}
 
 
@@ -140,6 +182,23 @@ async def test_an_append_is_answered_as_on_the_long_way(name: str, log: LocalLog
     sent, hot = (GUARDED if guarded else APPENDS)[name], Counting(app.hot)
     assert await asked(app, hot, sent) == await asked(app, None, sent)
     assert bool(hot.begun) == (name in SHORT)
+
+
+@pytest.mark.parametrize("name", READS)
+async def test_a_small_read_is_answered_as_on_the_long_way(name: str, log: LocalLog, tokens: Tokens) -> None:
+    """Three times on one connection: parsed, learnt, and recognized by its bytes."""
+    for text in (b"a", None, b"\xff", b"b"):
+        await log.append("t", 0, [Record(b"k", text, headers=(("h", b"v"),))])
+    await log.bounds("t", 0)  # the partition is open now
+    guarded = b"Authorization" in READS[name]
+    app = app_over(log, tokens=tokens if guarded else None, hosts=None if guarded else HOSTS)
+    hot, sent = Counting(app.hot), READS[name]
+    if name == "HEAD":
+        assert await asked(app, hot, sent, head=True) == await asked(app, None, sent, head=True)
+    else:
+        short, long = await asked(app, hot, sent, times=3), await asked(app, None, sent, times=3)
+        assert sorted(short.split(b"\r\n")) == sorted(long.split(b"\r\n"))
+    assert len(hot.begun) == (3 if name in SHORT_READS else 0)
 
 
 @pytest.mark.parametrize("error", [DiskFull("Full.", hint="h"), OutcomeUnknown("Who knows.", hint="h"), ValueError("fault")])
@@ -162,9 +221,18 @@ async def test_a_failing_append_is_answered_as_on_the_long_way(error: Exception,
     monkeypatch.undo()
 
 
+async def test_streams_of_the_same_address_are_the_applications(log: LocalLog) -> None:
+    hot = app_over(log).hot
+    match = hot.find("GET", b"/log/t/0/records")
+    assert match is not None
+    assert hot.admit(match, [(b"host", b"h")], None) is not None
+    for media in (b"text/event-stream", b"application/x-ndjson", b"application/json, text/event-stream"):
+        assert hot.admit(match, [(b"host", b"h"), (b"accept", media)], None) is None
+
+
 async def test_every_hot_operation_is_compared_here(log: LocalLog) -> None:
     """A new hot operation must bring its cases."""
-    assert {route.operation.id for route in app_over(log).hot.routes} == {"log_append"}
+    assert {route.operation.id for route in app_over(log).hot.routes} == {"log_append", "log_bounds", "log_read"}
 
 
 async def test_pipelined_appends_share_a_sync_and_are_answered_in_order(log: LocalLog) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from fcntl import LOCK_EX, LOCK_UN, flock
+from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 
 from headwater.core.errors import Closed, Unavailable
 from headwater.core.files import FileLock
@@ -29,6 +29,18 @@ class Exclusive:
             raise self.closed()
         flock(fd, LOCK_EX)
         self._held = True
+
+    def try_acquire(self) -> bool:
+        """`acquire` that waits for nobody: False where another process has the lock, and where `acquire` would raise."""
+        fd = self._lock.fd
+        if self._held or fd < 0:
+            return False
+        try:
+            flock(fd, LOCK_EX | LOCK_NB)
+        except OSError:
+            return False
+        self._held = True
+        return True
 
     def release(self) -> None:
         """Unlock for other processes."""

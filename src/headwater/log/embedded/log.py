@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import Closed, ReadOnly, UnknownPartition, UnknownTopic
+from headwater.core.errors import Closed, ReadOnly, UnknownTopic
 from headwater.core.files import Files, boot_id, explaining
 from headwater.core.ids import Ids, random_id
 from headwater.core.metrics import LogMetrics
 from headwater.log import Log, Watching, Writer
 from headwater.log.address import LogAddress
-from headwater.log.embedded import guarding
+from headwater.log.embedded import guarding, inline
 from headwater.log.embedded.arrivals import EmbeddedArrivals
 from headwater.log.embedded.handles import Handles, close_all, most_handles
 from headwater.log.embedded.housekeeping import delete_before
@@ -78,7 +78,6 @@ class EmbeddedLog(Log):
     def _begin(self) -> None:
         """Initialize, with nothing open."""
         self._mutex = threading.Lock()
-        self._known: dict[str, tuple[tuple[int, int], Topic]] = {}
         self._partitions: Handles[Partition] = Handles(clock=self._clock, most=self._most)
         self._readers: Handles[PartitionReader] = Handles(clock=self._clock, most=max(4, self._most // 2))  # each has several segments open
         self._appends: dict[Partition, int] = {}
@@ -127,6 +126,18 @@ class EmbeddedLog(Log):
         found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
         batch = encode(records, now=self._clock.now_ms(), limit=found.max_record)  # outside of the lock: others need not wait
         return self._appended(found, topic, partition, batch, None, part, guard)
+
+    def append_inline(self, topic: str, partition: int, records: Sequence[Record]) -> range | None:
+        found = self._partitions.get((topic, partition))
+        if found is None or found.settings.owner:
+            return None
+        batch = encode(records, now=self._clock.now_ms(), limit=found.max_record)
+        first = inline.append(found, batch)
+        if first is None:
+            return None
+        if self._arrivals.anybody:
+            self._arrivals.published(topic, partition)
+        return range(first, first + batch.records)
 
     def append_arrow(self, topic: str, partition: int, batch: pa.RecordBatch, *, part: str = "") -> range:
         from headwater.log.embedded.columns import encode_columns
@@ -280,20 +291,6 @@ class EmbeddedLog(Log):
         if self.read_only:
             raise ReadOnly(f"{self.data} was opened for reading only.", hint="Open it without read_only to change it.")
 
-    def _topic(self, topic: str, partition: int) -> Topic:
-        """The current topic with this partition: another process may have re-created it."""
-        known = self._known.get(topic)
-        stamp = self._topics.stamp(topic)
-        if known is None or known[0] != stamp:
-            found = self._topics.get(topic)
-            known = self._known[topic] = (stamp or (0, 0), found)
-        if not 0 <= partition < known[1].partitions:
-            raise UnknownPartition(
-                f"Topic {topic} has partitions 0 to {known[1].partitions - 1}; there is no {partition}.",
-                hint=f"See `headwater log stats {topic}`.",
-            )
-        return known[1]
-
     def partition(self, topic: str, partition: int) -> Partition:
         partition = partition_number(topic, partition)
         while True:
@@ -302,7 +299,7 @@ class EmbeddedLog(Log):
                 found = self._partitions.get((topic, partition))
                 if found is not None:
                     return found
-                self._topic(topic, partition)  # before the lock: looking up a name that is not there makes no file
+                self._topics.with_partition(topic, partition)  # before the lock: looking up a name that is not there makes no file
                 excess = self._partitions.room()
                 if not excess:
                     found = self._reserve.spend(lambda: self._opened(topic, partition))
@@ -316,7 +313,7 @@ class EmbeddedLog(Log):
             return Partition(
                 self._topics.folder / topic / str(partition),
                 name=f"{topic} {partition}",
-                topic=self._topic(topic, partition),
+                topic=self._topics.with_partition(topic, partition),
                 files=self._files,
                 clock=self._clock,
                 boot=self._boot,
@@ -340,7 +337,7 @@ class EmbeddedLog(Log):
         return found
 
     def _new_reader(self, topic: str, partition: int) -> PartitionReader:
-        self._topic(topic, partition)
+        self._topics.with_partition(topic, partition)
         folder = self._topics.folder / topic / str(partition)
         return PartitionReader(folder, name=f"{topic} {partition}", files=self._files, boot=self._boot)
 
@@ -380,7 +377,7 @@ class EmbeddedLog(Log):
     def _drop(self, topic: str) -> None:
         """Drop everything about a deleted topic."""
         with self._mutex:
-            self._known.pop(topic, None)
+            self._topics.forget(topic)
             partitions, readers = self._partitions.of_topic(topic), self._readers.of_topic(topic)
         for partition in partitions:
             partition.discard()

@@ -27,8 +27,8 @@ from headwater.log.embedded.ticket import Question, Ticket
 from headwater.log.layout import EncodedBatch, seal
 from headwater.log.record import Topic
 
-_MANIFEST_BYTES = 64 << 20
-_MANIFEST_SECONDS = 1.0
+_UNMEASURED = 0.001  # seconds: what a sync is taken to last until some have been measured
+_FADING = 0.95  # after 50 quicker syncs, a slow one counts a twelfth
 _READ_AGAIN = "Read the end of the partition before appending them again."
 
 
@@ -66,7 +66,7 @@ class Partition(PartitionState):
         self._closed = False
         self._under_way: dict[int, OpenSegment] = {}  # by thread: appends and claims between their first byte and their answer
         self._holds = 0  # compactions and the like
-        self._unsettled = False
+        self.slowest_sync = _UNMEASURED  # seconds; fades with each quicker sync
         self._lock = self._live = None
         try:
             manifests.check_folder(folder)
@@ -106,11 +106,16 @@ class Partition(PartitionState):
         except HeadwaterError:
             raise
         except BaseException:
-            self._abandon()
+            self.abandon()
             raise
         if metrics is not None and ticket.tail.offset > ticket.first:
-            metrics.appended(batch.records, self.clock.monotonic() - begun, ticket.tail.offset)
+            self.count(ticket, begun)
         return ticket.first
+
+    def count(self, ticket: Ticket, begun: float) -> None:
+        """Count an acknowledged batch whose append began at this time of the clock."""
+        if self._metrics is not None:
+            self._metrics.appended(ticket.tail.offset - ticket.first, self.clock.monotonic() - begun, ticket.tail.offset)
 
     def write(self, batch: EncodedBatch, epoch: int | None = None, question: Question | None = None) -> Ticket:
         """Steps 1 and 2: the bytes are in the file, and the tail is behind them. The same thread finishes the ticket."""
@@ -118,36 +123,49 @@ class Partition(PartitionState):
         with exclusive.mutex:
             exclusive.acquire()  # without `with`, for speed: every append comes here
             try:
-                page, buffer, file = self.page, batch.buffer, self._active
-                base, position, offset = page.tail
-                if (  # 1. nearly always everything is as this process left it
-                    file is None
-                    or file.segment.base != base
-                    or position >= self._most
-                    or file.retired
-                    or self._closing
-                    or question is not None
-                    or not page.quiet(self.manifest.generation, epoch or 0)
-                ):
-                    file, (base, position, offset) = self._ready(epoch)
-                    if question is not None and question(page.tail) is not None:
+                file = self.unchanged(epoch) if question is None else None
+                if file is None:
+                    page, (file, tail) = self.page, self._ready(epoch)
+                    if question is not None and question(tail) is not None:
                         self._begin(file)
-                        return Ticket(file, offset, page.tail, page.failures, None)
-                seal(batch, offset, page.durable_offset)
-                rows = position.to_bytes(4, "little") if batch.records == 1 else _rows(batch, position)
-                page.dirty = True  # 2. from here to the move of the tail, a death leaves bytes that the next process cuts off
-                try:
-                    file.write(buffer, rows, position, offset - base)
-                except OSError as error:
-                    self._cut(file)
-                    raise explained(error, file.path) from error
-                page.tail = tail = SegmentPosition(base, position + len(buffer), offset + batch.records)
-                page.dirty = False
+                        return Ticket(file, tail.offset, tail, page.failures, None)
+                ticket = self.put(file, batch, epoch)
                 self._begin(file)
-                self._unsettled = True
-                return Ticket(file, offset, tail, page.failures, epoch)
+                return ticket
             finally:
                 exclusive.release()
+
+    def unchanged(self, epoch: int | None = None) -> OpenSegment | None:
+        """Step 1, under the lock: the active file, if everything is as this process left it, which it nearly always is."""
+        page, file = self.page, self._active
+        base, position, _ = page.tail
+        if (
+            file is None
+            or file.segment.base != base
+            or position >= self._most
+            or file.retired
+            or self._closing
+            or not page.quiet(self.manifest.generation, epoch or 0)
+        ):
+            return None
+        return file
+
+    def put(self, file: OpenSegment, batch: EncodedBatch, epoch: int | None = None) -> Ticket:
+        """Step 2, under the lock: write the batch at the tail. Errors: `DiskFull` and the like; nothing was appended then."""
+        page, buffer = self.page, batch.buffer
+        base, position, offset = page.tail
+        seal(batch, offset, page.durable_offset)
+        rows = position.to_bytes(4, "little") if batch.records == 1 else _rows(batch, position)
+        page.dirty = True  # from here to the move of the tail, a death leaves bytes that the next process cuts off
+        try:
+            file.write(buffer, rows, position, offset - base)
+        except OSError as error:
+            self._cut(file)
+            raise explained(error, file.path) from error
+        page.tail = tail = SegmentPosition(base, position + len(buffer), offset + batch.records)
+        page.dirty = False
+        self._unsettled = True
+        return Ticket(file, offset, tail, page.failures, epoch)
 
     def finish(self, ticket: Ticket) -> None:
         """Steps 3 and 4, for what `write` or a claim has begun."""
@@ -161,6 +179,8 @@ class Partition(PartitionState):
             self.exclusive.acquire()
             try:
                 self.publish(ticket)
+                if self.settle_due(ticket.tail):
+                    self._settle()
             finally:
                 self.exclusive.release()
                 self._end()
@@ -181,7 +201,7 @@ class Partition(PartitionState):
         if self._closing and not self._under_way:
             self._ended.notify_all()
 
-    def _abandon(self) -> None:
+    def abandon(self) -> None:
         """After an exception that can have come between any two steps, as Ctrl-C does: this thread holds nothing any more."""
         self.exclusive.abandon()
         with self.exclusive.mutex:
@@ -202,16 +222,26 @@ class Partition(PartitionState):
         if page.durable_offset >= ticket.tail.offset <= page.durable.offset and page.failures == ticket.failures:
             return  # another's sync has covered these bytes: the word and the place with its checksum say so
         try:
-            begun = self.clock.monotonic() if self._metrics is not None else 0.0
-            ticket.file.sync()
-            if self._metrics is not None:
-                self._metrics.synced(self.clock.monotonic() - begun)
+            self.sync_file(ticket.file)
         except OSError as error:
             with self.exclusive:
-                if page.failures == ticket.failures:
-                    changes.heal(self)  # 5.
-            problem = f"Syncing {ticket.file.path} failed ({error.strerror}); the records may or may not be there."
-            raise OutcomeUnknown(problem, hint=_READ_AGAIN) from error
+                raise self.repaired(ticket, error) from error
+
+    def sync_file(self, file: OpenSegment) -> None:
+        """Sync and measure it. Errors: `OSError`."""
+        begun = self.clock.monotonic()
+        file.sync()
+        seconds = self.clock.monotonic() - begun
+        self.slowest_sync = max(seconds, self.slowest_sync * _FADING)
+        if self._metrics is not None:
+            self._metrics.synced(seconds)
+
+    def repaired(self, ticket: Ticket, error: OSError) -> OutcomeUnknown:
+        """Step 5, under the lock: repair the partition after a failed sync, unless another has; returns what the caller is to be told."""
+        if self.page.failures == ticket.failures:
+            changes.heal(self)
+        problem = f"Syncing {ticket.file.path} failed ({error.strerror}); the records may or may not be there."
+        return OutcomeUnknown(problem, hint=_READ_AGAIN)
 
     def publish(self, ticket: Ticket) -> None:
         """Step 4, under the lock: make the batch visible to readers. Its own end counts: the tail may be in a later segment."""
@@ -226,8 +256,6 @@ class Partition(PartitionState):
                 f"{self.name} was claimed by another writer while these records were written; they lie before its claim.",
                 hint="Claim it again and read its end before appending them again.",
             )
-        if self.clock.monotonic() - page.tick / 1e9 > _MANIFEST_SECONDS or self._far(tail):
-            self._settle()
 
     def _ready(self, epoch: int | None) -> tuple[OpenSegment, SegmentPosition]:
         """Step 1, under the lock: may this process append, and where? Finishes a dead writer's change, follows others' rolls, and rolls a
@@ -251,26 +279,6 @@ class Partition(PartitionState):
         return self.clock.now_ms() // period > segment.created // period
 
     # -- the manifest ---------------------------------------------------------------------------------------
-
-    def _far(self, durable: SegmentPosition) -> bool:
-        written = self.manifest.durable
-        return durable.base == written.base and durable.position - written.position > _MANIFEST_BYTES
-
-    def _settle(self) -> None:
-        """Bring the manifest up to the durable end, so that little has to be read again after a crash. A failure costs only that."""
-        page = self.page
-        if page.dirty or page.deleted:
-            return  # half a change, which whoever appends next finishes; or the path means another topic by now, or none
-        try:
-            durable = page.durable
-            self.open(durable.base).sync_sidecar()  # the sidecar is true up to what the manifest says
-            now = self.stored()
-            if now.durable != durable and now.active.base == durable.base:
-                self.replace(now, durable=durable)
-                page.dirty = False
-            self._unsettled = page.durable != page.tail
-        except OSError:
-            page.tick = int(self.clock.monotonic() * 1e9)
 
     def settle(self) -> None:
         """Called within a second after the last append, and at close."""
@@ -312,7 +320,7 @@ class Partition(PartitionState):
         except HeadwaterError:
             raise
         except BaseException:
-            self._abandon()
+            self.abandon()
             raise
         finally:
             with self.exclusive.mutex:

@@ -46,6 +46,10 @@ class OpenSegment:
         if (done := pwritev(self.pos_fd, (rows,), row * 4)) < len(rows):
             write_all(self._files, self.pos_fd, [memoryview(rows)[done:]], row * 4 + done)
 
+    def reserved(self, end: int) -> bool:
+        """Whether a write up to `end` has nothing to write ahead."""
+        return end <= self._reserved
+
     def _reserve(self, end: int) -> None:
         """Write zeros behind `end`, as much again as there is data: small partitions take little space. A failure costs only speed."""
         wanted = min(end + min(_AHEAD, max(1 << 14, end)), self._most)

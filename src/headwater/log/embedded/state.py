@@ -16,9 +16,12 @@ from headwater.log.embedded import changes
 from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.exclusive import Exclusive
 from headwater.log.embedded.manifest import Manifest, Segment
-from headwater.log.embedded.page import CommitPage
+from headwater.log.embedded.page import CommitPage, SegmentPosition
 from headwater.log.embedded.segment import OpenSegment
 from headwater.log.record import TopicSettings
+
+_MANIFEST_BYTES = 64 << 20
+_MANIFEST_SECONDS = 1.0
 
 
 class PartitionState:
@@ -34,6 +37,7 @@ class PartitionState:
         self._closing = False
         self._files_open: dict[str, OpenSegment] = {}
         self._active: OpenSegment | None = None  # the file of the last append: nearly always that of the next
+        self._unsettled = False  # the manifest is behind the durable end
 
     def usable(self) -> None:
         """Under the lock: may this process change the partition? What a dead or failed change left half done is finished first.
@@ -136,6 +140,29 @@ class PartitionState:
         self.manifest = changed
         self.page.generation = changed.generation
         self.page.tick = int(self.clock.monotonic() * 1e9)
+
+    def settle_due(self, durable: SegmentPosition) -> bool:
+        """Whether the manifest is too old, or too far behind this durable end."""
+        if self.clock.monotonic() - self.page.tick / 1e9 > _MANIFEST_SECONDS:
+            return True
+        written = self.manifest.durable
+        return durable.base == written.base and durable.position - written.position > _MANIFEST_BYTES
+
+    def _settle(self) -> None:
+        """Bring the manifest up to the durable end, so that little has to be read again after a crash. A failure costs only that."""
+        page = self.page
+        if page.dirty or page.deleted:
+            return  # half a change, which whoever appends next finishes; or the path means another topic by now, or none
+        try:
+            durable = page.durable
+            self.open(durable.base).sync_sidecar()  # the sidecar is true up to what the manifest says
+            now = self.stored()
+            if now.durable != durable and now.active.base == durable.base:
+                self.replace(now, durable=durable)
+                page.dirty = False
+            self._unsettled = page.durable != page.tail
+        except OSError:
+            page.tick = int(self.clock.monotonic() * 1e9)
 
 
 class Changing:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from google_crc32c import value as crc32c
 
-from headwater.core.errors import AlreadyExists, BadInput, Damaged, NewerFormat
+from headwater.core.errors import AlreadyExists, BadInput, Damaged, NewerFormat, UnknownPartition
 from headwater.core.files import FileLock, Files, make_dirs, replace
 from headwater.core.ids import Ids
 from headwater.log.embedded.page import CommitPage
@@ -42,6 +42,7 @@ class EmbeddedTopics:
 
     def __init__(self, folder: Path, *, files: Files, ids: Ids) -> None:
         self.folder, self._files, self._ids = folder, files, ids
+        self._known: dict[str, tuple[tuple[int, int], Topic]] = {}  # with the stamp under which it was read
 
     def create(self, name: str, partitions: int, settings: TopicSettings | None, *, part: str, prepare: Callable[[], None]) -> Topic:
         """As `Log.create_topic`; `prepare` is called first, under the lock."""
@@ -96,6 +97,22 @@ class EmbeddedTopics:
         if found is None:
             raise unknown_topic(name, self._names())
         return found
+
+    def with_partition(self, name: str, partition: int) -> Topic:
+        """The current topic: another process may have re-created it. Errors: `UnknownTopic`, `UnknownPartition`."""
+        known, stamp = self._known.get(name), self.stamp(name)
+        if known is None or known[0] != stamp:
+            known = self._known[name] = (stamp or (0, 0), self.get(name))
+        if not 0 <= partition < known[1].partitions:
+            raise UnknownPartition(
+                f"Topic {name} has partitions 0 to {known[1].partitions - 1}; there is no {partition}.",
+                hint=f"See `headwater log stats {name}`.",
+            )
+        return known[1]
+
+    def forget(self, name: str) -> None:
+        """Drop what is known of a deleted topic."""
+        self._known.pop(name, None)
 
     def delete(self, name: str, part: str) -> None:
         """Every process that has a partition open is made to refuse it; then the directory gets another name in one step, and goes.

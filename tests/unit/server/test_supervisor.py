@@ -1,0 +1,187 @@
+"""The supervisor with workers that do what a test tells them: started together, started again, ended together."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from headwater.core.errors import Damaged, Unavailable
+from headwater.core.settings import ServerSettings, Settings
+from headwater.server.supervisor import Supervisor
+from headwater.server.team import FOLDER
+from headwater.testing.clock import ManualClock
+from headwater.wire.problems import problem_of
+
+Life = Callable[[int, int], int]  # a worker's: its slot and the pipe to its parent; what it returns is its exit status
+
+
+class Workers(Supervisor):
+    """Forks as the real one does; a worker then lives the life of the test."""
+
+    def __init__(self, data: Path, life: Life, *, started: Callable[[], None] = lambda: None, count: int = 2) -> None:
+        self.clock, self._life, self.ends = ManualClock(wakes=False), life, 0
+        settings = Settings(data=data, server=ServerSettings(workers=count))
+        super().__init__(
+            settings, clock=self.clock, ids=lambda: "id", tokens=None, certificate=None, sockets=[], started=started, ending=self._noted
+        )
+
+    def _noted(self) -> None:
+        self.ends += 1
+
+    def _be_worker(self, slot: int, says: int) -> None:
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD))
+            code = self._life(slot, says)
+        finally:
+            os._exit(code)
+
+    @property
+    def pids(self) -> list[int]:
+        return list(self._children)
+
+
+def serve(slot: int, says: int) -> int:
+    """Ready at once, until a signal."""
+    os.write(says, b"ready")
+    while True:
+        signal.pause()
+
+
+def stop() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_workers_start_together_and_a_signal_ends_all_of_them(tmp_path: Path) -> None:
+    pids: list[int] = []
+
+    def started() -> None:
+        pids.extend(workers.pids)
+        stop()
+
+    before = signal.getsignal(signal.SIGTERM)
+    workers = Workers(tmp_path, serve, started=started, count=3)
+    assert workers.run() is True
+    assert len(pids) == 3, "called once, when all of them were ready"
+    assert workers.ends == 1
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert not (tmp_path / FOLDER).exists()
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_dead_worker_is_started_again_in_its_slot(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lives = tmp_path / "lives"
+    lives.mkdir()
+    parent = os.getpid()
+
+    def life(slot: int, says: int) -> int:
+        second = (lives / str(slot)).exists()
+        (lives / str(slot)).touch()
+        os.write(says, b"ready")
+        if slot == 1 and not second:
+            signal.sigwait({signal.SIGUSR1})
+            return 7
+        if second:
+            (lives / "again").write_text(str(slot))
+            os.kill(parent, signal.SIGTERM)
+        while True:
+            signal.pause()
+
+    def started() -> None:
+        workers.clock.advance(20)  # it has lived long enough to be started again at once
+        for pid in workers.pids:
+            if workers._children[pid].slot == 1:
+                os.kill(pid, signal.SIGUSR1)
+
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})  # inherited: it comes when the worker waits for it
+    try:
+        workers = Workers(tmp_path / "data", life, started=started)
+        (tmp_path / "data").mkdir()
+        with caplog.at_level(logging.ERROR):
+            assert workers.run() is True
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
+    assert (lives / "again").read_text() == "1"
+    assert "worker 1" in caplog.text
+    assert "ended with 7; it is started again in 0 s" in caplog.text
+
+
+def test_a_worker_that_dies_young_waits_longer_each_time(tmp_path: Path) -> None:
+    pauses: list[float] = []
+
+    class Impatient(Workers):
+        def _wait(self, signals: object) -> bytes:
+            if self._due:
+                pauses.append(round(min(self._due.values()) - self.clock.monotonic(), 3))
+                self.clock.advance(pauses[-1])
+            if len(pauses) == 7:
+                stop()
+            return super()._wait(signals)  # type: ignore[arg-type]
+
+    def life(slot: int, says: int) -> int:
+        os.write(says, b"ready")
+        return 1 if os.getppid() == parent else 0
+
+    parent = os.getpid()
+    assert Impatient(tmp_path, life, count=1).run() is True
+    assert pauses[:7] == [0.5, 1.0, 2.0, 5.0, 10.0, 10.0, 10.0]
+
+
+def test_an_error_of_the_first_start_is_the_supervisors(tmp_path: Path) -> None:
+    def life(slot: int, says: int) -> int:
+        if slot == 1:
+            os.write(says, msgspec.json.encode(problem_of(Damaged("The log is damaged.", hint="h"), "")))
+            return 7
+        return serve(slot, says)
+
+    workers = Workers(tmp_path, life, started=stop)
+    with pytest.raises(Damaged, match="The log is damaged"):
+        workers.run()
+    assert not workers.pids, "the others are ended, too"
+
+
+def test_a_worker_that_ends_without_a_word_is_named_by_its_status(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="exit 3"):
+        Workers(tmp_path, lambda slot, says: 3).run()
+
+
+def test_a_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
+    def life(slot: int, says: int) -> int:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it would go on
+        return serve(slot, says)
+
+    pids: list[int] = []
+
+    def started() -> None:
+        pids.extend(workers.pids)
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    workers = Workers(tmp_path, life, started=started)
+    assert workers.run() is False
+    assert pids
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_a_worker_that_does_not_end_within_the_grace_is_killed(tmp_path: Path) -> None:
+    def life(slot: int, says: int) -> int:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        return serve(slot, says)
+
+    class Hurried(Workers):
+        def _noted(self) -> None:
+            super()._noted()
+            self.clock.advance(1000)
+
+    workers = Hurried(tmp_path, life, started=stop)
+    assert workers.run() is True
+    assert workers.ends == 1
