@@ -1,12 +1,16 @@
-"""Records as no client would produce them."""
+"""What tests do to a broker without the log: records as no client would produce them, topics that others make."""
 
 from __future__ import annotations
 
 import socket
 import struct
+import time
 from collections.abc import Sequence
 
 from google_crc32c import value as crc32c
+
+from headwater.core.errors import UnknownTopic
+from headwater.log.kafka.log import KafkaLog
 
 PATIENCE = 30.0  # seconds
 
@@ -28,6 +32,19 @@ def produce_raw(kafka: str, topic: str, key: bytes, value: bytes, headers: Seque
         answer = answers.read(struct.unpack(">i", answers.read(4))[0])
     error, _ = struct.unpack_from(">hq", answer, 4 + 4 + 2 + len(topic) + 4 + 4)
     assert error == 0
+
+
+def wait_for_topic(kafka: str, name: str) -> None:
+    """Wait until the broker knows a topic: the controller, which has made it, knows of it a moment earlier."""
+    until = time.monotonic() + PATIENCE
+    with KafkaLog(kafka, read_only=True) as log:
+        while True:
+            try:
+                log.topic(name)
+                return
+            except UnknownTopic:
+                assert time.monotonic() < until, f"the broker does not know {name}"
+                time.sleep(0.02)
 
 
 def _varint(number: int) -> bytes:

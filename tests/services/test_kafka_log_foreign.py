@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
-from kafka_raw import produce_raw
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka_raw import produce_raw, wait_for_topic
 from prometheus_client.parser import text_string_to_metric_families
 
 from headwater.core.errors import BadInput, Fenced
@@ -196,8 +196,7 @@ def test_a_compacted_topic_says_why_it_cannot_be_claimed(kafka: str, log: KafkaL
     name, admin = fresh("compacted"), AdminClient({"bootstrap.servers": kafka})
     (made,) = admin.create_topics([NewTopic(name, 1, 1, config={"cleanup.policy": "compact"})]).values()
     made.result(PATIENCE)
-    (seen,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, name)]).values()
-    seen.result(PATIENCE)
+    wait_for_topic(kafka, name)
     with pytest.raises(BadInput) as refused:
         log.claim(name, 0)
     assert "cleanup.policy" in refused.value.hint
