@@ -33,7 +33,7 @@ def expect(command: str, written: str, folder: Path, **more: str) -> None:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "120", "NO_COLOR": "1", **more}
     done = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, capture_output=True, timeout=120)
     printed = (done.stdout + done.stderr).decode()  # into pipes, the two come in any order
-    printed = re.sub(r"^read [\d,]+ \(\w+\); .*\n", "", printed, flags=re.MULTILINE)  # progress, which only a busy machine shows
+    printed = re.sub(r"^read [\d,]+ \(\w+\)[,;] .*\n", "", printed, flags=re.MULTILINE)  # progress, which only a busy machine shows
     pattern = ".*".join(re.escape(part) for part in _plain(written).split("…"))
     assert re.fullmatch(pattern, _plain(printed), re.DOTALL), f"$ {command}\nprinted:\n{printed}\nwritten:\n{written}"
 
