@@ -260,6 +260,23 @@ def test_a_forked_child_connects_anew(log: KafkaLog, topic: str) -> None:
     assert everything(log, topic) == at(numbered(3), range(3))
 
 
+def test_a_forked_child_does_not_collect_its_parents_garbage(kafka: str) -> None:
+    """An error that was caught keeps the frames that it came through, and with them a client, until Python collects garbage."""
+    gc.disable()
+    try:
+        with KafkaLog(kafka, read_only=True) as log:
+            for _ in range(3):
+                with pytest.raises(UnknownTopic):
+                    log.topic(fresh("none"))
+        child = os.fork()
+        if child == 0:
+            gc.collect()
+            os._exit(0)
+        assert _status(child) == 0
+    finally:
+        gc.enable()
+
+
 def _status(child: int) -> int:
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import threading
 import weakref
@@ -71,9 +72,7 @@ class KafkaLog(Log):
         self.read_only, self._data = read_only, data
         self._servers = servers if isinstance(servers, str) else ",".join(servers)
         self._replication, self._client, self._timeout = replication, dict(client or {}), timeout
-        self._clock = clock or SystemClock()
-        self._metrics = metrics
-        self._closed = False
+        self._clock, self._metrics, self._closed = clock or SystemClock(), metrics, False
         self._connect()
         myself = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _forked(myself()))
@@ -395,5 +394,7 @@ class KafkaLog(Log):
 
 
 def _forked(log: KafkaLog | None) -> None:
+    # A caught error keeps its frames, and they a client, until garbage is collected. In the child that would crash: see `_leave_to_parent`.
+    gc.freeze()
     if log is not None and not log._closed:
         log._leave_to_parent()
