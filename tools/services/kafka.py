@@ -127,6 +127,7 @@ class Kafka(Server):
             "default.replication.factor": copies,
             "min.insync.replicas": in_sync,
             "group.initial.rebalance.delay.ms": 0,
+            "log.retention.ms": -1,  # records of tests have times of long ago, which Kafka would delete after a few minutes
             "offsets.topic.replication.factor": copies,
             "offsets.topic.num.partitions": 4,
             "transaction.state.log.replication.factor": copies,
