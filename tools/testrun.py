@@ -60,9 +60,10 @@ LONG = {  # not HEADWATER_…: headwater refuses settings that it does not know
 
 def run(suite: Suite, environment: dict[str, str]) -> tuple[str, float]:
     """The suite's outcome in a word or two, and its seconds."""
-    plain = [sys.executable, "-m", "pytest", "-q", *suite.arguments]
+    # A cache of its own, emptied first: the second try is to run what failed just now, and nothing that failed in another suite or run.
+    plain = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir=.pytest_cache/{suite.name}", *suite.arguments]
     shared = ["-n", str(suite.workers), "--dist", "loadfile" if suite.files else "load"] if suite.workers else []
-    command = [*plain, *shared]
+    command = [*plain, "--cache-clear", *shared]
     print(f"\n== {suite.name}: {' '.join(suite.arguments)}", flush=True)
     started = time.monotonic()
     code = subprocess.run(command, cwd=ROOT, env=environment).returncode
