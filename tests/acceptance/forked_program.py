@@ -13,6 +13,7 @@ import gc
 import importlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -28,15 +29,36 @@ from program import PROGRAM, Ran
 
 _STARTS = ([PROGRAM], [sys.executable, "-m", "headwater.cli"])  # how a command begins that can be run in a fork
 _PR_SET_CHILD_SUBREAPER = 36
+_FOR_SHELLS = f"""\
+#!{sys.executable} -IS
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as warm:
+    warm.connect(os.path.join(os.path.dirname(__file__), "socket"))
+    command = {{"words": sys.argv[1:], "home": os.getcwd(), "env": dict(os.environ), "new_session": False}}
+    socket.send_fds(warm, [json.dumps(command).encode()], [0, 1, 2])
+    code = int(warm.recv(64))
+sys.exit(code if code >= 0 else 128 - code)
+"""
 
 
 class ForkedProgram:
-    """Runs commands; its maker closes it. Safe for several threads."""
+    """Runs commands; its maker closes it. Safe for several threads.
+
+    `bin` is a folder with a program `headwater` for shells, which has its command run by the warm process. Signals do not reach it there.
+    """
 
     def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self.bin = Path(self._folder.name)
+        script = self.bin / "headwater"
+        script.write_text(_FOR_SHELLS)
+        script.chmod(0o755)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = subprocess.Popen([sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()])
+        with theirs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as shells:
+            shells.bind(str(self.bin / "socket"))
+            shells.listen()
+            passed = [theirs.fileno(), shells.fileno()]
+            self._process = subprocess.Popen([sys.executable, __file__, *map(str, passed)], pass_fds=passed)
         self._socket = ours
         self._lock = threading.Lock()
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
@@ -75,6 +97,7 @@ class ForkedProgram:
     def close(self) -> None:
         self._socket.close()
         self._process.wait(30)
+        self._folder.cleanup()
 
 
 class _ForkedProcess(subprocess.Popen[Any]):
@@ -97,28 +120,54 @@ class _ForkedProcess(subprocess.Popen[Any]):
         self._child_created = True
 
 
-def _serve(requests: socket.socket) -> None:
-    """In the warm process: fork for every command, and tell the process id once the child is nobody's, so that our parent gets it."""
+def _serve(requests: socket.socket, shells: socket.socket) -> None:
+    """In the warm process: fork for every command, until the tests hang up."""
     _warm_up()
     while True:
-        command, fds, _, _ = socket.recv_fds(requests, 1 << 20, 3)
-        if not command:
+        ready, _, _ = select.select([requests, shells], [], [])
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        if requests not in ready:
+            with shells.accept()[0] as shell:
+                _answer_shell(shell, [requests, shells])
+        elif not _answer_test(requests, [requests, shells]):
             return
-        told, tell = os.pipe()
-        between = os.fork()
-        if between == 0:
-            child = os.fork()
-            if child == 0:
-                for fd in (told, tell):
-                    os.close(fd)
-                requests.close()
-                _run(json.loads(command), fds)
-            os.write(tell, str(child).encode())
-            os._exit(0)
-        os.waitpid(between, 0)
-        requests.send(os.read(told, 64))
-        for fd in (*fds, told, tell):
-            os.close(fd)
+
+
+def _answer_test(requests: socket.socket, ours: list[socket.socket]) -> bool:
+    """Tell the command's process id once it is nobody's child, so that the test's process gets it. False when there is no command."""
+    command, fds, _, _ = socket.recv_fds(requests, 1 << 20, 3)
+    if not command:
+        return False
+    told, tell = os.pipe()
+    between = os.fork()
+    if between == 0:
+        child = os.fork()
+        if child == 0:
+            os.close(told), os.close(tell)
+            _run(json.loads(command), fds, ours)
+        os.write(tell, str(child).encode())
+        os._exit(0)
+    os.waitpid(between, 0)
+    requests.send(os.read(told, 64))
+    for fd in (*fds, told, tell):
+        os.close(fd)
+    return True
+
+
+def _answer_shell(shell: socket.socket, ours: list[socket.socket]) -> None:
+    """Tell the command's exit code, when it has ended: to that end a process waits for it, while we go on."""
+    command, fds, _, _ = socket.recv_fds(shell, 1 << 20, 3)
+    if command and os.fork() == 0:
+        child = os.fork()
+        if child == 0:
+            _run(json.loads(command), fds, [*ours, shell])
+        with suppress(OSError):
+            shell.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+        os._exit(0)
+    for fd in fds:
+        os.close(fd)
 
 
 # What these import, and they are tried: most of what commands need is imported by nobody else, and only when it is used.
@@ -140,8 +189,9 @@ _SERVER = ("headwater.cli.serve", "headwater.server.app", "uvicorn.protocols.htt
 _PIPELINE = """
 from headwater.pipeline import Pipeline, python
 from headwater.pipeline.adaptors import file, sqlite
-rows = Pipeline("warm").source("in", file("in.jsonl"))
-rows.transform(python(lambda message: message)).save("out", sqlite("out.db", table="t"))
+p = Pipeline("warm")
+rows = p.source("in", file("in.jsonl"))
+rows.transform(python(lambda message: message, keeps_id=True)).save("out", sqlite("out.db", table="t"))
 rows.save("folder", file("out/", format="jsonl"))
 """
 
@@ -158,7 +208,7 @@ def _warm_up() -> None:
             child = os.fork()
             if child == 0:
                 atexit.register(lambda tell=tell: os.write(tell, "\n".join(sys.modules).encode()))
-                _run({"words": words, "home": home, "env": env, "new_session": False}, [os.dup(nothing.fileno()) for _ in range(3)])
+                _run({"words": words, "home": home, "env": env, "new_session": False}, [os.dup(nothing.fileno()) for _ in range(3)], [])
             os.close(tell)
             with os.fdopen(told) as modules:
                 wanted |= dict.fromkeys(modules.read().split())
@@ -170,8 +220,10 @@ def _warm_up() -> None:
     gc.freeze()  # a child's collections need not touch, and so copy, what the commands share
 
 
-def _run(command: dict[str, Any], fds: list[int]) -> None:
-    """In the child: become the command."""
+def _run(command: dict[str, Any], fds: list[int], ours: list[socket.socket]) -> None:
+    """In the child: become the command. `ours`: the warm process's own sockets."""
+    for one in ours:
+        one.close()
     if command["new_session"]:
         os.setsid()
     for place, fd in enumerate(fds):
@@ -200,4 +252,4 @@ def _run(command: dict[str, Any], fds: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+    _serve(*(socket.socket(fileno=int(number)) for number in sys.argv[1:]))
