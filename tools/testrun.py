@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 class Suite(msgspec.Struct, frozen=True):
     """A call of pytest. `workers`: how many processes; in suites that start Spark or servers each keeps to whole files, which share them.
+    Where tests often wait for other processes there are more workers than cores.
 
     `again`: what fails is run a second time, and said to have been: real servers are slow at times through no fault of anybody here. The
     soak runs the same suites without it: there a test that needs a second try is a failure.
@@ -36,11 +37,11 @@ SUITES = [
     Suite("unit", ["tests/unit", "-m", "not soak and not spark"], 2),
     Suite("contract", ["tests/contract", "-m", "not soak and not service"], 2),
     Suite("faults", ["tests/faults"], 2),
-    Suite("acceptance", ["tests/acceptance", "-m", "not soak and not spark and not service"], 2),
+    Suite("acceptance", ["tests/acceptance", "-m", "not soak and not spark and not service"], 3),
     Suite(
         "spark", ["tests/unit", "tests/acceptance", "tests/services", "-m", "spark and not service and not soak"], 2, files=True, again=True
     ),
-    Suite("services", ["tests/contract", "tests/acceptance", "tests/services", "-m", "service and not soak"], 2, files=True, again=True),
+    Suite("services", ["tests/contract", "tests/acceptance", "tests/services", "-m", "service and not soak"], 3, files=True, again=True),
 ]
 
 SOAK = [
