@@ -51,7 +51,7 @@ class Servers:
         if name not in self.running:
             kind, _, size = name.partition("-")
             try:
-                self.running[name] = up(kind, brokers=int(size or 1), kept=False, user=self.user)
+                self.running[name] = up(kind, brokers=int(size or 1), kept=False, quick=True, user=self.user)
             except HeadwaterError as problem:
                 self.running[name] = problem
         found = self.running[name]

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 class Suite(msgspec.Struct, frozen=True):
     """A call of pytest. `workers`: how many processes; in suites that start Spark or servers each keeps to whole files, which share them.
+    Where tests often wait for other processes there are more workers than cores.
 
     `again`: what fails is run a second time, and said to have been: real servers are slow at times through no fault of anybody here. The
     soak runs the same suites without it: there a test that needs a second try is a failure.
@@ -36,11 +37,11 @@ SUITES = [
     Suite("unit", ["tests/unit", "-m", "not soak and not spark"], 2),
     Suite("contract", ["tests/contract", "-m", "not soak and not service"], 2),
     Suite("faults", ["tests/faults"], 2),
-    Suite("acceptance", ["tests/acceptance", "-m", "not soak and not spark and not service"], 2),
+    Suite("acceptance", ["tests/acceptance", "-m", "not soak and not spark and not service"], 3),
     Suite(
         "spark", ["tests/unit", "tests/acceptance", "tests/services", "-m", "spark and not service and not soak"], 2, files=True, again=True
     ),
-    Suite("services", ["tests/contract", "tests/acceptance", "tests/services", "-m", "service and not soak"], 2, files=True, again=True),
+    Suite("services", ["tests/contract", "tests/acceptance", "tests/services", "-m", "service and not soak"], 3, files=True, again=True),
 ]
 
 SOAK = [
@@ -60,9 +61,10 @@ LONG = {  # not HEADWATER_…: headwater refuses settings that it does not know
 
 def run(suite: Suite, environment: dict[str, str]) -> tuple[str, float]:
     """The suite's outcome in a word or two, and its seconds."""
-    plain = [sys.executable, "-m", "pytest", "-q", *suite.arguments]
+    # A cache of its own, emptied first: the second try is to run what failed just now, and nothing that failed in another suite or run.
+    plain = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir=.pytest_cache/{suite.name}", *suite.arguments]
     shared = ["-n", str(suite.workers), "--dist", "loadfile" if suite.files else "load"] if suite.workers else []
-    command = [*plain, *shared]
+    command = [*plain, "--cache-clear", *shared]
     print(f"\n== {suite.name}: {' '.join(suite.arguments)}", flush=True)
     started = time.monotonic()
     code = subprocess.run(command, cwd=ROOT, env=environment).returncode

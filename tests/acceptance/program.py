@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -39,6 +40,8 @@ class Commands(Protocol):
 
     def __call__(self, *words: str, home: Path, env: dict[str, str], stdin: str = "") -> Ran: ...
 
+    def popen(self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], **options: Any) -> subprocess.Popen[str]: ...
+
 
 def environment(**more: str) -> dict[str, str]:
     """This process's environment without settings of its own: only what a test gives counts."""
@@ -63,6 +66,8 @@ class Program:
 
     def start(self, *words: str, **env: str) -> subprocess.Popen[str]:
         """A command that goes on; whoever starts it ends it."""
-        return subprocess.Popen(
+        popen: Any = subprocess.Popen if self._forked is None else self._forked.popen
+        started: subprocess.Popen[str] = popen(
             [PROGRAM, *words], cwd=self.home, env=environment(**env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
+        return started

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from forked_program import ForkedProgram
 from program import Program
 
 from headwater.core.ids import random_id
@@ -14,8 +15,8 @@ from headwater.log.record import Record
 
 
 @pytest.fixture
-def headwater(tmp_path: Path) -> Program:
-    return Program(tmp_path)
+def headwater(tmp_path: Path, forked_program: ForkedProgram) -> Program:
+    return Program(tmp_path, forked_program)
 
 
 def test_the_log_commands_on_kafka(headwater: Program, kafka: str) -> None:

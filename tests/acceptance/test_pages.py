@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from forked_program import ForkedProgram
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,11 +30,13 @@ def steps(page: Path) -> Iterator[tuple[str, str]]:
             yield "".join(command), "".join(lines)
 
 
-def expect(command: str, written: str, folder: Path, **more: str) -> None:
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "120", "NO_COLOR": "1", **more}
+def expect(command: str, written: str, folder: Path, programs: Path | None = None, **more: str) -> None:
+    """`programs`: the folder of another `headwater` than the installed one."""
+    path = ":".join(str(place) for place in (programs, Path(sys.executable).parent, os.environ["PATH"]) if place)
+    environment = {**os.environ, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1", **more}
     done = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, capture_output=True, timeout=120)
     printed = (done.stdout + done.stderr).decode()  # into pipes, the two come in any order
-    printed = re.sub(r"^read [\d,]+ \(\w+\); .*\n", "", printed, flags=re.MULTILINE)  # progress, which only a busy machine shows
+    printed = re.sub(r"^read [\d,]+ \(\w+\)[,;] .*\n", "", printed, flags=re.MULTILINE)  # progress, which only a busy machine shows
     pattern = ".*".join(re.escape(part) for part in _plain(written).split("…"))
     assert re.fullmatch(pattern, _plain(printed), re.DOTALL), f"$ {command}\nprinted:\n{printed}\nwritten:\n{written}"
 
@@ -84,14 +87,14 @@ def test_the_tutorial(tmp_path: Path) -> None:
         expect(command, written, tmp_path)
 
 
-def test_the_tutorial_of_pipelines(tmp_path: Path) -> None:
+def test_the_tutorial_of_pipelines(tmp_path: Path, forked_program: ForkedProgram) -> None:
     page = ROOT / "docs" / "tutorial" / "pipelines.md"
     (program,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     (tmp_path / "shop.py").write_text(program)
     found = list(steps(page))
     assert len(found) > 12
     for command, written in found:
-        expect(command, written, tmp_path)
+        expect(command, written, tmp_path, forked_program.bin)
 
 
 @pytest.fixture
@@ -110,7 +113,9 @@ def database(postgres: str) -> Iterator[str]:
 
 
 @pytest.mark.service("postgres", "opensearch")
-def test_the_tutorial_of_a_database_and_a_search_index(tmp_path: Path, database: str, opensearch: str) -> None:
+def test_the_tutorial_of_a_database_and_a_search_index(
+    tmp_path: Path, database: str, opensearch: str, forked_program: ForkedProgram
+) -> None:
     page = ROOT / "docs" / "tutorial" / "search.md"
     (program,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     (tmp_path / "shop.py").write_text(program)
@@ -118,7 +123,7 @@ def test_the_tutorial_of_a_database_and_a_search_index(tmp_path: Path, database:
     assert len(found) > 12
     try:
         for command, written in found:
-            expect(command, written, tmp_path, PG_URI=database, OPENSEARCH_URI=opensearch)
+            expect(command, written, tmp_path, forked_program.bin, PG_URI=database, OPENSEARCH_URI=opensearch)
     finally:
         urllib.request.urlopen(urllib.request.Request(f"{opensearch}/shop-orders?ignore_unavailable=true", method="DELETE")).close()
 

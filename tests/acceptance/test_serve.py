@@ -13,6 +13,8 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from forked_program import ForkedProgram
+from program import Ran
 
 import headwater
 from headwater.client.presence import serving
@@ -28,9 +30,10 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def headwater_serve(*options: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-    """Run `headwater serve` where it is expected to end by itself."""
-    return subprocess.run([sys.executable, "-m", "headwater.cli", "serve", *options], capture_output=True, text=True, timeout=timeout)
+@pytest.fixture
+def headwater_serve(tmp_path: Path, forked_program: ForkedProgram) -> Callable[..., Ran]:
+    """Runs `headwater serve` where it is expected to end by itself."""
+    return lambda *options: forked_program("serve", *options, home=tmp_path, env=dict(os.environ), timeout=60)
 
 
 def token_file(path: Path, text: str = TOKENS, mode: int = 0o600) -> Path:
@@ -217,33 +220,33 @@ def test_a_request_that_never_ends_is_given_up_after_the_grace(tmp_path: Path) -
     assert not (tmp_path / "server.json").exists()
 
 
-def test_a_second_server_of_a_directory_is_told_of_the_first(tmp_path: Path) -> None:
+def test_a_second_server_of_a_directory_is_told_of_the_first(tmp_path: Path, headwater_serve: Callable[..., Ran]) -> None:
     with SpawnedServer(tmp_path) as server:
         second = headwater_serve("--data", str(tmp_path), "--port", "0")
-        assert second.returncode == 4
-        assert f"served already at {server.url} (process {server.pid}" in second.stderr
+        assert second.code == 4
+        assert f"served already at {server.url} (process {server.pid}" in second.err
         assert httpx2.get(server.url + "/healthz", trust_env=False).status_code == 200
         found = serving(tmp_path)
         assert found is not None
         assert found.pid == server.pid
 
 
-def test_a_taken_port_is_said_with_what_to_do(tmp_path: Path) -> None:
+def test_a_taken_port_is_said_with_what_to_do(tmp_path: Path, headwater_serve: Callable[..., Ran]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         ended = headwater_serve("--data", str(tmp_path), "--port", str(port))
-    assert ended.returncode == 4
-    assert f"Port {port} on 127.0.0.1 is taken." in ended.stderr
-    assert f"make run PORT={port + 1}" in ended.stderr
+    assert ended.code == 4
+    assert f"Port {port} on 127.0.0.1 is taken." in ended.err
+    assert f"make run PORT={port + 1}" in ended.err
     assert not (tmp_path / "server.json").exists()
 
 
-def test_the_network_is_not_let_in_without_tokens(tmp_path: Path) -> None:
+def test_the_network_is_not_let_in_without_tokens(tmp_path: Path, headwater_serve: Callable[..., Ran]) -> None:
     ended = headwater_serve("--data", str(tmp_path), "--port", "0", "--host", "0.0.0.0")
-    assert ended.returncode == 2
-    assert "--token-file" in ended.stderr
+    assert ended.code == 2
+    assert "--token-file" in ended.err
 
 
 def test_the_network_is_let_in_with_tokens(tmp_path: Path) -> None:
@@ -264,12 +267,14 @@ def test_the_network_is_let_in_with_tokens(tmp_path: Path) -> None:
     ("text", "mode", "said"),
     [(TOKENS, 0o644, "chmod 600"), ("admin " + "x" * 24, 0o600, "reader, writer, operator"), ("", 0o600, "no token")],
 )
-def test_a_bad_token_file_stops_the_start_without_being_shown(tmp_path: Path, text: str, mode: int, said: str) -> None:
+def test_a_bad_token_file_stops_the_start_without_being_shown(
+    tmp_path: Path, headwater_serve: Callable[..., Ran], text: str, mode: int, said: str
+) -> None:
     ended = headwater_serve("--data", str(tmp_path / "data"), "--port", "0", "--token-file", str(token_file(tmp_path, text, mode)))
-    assert ended.returncode == 2
-    assert said in ended.stderr
-    assert "x" * 24 not in ended.stderr
-    assert "r" * 24 not in ended.stderr
+    assert ended.code == 2
+    assert said in ended.err
+    assert "x" * 24 not in ended.err
+    assert "r" * 24 not in ended.err
 
 
 @pytest.mark.parametrize(
@@ -307,22 +312,22 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> object:
         yield server
 
 
-def test_a_directory_of_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_directory_of_a_newer_format_is_refused_and_left_alone(tmp_path: Path, headwater_serve: Callable[..., Ran]) -> None:
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "engine.json").write_text('{"engine": "embedded", "format": 99}')
     ended = headwater_serve("--data", str(tmp_path), "--port", "0")
-    assert ended.returncode not in (0, 1)
-    assert "format 99" in ended.stderr
+    assert ended.code not in (0, 1)
+    assert "format 99" in ended.err
     assert not (tmp_path / "server.json").exists()
 
 
-def test_data_that_is_a_file_is_refused(tmp_path: Path) -> None:
+def test_data_that_is_a_file_is_refused(tmp_path: Path, headwater_serve: Callable[..., Ran]) -> None:
     (tmp_path / "data").write_text("")
     ended = headwater_serve("--data", str(tmp_path / "data"), "--port", "0")
-    assert ended.returncode not in (0, 1), ended.stderr
-    assert "directory" in ended.stderr
+    assert ended.code not in (0, 1), ended.err
+    assert "directory" in ended.err
 
 
 @pytest.mark.parametrize("options", [("--port", "99999"), ("--port", "x"), ("--host", "no.such.host.invalid", "--port", "0")])
-def test_bad_options_are_usage_errors(tmp_path: Path, options: tuple[str, ...]) -> None:
-    assert headwater_serve("--data", str(tmp_path), *options).returncode == 2
+def test_bad_options_are_usage_errors(tmp_path: Path, headwater_serve: Callable[..., Ran], options: tuple[str, ...]) -> None:
+    assert headwater_serve("--data", str(tmp_path), *options).code == 2

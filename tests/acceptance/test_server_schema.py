@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from forked_program import ForkedProgram
 from program import Program, environment
 from test_pipelines_http import NO_SPARK, SHOP
 
@@ -58,8 +59,8 @@ enabled = false
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[SpawnedServer]:
-    program = Program(tmp_path)
+def server(tmp_path: Path, forked_program: ForkedProgram) -> Iterator[SpawnedServer]:
+    program = Program(tmp_path, forked_program)
     (tmp_path / "shop.py").write_text(SHOP)
     lines = [f'{{"_id": {n}, "price": 2.10, "qty": {"null" if n == 14 else n}}}\n' for n in range(30)]
     (tmp_path / "orders.jsonl").write_text("".join(lines))

@@ -15,6 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 from authority import Authority
+from forked_program import ForkedProgram
 from pipeline_home import wait_until
 from program import Program, environment
 
@@ -217,7 +218,9 @@ def test_clients_that_keep_a_connection_do_not_hold_up_the_stop(server: SpawnedS
 
 
 @pytest.mark.parametrize("fault", ["no key", "no file", "another's key", "open key", "no pem"])
-def test_a_certificate_that_cannot_be_used_stops_the_start(tmp_path: Path, authority: Authority, fault: str) -> None:
+def test_a_certificate_that_cannot_be_used_stops_the_start(
+    tmp_path: Path, authority: Authority, fault: str, forked_program: ForkedProgram
+) -> None:
     cert, key = (Path(shutil.copy(file, tmp_path)) for file in authority.certificate("start"))
     key.chmod(0o644 if fault == "open key" else 0o600)
     if fault == "another's key":
@@ -227,7 +230,7 @@ def test_a_certificate_that_cannot_be_used_stops_the_start(tmp_path: Path, autho
     if fault == "no pem":
         cert.write_text("x")
     options = ["--tls-cert", str(cert), *([] if fault == "no key" else ["--tls-key", str(key)])]
-    ended = Program(tmp_path)("serve", "--port", "0", *options, **environment())
+    ended = Program(tmp_path, forked_program)("serve", "--port", "0", *options, **environment())
     assert ended.code == 2, ended.err
     said = {"no key": "tls_key", "no file": "cannot be read", "another's key": "no certificate with its key", "no pem": "no certificate"}
     assert said.get(fault, "chmod 600") in ended.err

@@ -6,12 +6,13 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from forked_program import ForkedProgram
+from program import Ran
 
 import headwater
 from headwater.client.presence import serving
@@ -21,9 +22,9 @@ from headwater.server.spawned import SpawnedServer
 CALM = {**os.environ, "HEADWATER_SPARK__START": "never"}
 
 
-def demo(*words: str, environ: dict[str, str] = CALM, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "headwater.cli", "demo", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environ, cwd=cwd)
+@pytest.fixture(scope="session")
+def demo(forked_program: ForkedProgram) -> Callable[..., Ran]:
+    return lambda *words: forked_program("demo", *words, home=Path.cwd(), env=CALM, timeout=300)
 
 
 def eventually(condition: Callable[[], bool], what: str, seconds: float = 120) -> None:
@@ -41,11 +42,11 @@ def printed_commands(output: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def toured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def toured(tmp_path_factory: pytest.TempPathFactory, demo: Callable[..., Ran]) -> tuple[Path, str]:
     data = tmp_path_factory.mktemp("tour") / "data"
     ended = demo("--data", str(data))
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return data, ended.stdout
+    assert ended.code == 0, ended.out + ended.err
+    return data, ended.out
 
 
 def test_every_claim_holds(toured: tuple[Path, str]) -> None:
@@ -80,7 +81,7 @@ def test_without_a_server_its_commands_work_as_printed(toured: tuple[Path, str])
             assert ended.stdout
 
 
-def test_a_claim_that_does_not_hold_fails_the_tour(toured: tuple[Path, str]) -> None:
+def test_a_claim_that_does_not_hold_fails_the_tour(toured: tuple[Path, str], demo: Callable[..., Ran]) -> None:
     data, _ = toured
     (segment,) = (data / "log" / "demo-volume" / "0").glob("*.log")
     with segment.open("r+b") as file:
@@ -94,26 +95,26 @@ def test_a_claim_that_does_not_hold_fails_the_tour(toured: tuple[Path, str]) -> 
         with segment.open("r+b") as file:
             file.seek(1_000_000)
             file.write(byte)
-    assert ended.returncode == 8
-    assert "every checksum is right, and none is missing: NO" in ended.stdout
-    assert "THE TOUR FAILED" in ended.stdout
-    assert "did not hold" in ended.stderr
+    assert ended.code == 8
+    assert "every checksum is right, and none is missing: NO" in ended.out
+    assert "THE TOUR FAILED" in ended.out
+    assert "did not hold" in ended.err
 
 
-def test_cleaning_up_removes_the_tours_things_and_nothing_else(tmp_path: Path) -> None:
+def test_cleaning_up_removes_the_tours_things_and_nothing_else(tmp_path: Path, demo: Callable[..., Ran]) -> None:
     with headwater.open_blocking(tmp_path) as hw:
         for name in ("demo-appends", "demo-else", "mine", "my-demo-"):
             hw.log.create_topic(name)
         hw.log.append("mine", 0, [Record(None, b"kept")])
     (tmp_path / "demo-second").mkdir()
     ended = demo("clean", "--data", str(tmp_path))
-    assert ended.returncode == 0, ended.stderr
-    assert "demo-appends" in ended.stdout
+    assert ended.code == 0, ended.err
+    assert "demo-appends" in ended.out
     with headwater.open_blocking(tmp_path) as hw:
         assert [topic.name for topic in hw.log.topics()] == ["mine", "my-demo-"]
         assert hw.log.bounds("mine", 0).end == 1
     assert not (tmp_path / "demo-second").exists()
-    assert "nothing of a tour" in demo("clean", "--data", str(tmp_path)).stdout
+    assert "nothing of a tour" in demo("clean", "--data", str(tmp_path)).out
 
 
 @pytest.mark.parametrize("moment", ["The tour,", "kill -9"])

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from forked_program import ForkedProgram
 from program import Program
 
 import headwater
@@ -22,8 +23,8 @@ READER, WRITER = "r" * 24, "w" * 24
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Program:
-    return Program(tmp_path_factory.mktemp("shared"))
+def home(tmp_path_factory: pytest.TempPathFactory, forked_program: ForkedProgram) -> Program:
+    return Program(tmp_path_factory.mktemp("shared"), forked_program)
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +75,10 @@ def test_a_command_goes_through_the_server_of_its_directory(home: Program, serve
     assert (refused.code, refused.problem["code"]) == (4, "conflict")
 
 
-def test_another_folder_reaches_it_by_its_address(home: Program, server: SpawnedServer, tmp_path: Path) -> None:
-    away = Program(tmp_path)
+def test_another_folder_reaches_it_by_its_address(
+    home: Program, server: SpawnedServer, tmp_path: Path, forked_program: ForkedProgram
+) -> None:
+    away = Program(tmp_path, forked_program)
     named = away("log", "topics", "--server", server.url, "--json")
     assert named.code == 0
     assert away("log", "topics", "--json", HEADWATER_SERVER=server.url).json == named.json
@@ -124,8 +127,8 @@ def test_places_that_are_none(home: Program, words: list[str], env: dict[str, st
     assert len(ran.err.splitlines()) > 1
 
 
-def test_a_token_may_do_what_its_role_may(tmp_path: Path) -> None:
-    home = Program(tmp_path)
+def test_a_token_may_do_what_its_role_may(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    home = Program(tmp_path, forked_program)
     tokens = tmp_path / "tokens"
     tokens.touch(0o600)
     tokens.write_text(f"reader {READER}\nwriter {WRITER}\n")
@@ -141,9 +144,9 @@ def test_a_token_may_do_what_its_role_may(tmp_path: Path) -> None:
         assert (refused.code, refused.problem["code"]) == (5, "forbidden")
 
 
-def test_a_server_that_dies_is_not_gone_through(tmp_path: Path) -> None:
+def test_a_server_that_dies_is_not_gone_through(tmp_path: Path, forked_program: ForkedProgram) -> None:
     """A tail is told when its server does not come back; the next command opens the directory itself."""
-    home = Program(tmp_path)
+    home = Program(tmp_path, forked_program)
     with SpawnedServer(home.data) as server:
         assert home("log", "create", "bank").code == 0
         assert home("log", "append", "bank", "x").code == 0

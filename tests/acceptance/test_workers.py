@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from forked_program import ForkedProgram
 from pipeline_home import wait_until
 
 import headwater
@@ -144,10 +145,10 @@ def test_a_stop_ends_all_of_them_and_leaves_nothing(server: SpawnedServer) -> No
     assert not {"workers", "server.sock", "server.json"} & set(os.listdir(server.data))
 
 
-def test_ctrl_c_reaches_all_of_them_and_is_one_stop(tmp_path: Path) -> None:
+def test_ctrl_c_reaches_all_of_them_and_is_one_stop(tmp_path: Path, forked_program: ForkedProgram) -> None:
     """A terminal sends it to every process of the group."""
     command = [sys.executable, "-m", "headwater.cli", "serve", "--data", str(tmp_path), *OPTIONS]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
+    with forked_program.popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
         try:
             wait_until(lambda: serving(tmp_path) is not None)
             os.killpg(process.pid, signal.SIGINT)

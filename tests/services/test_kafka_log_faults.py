@@ -113,11 +113,18 @@ def test_a_killed_broker_loses_nothing_that_was_acknowledged(broker: Running, lo
         writer.append(numbered(1))
 
 
-def test_what_is_left_of_an_append_that_was_given_up_is_its_beginning(broker: Running, log: KafkaLog) -> None:
+@pytest.fixture
+def hasty_log(broker: Running) -> Iterator[KafkaLog]:
+    with KafkaLog(broker.kafka, timeout=3.0) as log:
+        yield log
+
+
+def test_what_is_left_of_an_append_that_was_given_up_is_its_beginning(broker: Running, hasty_log: KafkaLog) -> None:
     """The broker hangs for longer than an append waits, then goes on with what it still has in its buffers.
 
     The batch is longer than the client's queue: its front is given up before its rest has been handed over, which must not be sent then.
     """
+    log = hasty_log
     topic = log.create_topic(fresh("topic")).name
     log.append(topic, 0, numbered(1))
     pid = broker.pid("broker-1")
@@ -135,7 +142,7 @@ def test_what_is_left_of_an_append_that_was_given_up_is_its_beginning(broker: Ru
     try:
         appending = threading.Thread(target=append)
         appending.start()
-        appending.join(11.0)  # 8 s, and some for the client to notice
+        appending.join(6.0)  # 3 s, and some for the client to notice
     finally:
         os.kill(pid, signal.SIGCONT)
     appending.join(PATIENCE)

@@ -245,3 +245,41 @@ def test_what_a_person_wants_is_left_running(runner: Runner, port: int, users: t
         runner.up(Small(port=port), kept=person, user=None if person else users[0])
     assert runner.release(users[0]) == []
     assert runner.states()["small"].ready
+
+
+def test_what_tests_left_in_a_server_that_was_empty_goes_with_the_last_of_them(
+    runner: Runner, port: int, users: tuple[Process, Process]
+) -> None:
+    for user in users:
+        known, _ = runner.up(Small(port=port), kept=False, quick=True, user=user)
+        assert (known.quick, known.disposable) == (True, True)
+    assert runner.release(users[0]) == []
+    assert (runner.folder("small") / "node-1" / "data").exists()
+    assert runner.release(users[1]) == ["small"]
+    assert not runner.folder("small").exists()
+
+
+def test_what_a_run_left_that_was_killed_goes_with_the_next_one(runner: Runner, port: int, users: tuple[Process, Process]) -> None:
+    killed = msgspec.structs.replace(users[1], began=1)
+    known, _ = runner.up(Small(port=port), kept=False, quick=True, user=killed)
+    process = known.nodes[0].process
+    assert process is not None
+    process.send(signal.SIGKILL)
+    assert process.wait_gone(10)
+    runner.up(Small(port=port), kept=False, quick=True, user=users[0])
+    assert (runner.folder("small") / "node-1" / "data").read_text() == "started\n" * 2
+    runner.release(users[0])
+    assert not runner.folder("small").exists()
+
+
+@pytest.mark.parametrize("person", ["before", "beside"])
+def test_what_a_person_put_into_a_server_stays(runner: Runner, port: int, users: tuple[Process, Process], person: str) -> None:
+    if person == "before":
+        runner.up(Small(port=port))
+        runner.down("small")
+    runner.up(Small(port=port), kept=False, quick=True, user=users[0])
+    if person == "beside":
+        runner.up(Small(port=port))
+    assert runner.release(users[0]) == ([] if person == "beside" else ["small"])
+    runner.down("small")
+    assert (runner.folder("small") / "node-1" / "data").exists()

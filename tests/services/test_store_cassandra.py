@@ -97,7 +97,8 @@ class Dying(Keyspace):
             os.kill(os.getpid(), 9)
         return super().run(statement, values)
 
-Dying(CassandraSettings(contact_points={settings.contact_points!r}, keyspace={settings.keyspace!r}, timeout=Duration(60_000))).migrate(
+settings = CassandraSettings(contact_points={settings.contact_points!r}, keyspace={settings.keyspace!r}, timeout=Duration(60_000))
+Dying(settings, lock_lives=10).migrate(
     migrations("create table if not exists one (id int primary key);\\ncreate table if not exists two (id int primary key)"))
 """
     assert subprocess.run([sys.executable, "-c", script], timeout=300).returncode == -9

@@ -28,12 +28,14 @@ def up(
     brokers: int = 1,
     run: str | Path | None = None,
     kept: bool = True,
+    quick: bool = False,
     user: Process | None = None,
     say: Say = say_on_stderr,
 ) -> Running:
     """Start these kinds of servers, or find them running.
 
     `kept=False` is for test runs: what nobody but such runs has asked for is stopped when the last `user` is given to `release`.
+    `quick=True` is for tests, too: Java compiles sparingly, and what a server holds that was empty before is removed when it is stopped so.
 
     Errors: `Unreachable` when a server's files cannot be had, `Unsupported` off Linux, `Unavailable` with the end of its log when it does
     not start; then nothing that this call started for that server is left running.
@@ -42,7 +44,7 @@ def up(
     servers = [of_kind(kind, KINDS)(brokers) if kind == "kafka" else of_kind(kind, KINDS)() for kind in kinds]
     with ThreadPoolExecutor() as pool:  # downloads wait for the network most of the time
         list(pool.map(lambda server: server.have(runner.place), servers))
-    found = {server.name: runner.up(server, kept=kept, user=user)[1] for server in servers}
+    found = {server.name: runner.up(server, kept=kept, quick=quick, user=user)[1] for server in servers}
     return Running(runner, tuple(found), frozenset(name for name, was in found.items() if was))
 
 

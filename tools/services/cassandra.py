@@ -12,7 +12,7 @@ from tools.services import java21, probe
 from tools.services.ivy import HERE
 from tools.services.jars import Jars
 from tools.services.place import Place
-from tools.services.server import Command, Node, Server
+from tools.services.server import SPARING, Command, Node, Server
 
 EXPORTS = (
     "java.base/java.lang.ref",
@@ -75,7 +75,7 @@ class Cassandra(Server):
             "jdk.attach.allowAttachSelf": "true",
             "logback.configurationFile": (HERE / "logback.xml").as_uri(),
         }
-        words = [str(self._java.program), "-Xms512m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", f"-javaagent:{agent}"]
+        words = [str(self._java.program), "-Xms512m", "-Xmx512m", *SPARING, "-XX:+ExitOnOutOfMemoryError", f"-javaagent:{agent}"]
         words += [f"-D{name}={value}" for name, value in settings.items()]
         words += [word for what in EXPORTS for word in ("--add-exports", f"{what}=ALL-UNNAMED")]
         words += [word for what in OPENS for word in ("--add-opens", f"{what}=ALL-UNNAMED")]

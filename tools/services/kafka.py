@@ -16,7 +16,7 @@ from tools.services import probe
 from tools.services.ivy import HERE
 from tools.services.jars import Jars
 from tools.services.place import Place
-from tools.services.server import Command, Node, Server, plain_env
+from tools.services.server import SPARING, Command, Node, Server, plain_env
 
 
 class Kafka(Server):
@@ -53,7 +53,7 @@ class Kafka(Server):
             config = own / "format.properties"
             config.write_text(_text(self._properties(node, nodes, new)))
             words = [
-                *self._run("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"),
+                *self._run(*SPARING, "-Xmx256m"),
                 "kafka.tools.StorageTool",
                 "format",
                 "-t",
@@ -83,7 +83,8 @@ class Kafka(Server):
         heap = "-Xmx512m" if self.size == 1 else "-Xmx384m"
         # The collector and its settings are those of Kafka's own start script, so that measurements against it are fair.
         collector = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent")
-        return Command([*self._run("-server", heap, *collector), "kafka.Kafka", str(config)])
+        options = SPARING if self.quick else ("-server", *collector)
+        return Command([*self._run(heap, *options), "kafka.Kafka", str(config)])
 
     def ready(self, node: Node, nodes: Sequence[Node]) -> bool:
         return probe.kafka(node.ports["clients"])
@@ -126,6 +127,7 @@ class Kafka(Server):
             "default.replication.factor": copies,
             "min.insync.replicas": in_sync,
             "group.initial.rebalance.delay.ms": 0,
+            "log.retention.ms": -1,  # records of tests have times of long ago, which Kafka would delete after a few minutes
             "offsets.topic.replication.factor": copies,
             "offsets.topic.num.partitions": 4,
             "transaction.state.log.replication.factor": copies,

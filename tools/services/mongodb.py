@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from tools.services import embedded, probe
 from tools.services.jar_server import JarServer
-from tools.services.server import Command, Node
+from tools.services.server import SPARING, Command, Node
 
 DELAY = 1  # milliseconds after which a change is written to the file; the library's own default is a second
 
@@ -23,7 +23,7 @@ class MongoDB(JarServer):
         return [Node("mongodb-1", {"clients": 27017})]
 
     def command(self, node: Node, nodes: Sequence[Node], folder: Path) -> Command:
-        options = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-Dio.netty.noUnsafe=true"]
+        options = ["-Xmx384m", *SPARING, "-XX:+ExitOnOutOfMemoryError", "-Dio.netty.noUnsafe=true"]
         return Command(embedded.command(self.java, self.jars, options))
 
     def ready(self, node: Node, nodes: Sequence[Node]) -> bool:

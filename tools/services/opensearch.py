@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from tools.services import embedded, probe
 from tools.services.jar_server import JarServer
-from tools.services.server import Command, Node
+from tools.services.server import SPARING, Command, Node
 
 # All that writing, searching and scripts need. The module for the analysis of other languages is left out: it asks Java for Thai, which the
 # packaged Java has not got, and refuses every index then.
@@ -40,7 +40,7 @@ class OpenSearch(JarServer):
         config.mkdir(parents=True, exist_ok=True)
         (config / "log4j2.properties").write_text(LOGGING)
         (config / "opensearch.yml").write_text(_config(node))
-        options = ["-Xms384m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"]
+        options = ["-Xms384m", "-Xmx384m", *SPARING, "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"]
         if self.java.version >= 22:  # Lucene reads its files through native calls; newer Javas warn without it
             options.append("--enable-native-access=ALL-UNNAMED")
         options += ["-Dlog4j2.disable.jmx=true", "-Dio.netty.noUnsafe=true"]

@@ -25,7 +25,7 @@ class PrivateServers:
         self._say = say
 
     def up(self, *kinds: str, brokers: int = 1) -> Running:
-        return up(*kinds, brokers=brokers, run=self.run, kept=False, say=self._say)
+        return up(*kinds, brokers=brokers, run=self.run, kept=False, quick=True, say=self._say)
 
     def close(self) -> None:
         down(run=self.run, clear=True, say=self._say)

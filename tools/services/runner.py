@@ -36,8 +36,10 @@ class Runner:
         self.place = place
         self._chance = chance or random.Random()
 
-    def up(self, server: Server, *, kept: bool = True, user: Process | None = None) -> tuple[State, bool]:
+    def up(self, server: Server, *, kept: bool = True, quick: bool = False, user: Process | None = None) -> tuple[State, bool]:
         """The running server, started if need be; and whether it was found running. `user` is put down as using it: see `release`.
+
+        `quick`: it is for tests, see `State`.
 
         Nodes that died are started again with their data and ports. When this raises, nothing that it started is left running.
         """
@@ -48,7 +50,9 @@ class Runner:
             known = state.read(folder)
             if known is not None and any(node.alive() for node in known.nodes):
                 return self._revive(server, known, folder, kept)
-            return self._start(server, folder, kept), False
+            empty = not any((folder / node.name).exists() for node in server.nodes())
+            disposable = quick and not kept and (empty or (known is not None and known.disposable))
+            return self._start(server, folder, State(server.kind, server.size, [], kept, quick=quick, disposable=disposable)), False
 
     def down(self, name: str, *, clear: bool = False) -> bool:
         """Stop a server; `clear` removes its data and logs too, so that it need not be asked but is killed. False when it did not run."""
@@ -68,7 +72,9 @@ class Runner:
             with self._hold(name) as folder:
                 known = state.read(folder)
                 if users.remove(folder, user) and known is not None and not known.kept and not users.present(folder):
-                    self._stop(name, known, folder)
+                    self._stop(name, known, folder, signal.SIGKILL if known.disposable else signal.SIGTERM)
+                    if known.disposable:
+                        shutil.rmtree(folder, ignore_errors=True)
                     stopped.append(name)
         return stopped
 
@@ -132,13 +138,13 @@ class Runner:
             raise
         return self._record(server, known, folder), found
 
-    def _start(self, server: Server, folder: Path, kept: bool) -> State:
+    def _start(self, server: Server, folder: Path, new: State) -> State:
         started = time.monotonic()
         avoid: frozenset[int] = frozenset()
         for attempt in range(1, PORT_ATTEMPTS + 1):
             nodes = self._with_ports(server, avoid)
             server.prepare(nodes, folder)
-            known = State(server.kind, server.size, nodes, kept)
+            known = msgspec.structs.replace(new, nodes=nodes)
             try:
                 for stage in sorted({node.stage for node in nodes}):
                     names = [node.name for node in nodes if node.stage == stage]
@@ -176,6 +182,7 @@ class Runner:
         log = own / "server.log"
         if log.exists():
             log.replace(own / "server.log.1")
+        server.quick = known.quick
         command = server.command(node, known.nodes, own)
         process = spawn(command.words, env=command.env, folder=own, log=log)
         # Recorded before anybody waits for it: if we die now, the next `up` or `down` still knows the process.

@@ -10,7 +10,7 @@ from typing import ClassVar
 from tools.services import probe
 from tools.services.ivy import HERE
 from tools.services.jar_server import JarServer
-from tools.services.server import Command, Node
+from tools.services.server import SPARING, Command, Node
 
 USER = "headwater"
 PASSWORD = "headwater-secret"
@@ -31,8 +31,7 @@ class S3(JarServer):
             "s3proxy.ignore-unknown-headers=true\n"  # newer clients send checksums of their own, which it does not know
             f"jclouds.provider=filesystem-nio2\njclouds.filesystem.basedir={data}\n"
         )
-        # The quick compiler alone: the server is ready sooner, and tests never ask enough of it to gain from the other one.
-        words = [str(self.java.program), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        words = [str(self.java.program), "-Xmx256m", *SPARING]
         words += [f"-Dlogback.configurationFile={HERE / 'logback.xml'}", "-cp", f"{self.jars}{os.sep}*", "org.gaul.s3proxy.Main"]
         return Command([*words, "--properties", str(config)])
 

@@ -14,12 +14,11 @@ from headwater.core.errors import Unavailable
 from headwater.spark.java import Java, find_java
 from tools.services import probe
 from tools.services.place import Place
-from tools.services.server import Command, Node, Server, plain_env
+from tools.services.server import SPARING, Command, Node, Server, plain_env
 
 WORKERS = 2
 OPTIONS = (
-    "-XX:+UseSerialGC",  # master and worker only pass messages: the executors, which do the work, choose for themselves
-    "-XX:TieredStopAtLevel=1",
+    *SPARING,  # master and worker only pass messages: the executors, which do the work, choose for themselves
     "-Dspark.port.maxRetries=0",  # a port that was taken meanwhile is an error here; Spark would take the next one without telling us
     "-Dspark.master.rest.enabled=false",  # one port less; applications come from drivers here
     "-Dspark.worker.cleanup.enabled=true",
@@ -106,7 +105,7 @@ class Spark(Server):
     def _java_command(self, words: Sequence[str], env: dict[str, str]) -> list[str]:
         """The whole Java command for one of Spark's classes, as Spark's own launcher builds it: the same that `bin/spark-class` runs."""
         assert self._java is not None
-        launcher = [str(self._java.program), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m", "-cp", f"{self._home}/jars/*"]
+        launcher = [str(self._java.program), *SPARING, "-Xmx128m", "-cp", f"{self._home}/jars/*"]
         done = subprocess.run([*launcher, "org.apache.spark.launcher.Main", *words], env=env, stdin=subprocess.DEVNULL, capture_output=True)
         # A line with one NUL comes before the command, the words of which end with a NUL each.
         _, mark, said = done.stdout.partition(b"\0\n")

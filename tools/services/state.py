@@ -13,7 +13,11 @@ from tools.services.server import Node
 
 
 class State(msgspec.Struct, frozen=True):
-    """A server that was started. `kept`: a person wants it, so a test run that found it leaves it running."""
+    """A server that was started. `kept`: a person wants it, so a test run that found it leaves it running.
+
+    `quick`: started for tests, see `Server.quick`. `disposable`: it held nothing before a test run started it, so what it holds goes when
+    the last run that uses it ends. Otherwise every run would leave its topics and tables to the next ones.
+    """
 
     kind: str
     size: int
@@ -21,6 +25,8 @@ class State(msgspec.Struct, frozen=True):
     kept: bool
     address: str = ""
     settings: dict[str, str] = {}
+    quick: bool = False
+    disposable: bool = False
 
     @property
     def ready(self) -> bool:

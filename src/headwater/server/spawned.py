@@ -6,10 +6,10 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
 from headwater.client.presence import Serving, serving
 from headwater.core.clock import Clock, SystemClock
@@ -19,7 +19,12 @@ _PATIENCE = 60.0  # seconds: a busy machine may take long to start a process
 
 
 class SpawnedServer:
-    """Starts on a free port; its output goes to files beside its data. As a context manager it starts the server and ends it."""
+    """Starts on a free port; its output goes to files beside its data. As a context manager it starts the server and ends it.
+
+    `popen` starts the process; tests may give another one than `subprocess.Popen`.
+    """
+
+    popen: ClassVar[Callable[..., subprocess.Popen[bytes]]] = subprocess.Popen
 
     def __init__(
         self, data: Path, *, options: Sequence[str] = ("--port", "0"), environ: Mapping[str, str] | None = None, clock: Clock | None = None
@@ -34,7 +39,7 @@ class SpawnedServer:
         self.data.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "headwater.cli", "serve", "--data", str(self.data), *self._options]
         with (self.data / "serve.out").open("ab") as out, (self.data / "serve.err").open("ab") as err:
-            self._process = subprocess.Popen(command, env=self._environ, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+            self._process = type(self).popen(command, env=self._environ, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
         deadline, never = self._clock.monotonic() + _PATIENCE, threading.Event()
         while self._process.poll() is None and self._clock.monotonic() < deadline:
             server = serving(self.data)

@@ -69,10 +69,9 @@ class TopicTests(Ground):
 
     @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "straße", "a\n", "a\0", "x" * 250])
     def test_an_unfit_name_is_refused(self, log: Log, name: str) -> None:
-        before = log.topics()
         with pytest.raises(BadInput):
             log.create_topic(name)
-        assert [topic for topic in log.topics() if topic not in before and topic.name == name] == []
+        assert name not in [topic.name for topic in log.topics()]
         with pytest.raises((BadInput, UnknownTopic)):
             log.topic(name)
 

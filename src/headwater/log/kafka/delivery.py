@@ -127,6 +127,7 @@ class ProducerDelivery:
         self._stopping = True
         with self._handing_over:
             self._ending = True
+        self._handed_over.release()  # the polling thread may be idle
 
     def close(self) -> None:
         """`stop`, and wait for it."""

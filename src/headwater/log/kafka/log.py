@@ -71,9 +71,7 @@ class KafkaLog(Log):
         self.read_only, self._data = read_only, data
         self._servers = servers if isinstance(servers, str) else ",".join(servers)
         self._replication, self._client, self._timeout = replication, dict(client or {}), timeout
-        self._clock = clock or SystemClock()
-        self._metrics = metrics
-        self._closed = False
+        self._clock, self._metrics, self._closed = clock or SystemClock(), metrics, False
         self._connect()
         myself = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _forked(myself()))

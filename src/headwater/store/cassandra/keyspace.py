@@ -16,7 +16,7 @@ from headwater.core.ids import Ids, random_id
 from headwater.core.settings import CassandraSettings
 from headwater.store import Migration, Migrations, Row, Store, StoreEngine
 from headwater.store.cassandra.library import connection_class, explaining, library
-from headwater.store.cassandra.schema_lock import LOCK_TABLE, SchemaLock
+from headwater.store.cassandra.schema_lock import LIVES_S, LOCK_TABLE, SchemaLock
 
 _PORT = 9042
 _MIGRATION_TABLE = """
@@ -40,9 +40,9 @@ class Keyspace(Store):
 
     engine: StoreEngine = "cassandra"
 
-    def __init__(self, settings: CassandraSettings, *, clock: Clock | None = None, ids: Ids = random_id) -> None:
-        """Errors: `BadConfig`, `Unreachable`, `Denied`."""
-        self._settings, self._clock, self._ids = settings, clock or SystemClock(), ids
+    def __init__(self, settings: CassandraSettings, *, clock: Clock | None = None, ids: Ids = random_id, lock_lives: int = LIVES_S) -> None:
+        """`lock_lives`: as in `SchemaLock`. Errors: `BadConfig`, `Unreachable`, `Denied`."""
+        self._settings, self._clock, self._ids, self._lock_lives = settings, clock or SystemClock(), ids, lock_lives
         self.where = f"{', '.join(settings.contact_points)}, keyspace {settings.keyspace}"
         if not re.fullmatch(r"[a-z][a-z0-9_]{0,47}", settings.keyspace):
             raise BadConfig(
@@ -95,7 +95,7 @@ class Keyspace(Store):
                     raise ValueError(f"{step.number:04}_{step.name}: {statement!r} has neither `if exists` nor `if not exists`.")
         if not migrations.missing(self._noted(migrations.part), self.where):
             return []
-        lock = SchemaLock(self.run, migrations.part, owner=self._ids(), clock=self._clock)
+        lock = SchemaLock(self.run, migrations.part, owner=self._ids(), clock=self._clock, lives=self._lock_lives)
         with lock.held():
             missing = migrations.missing(self._noted(migrations.part), self.where)  # another process may have been faster
             for step in missing:

@@ -11,7 +11,7 @@ from headwater.core.errors import Conflict, OutcomeUnknown, Timeout, Unavailable
 from headwater.store import Row
 
 LOCK_TABLE = "create table if not exists headwater_lock (name text primary key, owner text)"
-LIVES_S = 60  # it expires after its holder's death; a holder renews it before each statement
+LIVES_S = 60  # a holder renews it before each statement
 _PATIENCE = 180.0
 _PAUSE = 0.1
 
@@ -19,10 +19,11 @@ Run = Callable[[str, Sequence[object]], list[Row]]
 
 
 class SchemaLock:
-    """`owner` is an id that nobody else has."""
+    """`owner` is an id that nobody else has. `lives`: seconds after which it expires when its holder has died."""
 
-    def __init__(self, run: Run, name: str, *, owner: str, clock: Clock, patience: float = _PATIENCE) -> None:
+    def __init__(self, run: Run, name: str, *, owner: str, clock: Clock, patience: float = _PATIENCE, lives: int = LIVES_S) -> None:
         self._run, self._name, self._owner, self._clock, self._patience = run, name, owner, clock, patience
+        self._lives = lives
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -42,15 +43,15 @@ class SchemaLock:
                 self._run("delete from headwater_lock where name = ? if owner = ?", (self._name, self._owner))
 
     def renew(self) -> None:
-        """Hold it for another minute. Errors: `Conflict` when it has expired meanwhile, so that another process may be changing tables."""
-        statement = f"update headwater_lock using ttl {LIVES_S} set owner = ? where name = ? if owner = ?"
+        """Hold it for as long again. Errors: `Conflict` when it has expired meanwhile, so that another process may be changing tables."""
+        statement = f"update headwater_lock using ttl {self._lives} set owner = ? where name = ? if owner = ?"
         [(applied, *_)] = self._run(statement, (self._owner, self._name, self._owner))
         if not applied:
             raise Conflict(f"The lock on the tables of {self._name} was lost: this process stood still for too long.", hint="Try again.")
 
     def _taken(self) -> bool:
         try:
-            statement = f"insert into headwater_lock (name, owner) values (?, ?) if not exists using ttl {LIVES_S}"
+            statement = f"insert into headwater_lock (name, owner) values (?, ?) if not exists using ttl {self._lives}"
             [(applied, *found)] = self._run(statement, (self._name, self._owner))
         except OutcomeUnknown:
             return False  # a repeated insert returns the owner
