@@ -93,7 +93,7 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
         number, end, chosen = part.spec["partition"], part.spec["end"], Namespaces(part.spec["chosen"])
         with opened(self.adaptor, read_only=True) as link:
             topic = _still(link, topic_of(self.adaptor.format, self.adaptor.topic), part.spec["generation"])
-            reading = _Partition(self.adaptor, link, topic, number, *(position or (part.spec["begin"], 0)))
+            reading = self._partition(link, topic, number, position or (part.spec["begin"], 0))
             decoder = self._decoder(link, chosen, topic.generation)
             while reading.at < end:
                 try:
@@ -110,9 +110,7 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
             generation, before = cursor["generation"], cursor.get("before")
             topic = _still(link, topic_of(self.adaptor.format, self.adaptor.topic), generation)
             at = {str(number): list(where) for number, where in cursor["at"].items()}
-            every = [
-                _Partition(self.adaptor, link, topic, number, *at.setdefault(str(number), [0, 0])) for number in range(topic.partitions)
-            ]
+            every = [self._partition(link, topic, number, at.setdefault(str(number), [0, 0])) for number in range(topic.partitions)]
             decoder = self._decoder(link, chosen, generation)
             looked, arrived = time.monotonic(), threading.Event()
             for watching in link.watch(topic, arrived.set):
@@ -144,6 +142,11 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
             )
         return topic
 
+    def _partition(self, link: HeadwaterConnection, topic: Topic, number: int, position: Sequence[int]) -> _Partition:
+        # In the log of a pipeline every message counts: one that compaction took before it was read here is lost, and must be told.
+        whole = self.adaptor.format == "message" and not self.adaptor.compacted
+        return _Partition(link, topic.name, number=number, at=position[0], epoch=position[1], whole=whole)
+
     def _decoder(self, link: HeadwaterConnection, chosen: Namespaces, generation: str) -> Decoder:
         match self.adaptor.format:
             case "json":
@@ -168,13 +171,11 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
 
 
 class _Partition:
-    """One partition that is read on and on."""
+    """One partition, read from `at` on. `epoch`: of the claim that holds there. `whole`: a missing offset is an error."""
 
-    def __init__(self, adaptor: HeadwaterAdaptor, link: HeadwaterConnection, topic: Topic, number: int, at: int, epoch: int) -> None:
-        self._link, self._topic, self.number, self.at = link, topic.name, number, at
+    def __init__(self, link: HeadwaterConnection, topic: str, *, number: int, at: int, epoch: int, whole: bool) -> None:
+        self._link, self._topic, self.number, self.at, self._whole = link, topic, number, at, whole
         self._epochs = Epochs(epoch)
-        # In the log of a pipeline every message counts: one that compaction took before it was read here is lost, and must be told.
-        self._whole = adaptor.format == "message" and not adaptor.compacted
 
     def next(self, end: int | None) -> Iterator[tuple[list[Record], list[int]]]:
         """Records in portions of some BYTES, each with the position behind it; nothing at the end. Errors: `OffsetGone`, `Differs`."""

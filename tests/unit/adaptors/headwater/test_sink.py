@@ -113,13 +113,16 @@ def test_a_refused_message_is_named_and_those_before_it_are_there(log: EmbeddedL
 def test_what_is_wrong_with_a_server_is_no_message_s_fault(status: int, code: str) -> None:
     topic = {"name": "orders", "partitions": 1, "settings": {"max_record": "16MiB"}, "generation": "g"}
 
+    def problem(status: int, code: str, detail: str) -> dict[str, object]:
+        return {"title": code, "status": status, "code": code, "detail": detail, "hint": "mend it"}
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self._answer(*((200, topic) if self.path == "/log/orders" else (404, {"code": "unknown-topic", "detail": "none"})))
+            self._answer(*((200, topic) if self.path == "/log/orders" else (404, problem(404, "unknown-topic", "none"))))
 
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
-            self._answer(status, {"code": code, "detail": "something with the server", "hint": "mend it"})
+            self._answer(status, problem(status, code, "something with the server"))
 
         def _answer(self, status: int, body: dict[str, object]) -> None:
             self.send_response(status)
