@@ -16,6 +16,7 @@ from headwater.core.errors import NotFound, Unavailable, Unsupported
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_progress import CopySize
 from headwater.store.sqlite.library import close_connection
 
 _ROWS = 5000
@@ -35,6 +36,7 @@ class SqliteSource(SourceAdaptor[Sqlite]):
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         parts: list[Slice] = []
         ids: dict[str, tuple[str, ...]] = {}
+        rows = 0
         with _opened(self.adaptor) as db:
             for name in self._tables(db, chosen):
                 info: list[Any] = db.execute(f"pragma table_info({quoted(name)})").fetchall()
@@ -42,7 +44,10 @@ class SqliteSource(SourceAdaptor[Sqlite]):
                 rowid = _rowid(name, [row[1].lower() for row in info])
                 ids[name] = keys or (rowid,)
                 parts += [Slice(name, spec) for spec in _cut(db, name, keys, rowid, slices)]
-        return CopyPlan(identity={"path": str(self.adaptor.file.absolute()), "tables": list(ids)}, slices=tuple(parts), ids=ids)
+                counted: Any = db.execute(f"select count(*) from {quoted(name)}").fetchone()  # cheap beside the copy
+                rows += counted[0]
+        identity = {"path": str(self.adaptor.file.absolute()), "tables": list(ids)}
+        return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, size=CopySize.about(rows))
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         with _opened(self.adaptor) as db:
