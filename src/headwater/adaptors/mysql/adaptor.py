@@ -34,6 +34,7 @@ class MySQL(SqlAdaptor, frozen=True, kw_only=True):
         sample='mysql("${MYSQL_URI}", tail=True)',
     )
 
+    extra: ClassVar[str] = "mysql"
     source_class: ClassVar[str] = "headwater.adaptors.mysql.source:MySQLSource"
     sink_class: ClassVar[str] = "headwater.adaptors.mysql.sink:MySQLSink"
 

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from headwater.adaptors.mysql import sql as sql
+from pymysql import MySQLError
+
+from headwater.adaptors.mysql import sql
 from headwater.adaptors.mysql.adaptor import MySQL
-from headwater.adaptors.mysql.check import sink as check_sink
-from headwater.adaptors.mysql.connection import Where, parsed
+from headwater.adaptors.mysql.connection import MySQLSession, Where, code_of, parsed, quote
 from headwater.adaptors.mysql.rows import MySQLShape
-from headwater.adaptors.mysql.session import MySQLSession
 from headwater.adaptors.mysql.source import MySQLSource
 from headwater.adaptors.mysql.tables import table
 from headwater.adaptors.sql.adaptor import SqlSink
@@ -19,14 +19,16 @@ from headwater.adaptors.sql.infer import ColumnKind
 from headwater.adaptors.sql.ranges import TakenRange
 from headwater.adaptors.sql.run import RowRun
 from headwater.adaptors.sql.statements import Statements
+from headwater.adaptors.sql.table import COMMITTED
 from headwater.adaptors.sql.writer import SqlWriter
-from headwater.core.errors import BadConfig, Rejected
+from headwater.core.errors import BadConfig, Forbidden, ReadOnly, Rejected
 from headwater.pipeline.adaptor import Part
 from headwater.pipeline.namespaces import Namespaces
 
 STATEMENT = 4 << 20  # bytes of one statement with more than one row, about
 DELETES = 500  # keys of one statement
 LEFT_ALONE = 10  # seconds besides a batch's own that a transaction may be left alone
+RIGHTS = "SELECT, INSERT, UPDATE, DELETE, CREATE"
 BYTES = "surrogateescape"  # how PyMySQL keeps bytes inside of a statement's text
 
 
@@ -40,16 +42,33 @@ class MySQLSink(SqlSink[MySQL]):
             raise BadConfig("The URI of the sink names no database.", hint="It looks like mysql://user:password@host:3306/database.")
 
     def check(self, chosen: Namespaces) -> list[str]:
-        return check_sink(self._where)
+        """Errors: `ReadOnly` on a replica, `Forbidden` where the sink's own tables cannot be made or written."""
+        with self.session() as session:
+            if session.one("SELECT @@read_only"):
+                raise ReadOnly(f"MySQL at {self._where} is read only.", hint="Connect to the primary.")
+            there = session.ask(sql.STATEMENTS.there)
+            for attempt in (*sql.ATTEMPTS, *(() if there else (sql.ATTEMPT_TO_CREATE,))):
+                self._attempt(session, attempt)
+            return [session.version(), f"what was taken is kept in {self._where.database}.{COMMITTED}: exactly once"]
+
+    def _attempt(self, session: MySQLSession, statement: str) -> None:
+        """Run a statement that changes nothing. The server checks rights before it checks whether a table exists."""
+        try:
+            session.do(statement)
+        except MySQLError as error:
+            if code_of(error) in (1044, 1142):
+                raise Forbidden(
+                    f"The sink cannot keep what it has taken in {self._where.database}: {error.args[-1]}.",
+                    hint=f"Grant its user the rights: GRANT {RIGHTS} ON {quote(self._where.database)}.* TO ...",
+                ) from error
+            if code_of(error) != 1146:  # no such table: so it may be made
+                raise
 
     def writer(self, part: Part) -> MySQLWriter:
         return MySQLWriter(self._where, part, create=self.adaptor.create)
 
     def source(self) -> MySQLSource:
         return MySQLSource(self.adaptor)
-
-    def usual(self) -> str:
-        return self._where.database
 
     def session(self) -> MySQLSession:
         return MySQLSession(self._where)
@@ -73,8 +92,8 @@ class MySQLWriter(SqlWriter[MySQLShape]):
             f"SET SESSION innodb_lock_wait_timeout = {patience} /*M!100300 , idle_transaction_timeout = {patience + LEFT_ALONE} */",
         ]
         super().__init__(session, sql.STATEMENTS, part, settings=settings, schema=where.database, create=create)
-        self._link = session.link
-        self._packet = int(session.ask("SELECT @@max_allowed_packet")[0][0])
+        self._own, self._link = session, session.link
+        self._packet = int(session.one("SELECT @@max_allowed_packet"))
         self._most = min(STATEMENT, self._packet // 2)
 
     def opened(self, span: TakenRange) -> list[TakenRange] | None:
@@ -98,13 +117,13 @@ class MySQLWriter(SqlWriter[MySQLShape]):
             self._upsert(run)
 
     def shape(self, schema: str, name: str) -> MySQLShape | None:
-        found = table(self._link, schema, name)
+        found = table(self._own, schema, name)
         if found is not None and not found.transactional:
             raise BadConfig(f"The table {found.namespace} has an engine without transactions.", hint="ALTER TABLE ... ENGINE = InnoDB.")
         return MySQLShape(found) if found is not None else None
 
     def create_table(self, schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str]) -> Sequence[str]:
-        exact = sql.MARIADB if "mariadb" in str(self._session.ask("SELECT VERSION()")[0][0]).lower() else sql.MYSQL
+        exact = sql.MARIADB if "mariadb" in self._own.version().lower() else sql.MYSQL
         made = sql.create_table(schema, name, columns, key, exact)
         return (made,) if schema == self._schema else (sql.create_database(schema), made)
 

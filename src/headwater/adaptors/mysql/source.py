@@ -12,18 +12,17 @@ from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
+from pymysql.cursors import SSCursor
+
 from headwater.adaptors.mysql.adaptor import MySQL
-from headwater.adaptors.mysql.check import source as check_source
-from headwater.adaptors.mysql.connection import abandon, ask, connected, do, library, parsed
+from headwater.adaptors.mysql.connection import MySQLSession, abandon, parsed
 from headwater.adaptors.mysql.tables import MysqlTable, document, table, tables
 from headwater.adaptors.mysql.tail import follow, prepare
 from headwater.adaptors.sql.adaptor import SqlSource
-from headwater.adaptors.sql.table import split_name
-from headwater.core.errors import Differs, TooLarge
+from headwater.core.errors import TooLarge
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
+from headwater.pipeline.adaptor import Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.source_progress import CopySize
 
 PIECE = 4 << 20  # bytes
 PAGE = 2 << 20  # bytes, about
@@ -31,59 +30,58 @@ PAGE_ROWS = 5000
 AT_ONCE = 50  # rows taken from the connection, until their size is known
 
 
-class MySQLSource(SqlSource[MySQL]):
+class MySQLSource(SqlSource[MySQL, MySQLSession, MysqlTable]):
     """The tables of one database, or of all of a server's."""
 
     def __init__(self, adaptor: MySQL) -> None:
         super().__init__(adaptor)
         self._where = parsed(adaptor.address())
 
+    def session(self, **more: Any) -> MySQLSession:
+        return MySQLSession(self._where, **more)
+
+    def default_schema(self) -> str:
+        return self._where.database
+
     def check(self, chosen: Namespaces) -> list[str]:
-        return check_source(self._where, chosen, tail=self.adaptor.tail)
+        with self.session() as session:
+            lines = [session.version(), *map(str, tables(session, chosen))]
+        if self.adaptor.tail:
+            cursor = self.cursor(chosen)
+            lines.append(f"the binary log is at {cursor['file']}:{cursor['pos']}")
+        return lines
 
     def cursor(self, chosen: Namespaces) -> Any:
         return prepare(self._where, chosen)
 
-    def cut(self, chosen: Namespaces, slices: int, cursor: Any) -> CopyPlan:
-        with connected(self._where) as link:
-            found = tables(link, self._where.database, chosen)
-            cut = tuple(part for one in found for part in _slices(link, one, slices))
-        return CopyPlan(
-            identity={"tables": {one.namespace: [one.made, list(one.key)] for one in found}},
-            slices=cut,
-            ids={one.namespace: one.key for one in found if one.key},
-            cursor=cursor,
-            size=CopySize.about(sum(one.rows for one in found)),
-        )
+    def tables(self, session: MySQLSession, chosen: Namespaces) -> list[MysqlTable]:
+        return tables(session, chosen)
 
-    def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
-        """Whether the planned tables are still there with the same keys."""
-        with connected(self._where) as link:
-            for namespace, (_, key) in plan.identity["tables"].items():
-                now = table(link, *split_name(namespace, self._where.database))
-                if now is None or list(now.key) != key:
-                    return False
-        return True
+    def table(self, session: MySQLSession, schema: str, name: str) -> MysqlTable | None:
+        return table(session, schema, name)
+
+    def rows(self, session: MySQLSession, tables: list[MysqlTable]) -> int | None:
+        return sum(table.rows for table in tables)
+
+    def unchanged(self, table: MysqlTable, mark: Any) -> bool:
+        return True  # an ALTER TABLE may change the time that a table was made at
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         """The slice's rows behind `position`: the last key read, or the count of rows where there is no key to go on from."""
-        with connected(self._where, read_timeout=600) as link:
-            one = table(link, *split_name(part.namespace, self._where.database))
-            if one is None or list(one.key) != part.spec["key"]:
-                raise Differs(f"The table {part.namespace} is not what it was when the copy was planned.", hint="Begin the copy anew.")
-            do(link, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        with self.session(read_timeout=600) as session:
+            one = self.planned(session, part)
+            session.do("START TRANSACTION WITH CONSISTENT SNAPSHOT")
             if one.sliced:
-                yield from _pages(link, one, part.spec, position)
+                yield from _pages(session.link, one, part.spec, position)
             else:
-                yield from _sorted(link, one, position) if one.key else _stream(link, one, position)
+                yield from _sorted(session.link, one, position) if one.key else _stream(session.link, one, position)
 
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
         return follow(self._where, self.adaptor.server_id, cursor, chosen, stopped)
 
-    def whole(self, schema: str, name: str) -> list[Slice]:
-        with connected(self._where) as link:
-            found = table(link, schema, name)
-            return _slices(link, found, 1) if found is not None else []
+    def slices(self, session: MySQLSession, table: MysqlTable, count: int) -> list[Slice]:
+        bounds = [None, *(_cuts(session, table, count) if count > 1 and table.sliced else ()), None]
+        return [Slice(table.namespace, {"key": list(table.key), "from": low, "to": high}) for low, high in pairwise(bounds)]
 
 
 def _pages(link: Any, one: MysqlTable, spec: dict[str, Any], position: Any) -> Iterator[Piece]:
@@ -134,7 +132,7 @@ def _select(one: MysqlTable, test: str) -> str:
 
 def _read(link: Any, question: str) -> Iterator[list[tuple[Any, ...]]]:
     """An answer's rows as they come, as many at once as a piece may hold: of a page whose rows are large, memory would not hold all."""
-    cursor = link.cursor(library().cursors.SSCursor)
+    cursor = link.cursor(SSCursor)
     cursor.execute(question)
     try:
         out: list[tuple[Any, ...]] = []
@@ -152,18 +150,12 @@ def _read(link: Any, question: str) -> Iterator[list[tuple[Any, ...]]]:
         abandon(link, cursor)
 
 
-def _slices(link: Any, one: MysqlTable, slices: int) -> list[Slice]:
-    cuts = _cuts(link, one, slices) if slices > 1 and one.sliced else []
-    bounds = [None, *cuts, None]
-    return [Slice(one.namespace, {"key": list(one.key), "from": low, "to": high}) for low, high in pairwise(bounds)]
-
-
-def _cuts(link: Any, one: MysqlTable, slices: int) -> list[list[Any]]:
+def _cuts(session: MySQLSession, one: MysqlTable, slices: int) -> list[list[Any]]:
     """Keys that divide the table into about equal parts, found by walking its index."""
-    count = ask(link, f"SELECT COUNT(*) FROM {one.quoted}")[0][0] if one.rows < 1_000_000 else one.rows
+    count = session.one(f"SELECT COUNT(*) FROM {one.quoted}") if one.rows < 1_000_000 else one.rows
     found: list[list[Any]] = []
     for number in range(1, slices):
-        page = ask(link, f"{_select(one, '')} LIMIT 1 OFFSET {count * number // slices}")
+        page = session.ask(f"{_select(one, '')} LIMIT 1 OFFSET {count * number // slices}")
         if not page:
             break
         key = _key(page[0], one)

@@ -8,7 +8,7 @@ from headwater.adaptors.mysql.connection import quote
 from headwater.adaptors.mysql.tables import MysqlTable
 from headwater.adaptors.sql.infer import ColumnKind
 from headwater.adaptors.sql.statements import Statements
-from headwater.adaptors.sql.table import COMMITTED, EPOCH
+from headwater.adaptors.sql.table import COMMITTED, EPOCH, safe
 
 _NAMES = "pipeline varchar(255) CHARACTER SET ascii, sink varchar(255) CHARACTER SET ascii"
 _OF = "WHERE pipeline = %s AND sink = %s"
@@ -99,8 +99,3 @@ def delete(table: MysqlTable, key: Sequence[str], count: int) -> str:
     names = ", ".join(safe(quote(one)) for one in key)
     one = f"({', '.join(['%s'] * len(key))})"
     return f"DELETE FROM {safe(table.quoted)} WHERE ({names}) IN ({', '.join([one] * count)})"
-
-
-def safe(name: str) -> str:
-    """A name inside of a statement that takes values."""
-    return name.replace("%", "%%")

@@ -13,8 +13,9 @@ from decimal import Decimal
 from typing import Any, Literal
 
 import msgspec
+from pymysql import MySQLError
 
-from headwater.adaptors.mysql.connection import ask, code_of, library, quote
+from headwater.adaptors.mysql.connection import MySQLSession, code_of, quote
 from headwater.adaptors.sql.table import COMMITTED, EPOCH, SqlTable
 from headwater.core.errors import NotFound
 from headwater.pipeline import values
@@ -102,6 +103,10 @@ class MysqlTable(SqlTable[MysqlColumn], frozen=True, kw_only=True):
         return f"{quote(self.schema)}.{quote(self.name)}"
 
     @property
+    def mark(self) -> str:
+        return self.made
+
+    @property
     def places(self) -> list[MysqlColumn]:
         """The key's columns."""
         return [column for name in self.key if (column := self.column(name)) is not None]
@@ -112,31 +117,31 @@ class MysqlTable(SqlTable[MysqlColumn], frozen=True, kw_only=True):
         return bool(self.key) and all(column.ordered for column in self.places)
 
 
-def tables(link: Any, database: str, chosen: Namespaces) -> list[MysqlTable]:
-    """The chosen tables, of the database where one is named. Errors: `NotFound` when there is none."""
-    rows = ask(link, _TABLES + " ORDER BY 1, 2", (COMMITTED, EPOCH, SYSTEM))
-    found = [row for row in rows if (not database or row[0] == database) and f"{row[0]}.{row[1]}" in chosen]
+def tables(session: MySQLSession, chosen: Namespaces) -> list[MysqlTable]:
+    """The chosen tables, of the session's database where the URI names one. Errors: `NotFound` when there is none."""
+    rows = session.ask(_TABLES + " ORDER BY 1, 2", (COMMITTED, EPOCH, SYSTEM))
+    found = [row for row in rows if session.database in ("", row[0]) and f"{row[0]}.{row[1]}" in chosen]
     if not found:
         raise NotFound(f"No table matches the namespace {chosen}.", hint=r"A table's namespace is database.table: ^shop\.orders$.")
-    return [_described(link, row) for row in found]
+    return [_described(session, row) for row in found]
 
 
-def table(link: Any, schema: str, name: str) -> MysqlTable | None:
+def table(session: MySQLSession, schema: str, name: str) -> MysqlTable | None:
     """One table; None where there is none."""
-    rows = ask(link, _TABLES + " AND t.TABLE_SCHEMA = %s AND t.TABLE_NAME = %s", ("", "", ("",), schema, name))
-    return _described(link, rows[0]) if rows else None
+    rows = session.ask(_TABLES + " AND t.TABLE_SCHEMA = %s AND t.TABLE_NAME = %s", ("", "", ("",), schema, name))
+    return _described(session, rows[0]) if rows else None
 
 
-def _described(link: Any, row: tuple[Any, ...]) -> MysqlTable:
+def _described(session: MySQLSession, row: tuple[Any, ...]) -> MysqlTable:
     schema, name, rows, row_bytes, transactional, made = row
     try:
-        checks = [str(one[0]).lower().replace(" ", "") for one in ask(link, _CHECKS, (schema, name))]
-    except library().MySQLError as error:
+        checks = [str(one[0]).lower().replace(" ", "") for one in session.ask(_CHECKS, (schema, name))]
+    except MySQLError as error:
         if code_of(error) not in (1054, 1109):  # MySQL's view lacks the column, older servers the view; their JSON is a type of its own
             raise
         checks = []
     columns = []
-    for _, _, column, data_type, declared, default, extra, size, precision in ask(link, _COLUMNS, (schema, name)):
+    for _, _, column, data_type, declared, default, extra, size, precision in session.ask(_COLUMNS, (schema, name)):
         kind: Kind = _KINDS.get(data_type, "text")
         if kind == "text" and f"json_valid(`{column.lower()}`)" in checks:
             kind = "json"
@@ -150,7 +155,7 @@ def _described(link: Any, row: tuple[Any, ...]) -> MysqlTable:
             )
         )
     indexes: dict[str, list[tuple[str, bool]]] = {}
-    for index, column, nullable, part in ask(link, _KEYS, (schema, name)):
+    for index, column, nullable, part in session.ask(_KEYS, (schema, name)):
         indexes.setdefault(index, []).append((column, nullable == "YES" or part is not None))
     primary = tuple(column for column, _ in indexes.get("PRIMARY", []))
     whole = [tuple(column for column, _ in own) for own in indexes.values() if not any(loose for _, loose in own)]

@@ -12,8 +12,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import pymysql
+from pymysqlreplication import BinLogStreamReader
+from pymysqlreplication.event import HeartbeatLogEvent, NotImplementedEvent, QueryEvent, RotateEvent, XidEvent
+from pymysqlreplication.row_event import DeleteRowsEvent, PartialUpdateRowsEvent, UpdateRowsEvent, WriteRowsEvent
+
 from headwater.adaptors.mysql.charsets import as_bytes, charset_of, reader
-from headwater.adaptors.mysql.connection import Where, ask, code_of, connected, connection, library, meaning, settings
+from headwater.adaptors.mysql.connection import Connection, MySQLSession, Where, code_of, settings
 from headwater.adaptors.mysql.tables import MysqlTable, converter, table, tables
 from headwater.core.errors import BadConfig, OffsetGone, Unreachable
 from headwater.pipeline import values
@@ -39,9 +44,9 @@ _UNREAD = frozenset({39, 40, *range(166, 172)})
 
 def prepare(where: Where, chosen: Namespaces) -> dict[str, Any]:
     """The cursor before everything that is copied afterwards. Errors: `BadConfig` where changes cannot be followed; `Forbidden`."""
-    with connected(where) as link:
-        check(link)
-        for one in tables(link, where.database, chosen):
+    with MySQLSession(where) as session:
+        check(session)
+        for one in tables(session, chosen):
             if not one.key:
                 raise BadConfig(
                     f"The table {one.namespace} has no primary key, so its changes cannot be followed.",
@@ -53,41 +58,40 @@ def prepare(where: Where, chosen: Namespaces) -> dict[str, Any]:
                     f"The table {one.namespace} has {', '.join(odd)} of a type that the binary log does not tell the values of.",
                     hint="Keep such values as char or binary, or copy the table without following it.",
                 )
-        file, pos = _end(link)
-        return {"server": _server(link), "file": file, "pos": pos, "seen": 0}
+        file, pos = _end(session)
+        return {"server": _server(session), "file": file, "pos": pos, "seen": 0}
 
 
-def check(link: Any) -> None:
+def check(session: MySQLSession) -> None:
     """Errors: `BadConfig` for a server that does not log whole rows with their columns' names."""
     for name, wanted in _NEEDED.items():
-        found = ask(link, "SHOW GLOBAL VARIABLES LIKE %s", (name,))
-        if not found or str(found[0][1]).upper() not in wanted:
-            now = found[0][1] if found else "not there"
+        value = session.variable(name)
+        if value is None or value.upper() not in wanted:
             raise BadConfig(
-                f"The server's {name} is {now}; following changes needs {wanted[-1]}.", hint=f"Set {name} = {wanted[-1]} there."
+                f"The server's {name} is {'missing' if value is None else value}; following changes needs {wanted[-1]}.",
+                hint=f"Set {name} = {wanted[-1]} there.",
             )
     for name, needed in _UNREADABLE.items():
-        found = ask(link, "SHOW GLOBAL VARIABLES LIKE %s", (name,))
-        if found and str(found[0][1]).upper() not in (needed, "0" if needed else ""):
+        value = session.variable(name)
+        if value is not None and value.upper() not in (needed, "0" if needed else ""):
             raise BadConfig(
-                f"The server's {name} is {found[0][1]}, and changes that are logged so cannot be read.",
+                f"The server's {name} is {value}, and changes that are logged so cannot be read.",
                 hint=f"SET GLOBAL {name} = {needed or repr('')}",
             )
 
 
 def follow(where: Where, server_id: int, cursor: dict[str, Any], chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
     """Changes behind the cursor."""
-    pymysql = library()
-    with connected(where) as link:
-        if _server(link) != cursor["server"]:
+    with MySQLSession(where) as session:
+        if _server(session) != cursor["server"]:
             raise OffsetGone("This is another server than the one whose binary log was followed.", hint="Begin the copy anew.")
-        check(link)
+        check(session)
     reading = _Reading(where, server_id, cursor, chosen)
     try:
         while not stopped():
             yield reading.piece()
     except pymysql.MySQLError as error:
-        raise meaning(error, where) from error
+        raise MySQLSession.explained(error, where) from error
     finally:
         reading.close()
 
@@ -199,8 +203,8 @@ class _Reading:
         names = tuple(column.name for column in event.columns)
         key = (event.schema, event.table, names)
         if key not in self._tables:
-            with connected(self._where) as link:
-                now = table(link, event.schema, event.table)
+            with MySQLSession(self._where) as session:
+                now = table(session, event.schema, event.table)
             odd = {column.name: reader(charset, self._converted) for column in event.columns if (charset := charset_of(column))}
             self._tables[key] = _Followed(f"{event.schema}.{event.table}", names, now, odd)
         self._tables[key].name_members(event.columns)
@@ -208,8 +212,8 @@ class _Reading:
 
     def _converted(self, charset: str, data: bytes) -> str:
         """What the server makes of bytes of a set that Python does not know as it does."""
-        with connected(self._where) as link:
-            return str(ask(link, f"SELECT CONVERT(_{charset} x'{data.hex()}' USING utf8mb4)")[0][0])
+        with MySQLSession(self._where) as session:
+            return str(session.one(f"SELECT CONVERT(_{charset} x'{data.hex()}' USING utf8mb4)"))
 
     def _more(self) -> bool:
         """Whether the next event is already here, so that a piece need not be given for every small transaction."""
@@ -223,14 +227,6 @@ class _Reading:
             connection._sock.settimeout(SILENCE)
 
     def _started(self, server_id: int) -> Any:
-        try:
-            from pymysqlreplication import BinLogStreamReader
-            from pymysqlreplication.event import HeartbeatLogEvent, NotImplementedEvent, QueryEvent, RotateEvent, XidEvent
-            from pymysqlreplication.row_event import DeleteRowsEvent, PartialUpdateRowsEvent, UpdateRowsEvent, WriteRowsEvent
-        except ImportError as error:
-            raise BadConfig(
-                "Following changes needs the package mysql-replication, which is not installed.", hint='`pip install "headwater[mysql]"`.'
-            ) from error
         return BinLogStreamReader(
             connection_settings=settings(self._where, read_timeout=SILENCE),
             server_id=server_id,
@@ -252,14 +248,13 @@ class _Reading:
 
     def _connect(self, **given: Any) -> Any:
         """The reader's two connections. It would make a lost one anew by itself, for ever: that is for the run to decide."""
-        pymysql = library()
         self._connections += 1
         if self._connections > 2:
             raise Unreachable(f"MySQL at {self._where} has ended the stream of changes.", hint="See whether it runs, then start again.")
         try:
-            return connection()(**given)
+            return Connection(**given)
         except pymysql.MySQLError as error:
-            raise meaning(error, self._where) from None
+            raise MySQLSession.explained(error, self._where) from None
 
 
 class _Followed:
@@ -318,12 +313,12 @@ class _Followed:
         return self._convert[name](self._odd[name](value) if name in self._odd else value)
 
 
-def _end(link: Any) -> tuple[str, int]:
+def _end(session: MySQLSession) -> tuple[str, int]:
     """The end of the binary log."""
     for question in ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"):
         try:
-            found = ask(link, question)
-        except library().err.ProgrammingError as error:
+            found = session.ask(question)
+        except pymysql.err.ProgrammingError as error:
             if code_of(error) != 1064:  # the one or the other is not known, by version and make
                 raise
             continue
@@ -332,10 +327,9 @@ def _end(link: Any) -> tuple[str, int]:
     raise BadConfig("The server keeps no binary log.", hint="Start it with log_bin.")
 
 
-def _server(link: Any) -> str:
+def _server(session: MySQLSession) -> str:
     """What tells this server from another one, whose binary log has files of the same names."""
     for name in ("server_uid", "server_uuid"):
-        found = ask(link, "SHOW GLOBAL VARIABLES LIKE %s", (name,))
-        if found and found[0][1]:
-            return str(found[0][1])
-    return f"{ask(link, 'SELECT @@hostname')[0][0]}:{ask(link, 'SELECT @@server_id')[0][0]}"
+        if value := session.variable(name):
+            return value
+    return f"{session.one('SELECT @@hostname')}:{session.one('SELECT @@server_id')}"

@@ -38,6 +38,7 @@ class Postgres(SqlAdaptor, frozen=True, kw_only=True):
         sample='postgres("${PG_URI}", tail=True)',
     )
 
+    extra: ClassVar[str] = "postgres"
     source_class: ClassVar[str] = "headwater.adaptors.postgres.source:PostgresSource"
     sink_class: ClassVar[str] = "headwater.adaptors.postgres.sink:PostgresSink"
 

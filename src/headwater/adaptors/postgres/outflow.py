@@ -8,36 +8,32 @@ from __future__ import annotations
 import select
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
+import psycopg
 import pyarrow as pa
 
-from headwater.adaptors.postgres.connection import library
+from headwater.adaptors.postgres.connection import PostgresSession
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.texts import Texts
-
-if TYPE_CHECKING:
-    from headwater.adaptors.postgres.connection import Connection
 
 _HEADER = b"PGCOPY\n\xff\r\n\0"
 _ROW = struct.Struct(">hi")
 
 
-def pieces(link: Connection, statement: str, by: str, most: int) -> Iterator[Piece]:
+def pieces(session: PostgresSession, statement: str, by: str, most: int) -> Iterator[Piece]:
     """What a COPY of rows sends, each a document and what the position is made of, in pieces of about `most` bytes.
 
     Left early, it closes the connection, and so ends the statement. Errors: psycopg's.
     """
-    for some in _rows(link, statement, most):
+    for some in _rows(session, statement, most):
         yield _piece(some, by)
 
 
-def _rows(link: Connection, statement: str, most: int) -> Iterator[list[bytes]]:
+def _rows(session: PostgresSession, statement: str, most: int) -> Iterator[list[bytes]]:
     """The rows without the stream's header and its end's mark, never none at once."""
-    psycopg = library()
-    conn, status = link.pgconn, psycopg.pq.ExecStatus
+    conn, status = session.link.pgconn, psycopg.pq.ExecStatus
     begun = conn.exec_(statement.encode())
     if begun.status != status.COPY_OUT:
         raise psycopg.errors.error_from_result(begun, encoding="utf-8")
@@ -73,7 +69,7 @@ def _rows(link: Connection, statement: str, most: int) -> Iterator[list[bytes]]:
         yield from _whole(some)
     finally:
         if not ended:
-            link.close()
+            session.close()
 
 
 def _whole(some: list[bytes]) -> Iterator[list[bytes]]:

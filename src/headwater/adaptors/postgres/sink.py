@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from headwater.adaptors.postgres import sql as sql
+from psycopg.errors import FeatureNotSupported
+
+from headwater.adaptors.postgres import sql
 from headwater.adaptors.postgres.adaptor import Postgres
-from headwater.adaptors.postgres.check import sink as check_sink
-from headwater.adaptors.postgres.connection import library
+from headwater.adaptors.postgres.connection import PostgresSession
 from headwater.adaptors.postgres.rows import PostgresShape
-from headwater.adaptors.postgres.session import PostgresSession
 from headwater.adaptors.postgres.source import PostgresSource
 from headwater.adaptors.postgres.tables import table
 from headwater.adaptors.sql.adaptor import SqlSink
@@ -18,8 +18,9 @@ from headwater.adaptors.sql.infer import ColumnKind
 from headwater.adaptors.sql.ranges import TakenRange
 from headwater.adaptors.sql.run import RowRun
 from headwater.adaptors.sql.statements import Statements
+from headwater.adaptors.sql.table import COMMITTED, quote
 from headwater.adaptors.sql.writer import SqlWriter
-from headwater.core.errors import BadConfig, Rejected
+from headwater.core.errors import BadConfig, Forbidden, ReadOnly, Rejected
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part
 from headwater.pipeline.namespaces import Namespaces
@@ -31,7 +32,23 @@ class PostgresSink(SqlSink[Postgres]):
     """The tables of one database."""
 
     def check(self, chosen: Namespaces) -> list[str]:
-        return check_sink(self.adaptor.address(), self.adaptor.state_schema, chosen)
+        """Errors: `Forbidden` where the sink's own tables cannot be made, `ReadOnly` on a standby."""
+        state = self.adaptor.state_schema
+        kept = f"{quote(state)}.{COMMITTED}"
+        with self.session() as session:
+            version = session.version()
+            if session.one("SELECT pg_is_in_recovery()"):
+                raise ReadOnly(f"PostgreSQL at {session.where} is a standby.", hint="Connect to the primary.")
+            if session.one("SELECT to_regclass(%s) IS NOT NULL", (kept,)):
+                allowed = session.one("SELECT has_table_privilege(%s, 'INSERT, DELETE')", (kept,))
+            else:
+                allowed = session.one("SELECT bool_and(has_schema_privilege(oid, 'CREATE')) FROM pg_namespace WHERE nspname = %s", (state,))
+            if not allowed:
+                raise Forbidden(
+                    f"The sink cannot keep what it has taken in the schema {state}.",
+                    hint="Grant CREATE on it, or name another: state_schema=...",
+                )
+        return [version, f"what was taken is kept in {state}.{COMMITTED}: exactly once"]
 
     def writer(self, part: Part) -> PostgresWriter:
         adaptor = self.adaptor
@@ -39,9 +56,6 @@ class PostgresSink(SqlSink[Postgres]):
 
     def source(self) -> PostgresSource:
         return PostgresSource(self.adaptor)
-
-    def usual(self) -> str:
-        return self.adaptor.schema
 
     def session(self) -> PostgresSession:
         return PostgresSession(self.adaptor.address())
@@ -65,7 +79,7 @@ class PostgresWriter(SqlWriter[PostgresShape]):
             f"SET idle_in_transaction_session_timeout = {patience + int(LEFT_ALONE * 1000)}",
         ]
         super().__init__(session, sql.statements(state), part, settings=settings, schema=schema, create=create)
-        self._link = session.link
+        self._own = session
         self._open = sql.open_batch(state)
 
     def opened(self, span: TakenRange) -> list[TakenRange] | None:
@@ -83,7 +97,7 @@ class PostgresWriter(SqlWriter[PostgresShape]):
         if run.op == "truncate":
             try:
                 self._session.do(f"TRUNCATE {one.quoted}")
-            except library().errors.FeatureNotSupported as error:  # other tables refer to its rows
+            except FeatureNotSupported as error:  # other tables refer to its rows
                 raise Rejected(
                     self._session.said(error), hint="Acknowledge it with `headwater pipeline ack`, or drop the constraint."
                 ) from None
@@ -92,7 +106,7 @@ class PostgresWriter(SqlWriter[PostgresShape]):
         self._session.do(text, (values.encode(run.rows).decode(),))
 
     def shape(self, schema: str, name: str) -> PostgresShape | None:
-        found = table(self._link, schema, name)
+        found = table(self._own, schema, name)
         if found is not None and found.deferrable:
             raise BadConfig(
                 f"The key of {found.namespace} is deferrable, so rows cannot be replaced by it.", hint="Make it NOT DEFERRABLE."

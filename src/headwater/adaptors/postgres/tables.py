@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import msgspec
 
+from headwater.adaptors.postgres.connection import PostgresSession
 from headwater.adaptors.postgres.types import Kind, Type, json_of, type_of
-from headwater.adaptors.sql.table import COMMITTED, EPOCH, SqlTable
+from headwater.adaptors.sql.table import COMMITTED, EPOCH, SqlTable, quote
 from headwater.core.errors import BadConfig, Forbidden, NotFound
 from headwater.pipeline import values
 from headwater.pipeline.namespaces import Namespaces
-
-if TYPE_CHECKING:
-    from headwater.adaptors.postgres.connection import Connection
 
 _TABLES = """
 SELECT c.oid::bigint, n.nspname, c.relname, c.relkind = 'p', c.relreplident::text, has_table_privilege(c.oid, 'SELECT'),
@@ -92,20 +90,19 @@ class PostgresTable(SqlTable[PostgresColumn], frozen=True, kw_only=True):
         return f"{quote(self.schema)}.{quote(self.name)}"
 
     @property
+    def mark(self) -> int:
+        return self.oid
+
+    @property
     def ids(self) -> tuple[str, ...]:
-        """The columns by which a change's row is known: all that a delete tells. Empty: its changes cannot be followed."""
         if self.identity == "i":
             return self.replica
         return self.key if self.identity in ("d", "f") else ()
 
 
-def quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def tables(link: Connection, chosen: Namespaces) -> list[PostgresTable]:
+def tables(session: PostgresSession, chosen: Namespaces) -> list[PostgresTable]:
     """The chosen tables. Errors: `NotFound` when there is none, `Forbidden` for one that cannot be read."""
-    found = [row for row in link.execute(_TABLES, (COMMITTED, EPOCH, None, None, None)) if f"{row[1]}.{row[2]}" in chosen]
+    found = [row for row in session.ask(_TABLES, (COMMITTED, EPOCH, None, None, None)) if f"{row[1]}.{row[2]}" in chosen]
     if not found:
         raise NotFound(
             f"No table in the database matches the namespace {chosen}.", hint=r"A table's namespace is schema.table: ^public\.orders$."
@@ -113,14 +110,12 @@ def tables(link: Connection, chosen: Namespaces) -> list[PostgresTable]:
     for row in found:
         if not row[5]:
             raise Forbidden(f"The table {row[1]}.{row[2]} may not be read.", hint="Grant SELECT on it, or choose a narrower namespace.")
-    return _described(link, found)
+    return _described(session, found)
 
 
-def table(link: Connection, schema: str, name: str) -> PostgresTable | None:
+def table(session: PostgresSession, schema: str, name: str) -> PostgresTable | None:
     """One table; None where there is none."""
-    rows = link.execute(_TABLES, ("", "", name, schema, name)).fetchall()
-    found = _described(link, rows)
-    return found[0] if found else None
+    return next(iter(_described(session, session.ask(_TABLES, ("", "", name, schema, name)))), None)
 
 
 def followable(found: Sequence[PostgresTable]) -> None:
@@ -143,73 +138,67 @@ def followable(found: Sequence[PostgresTable]) -> None:
             )
 
 
-def logical(link: Connection) -> None:
+def logical(session: PostgresSession) -> None:
     """Errors: `BadConfig` for a server that does not tell of changes."""
-    row = link.execute("SHOW wal_level").fetchone()
-    if row is None or row[0] != "logical":
-        raise BadConfig(
-            f"The server's wal_level is {row[0] if row else 'unknown'}.",
-            hint="Set wal_level = logical in postgresql.conf and restart PostgreSQL.",
-        )
+    level = session.one("SHOW wal_level")
+    if level != "logical":
+        raise BadConfig(f"The server's wal_level is {level}.", hint="Set wal_level = logical in postgresql.conf and restart PostgreSQL.")
 
 
-def may_replicate(link: Connection) -> None:
+def may_replicate(session: PostgresSession) -> None:
     """Errors: `Forbidden` for a user who may not use slots."""
-    row = link.execute("SELECT rolreplication OR rolsuper, quote_ident(rolname) FROM pg_roles WHERE rolname = current_user").fetchone()
-    if row is not None and not row[0]:
-        raise Forbidden(f"The URI's user {row[1]} may not replicate.", hint=f"Let a superuser run: ALTER ROLE {row[1]} REPLICATION")
+    for may, name in session.ask("SELECT rolreplication OR rolsuper, quote_ident(rolname) FROM pg_roles WHERE rolname = current_user"):
+        if not may:
+            raise Forbidden(f"The URI's user {name} may not replicate.", hint=f"Let a superuser run: ALTER ROLE {name} REPLICATION")
 
 
-def leaves(link: Connection, one: PostgresTable) -> list[str]:
+def leaves(session: PostgresSession, one: PostgresTable) -> list[str]:
     """What to select from, table by table, to have all of a table's rows: a row's place is only unique inside of its own."""
     if not one.partitioned and not one.heirs:
         return [one.quoted]
-    return [row[0] for row in link.execute(_LEAVES if one.partitioned else _HEIRS, (one.oid,))]
+    return [row[0] for row in session.ask(_LEAVES if one.partitioned else _HEIRS, (one.oid,))]
 
 
-def estimated_rows(link: Connection, chosen: list[PostgresTable]) -> int | None:
+def estimated_rows(session: PostgresSession, chosen: list[PostgresTable]) -> int | None:
     """About how many rows the tables have; None where the server has not looked at one of them yet."""
-    found = link.execute(_ESTIMATE, ([one.oid for one in chosen],)).fetchone()
-    return None if found is None else found[0]
+    rows: int | None = session.one(_ESTIMATE, ([one.oid for one in chosen],))
+    return rows
 
 
-def types(link: Connection, oids: list[int]) -> dict[int, Type]:
+def types(session: PostgresSession, oids: list[int]) -> dict[int, Type]:
     """Types by their numbers."""
     question = _COLUMNS.partition("SELECT a.attrelid")[0] + (
         "SELECT b.oid::bigint, t.typname, e.typname FROM base b JOIN pg_type t ON t.oid = b.into_oid AND t.typtype <> 'd' "
         "LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typcategory = 'A' WHERE b.oid = ANY(%s::oid[])"
     )
-    return {row[0]: type_of(row[1], row[2]) for row in link.execute(question, (oids,))}
+    return {row[0]: type_of(row[1], row[2]) for row in session.ask(question, (oids,))}
 
 
-def _described(link: Connection, rows: list[tuple[object, ...]]) -> list[PostgresTable]:
+def _described(session: PostgresSession, rows: list[tuple[Any, ...]]) -> list[PostgresTable]:
     oids = [row[0] for row in rows]
     if not oids:
         return []
-    columns: dict[object, list[PostgresColumn]] = {}
-    for oid, name, kind, element, declared, generated, identity, default, number in link.execute(_COLUMNS, (oids,)):
-        columns.setdefault(oid, []).append(PostgresColumn(name, type_of(kind, element), declared, generated, identity, default, number))
-    keys: dict[object, list[tuple[bool, bool, bool, tuple[str, ...]]]] = {}
-    for oid, primary, replica, immediate, names in link.execute(_KEYS, (oids,)):
-        keys.setdefault(oid, []).append((primary, replica, immediate, tuple(names)))
+    columns: dict[int, list[PostgresColumn]] = {}
+    for oid, name, kind, element, *more in session.ask(_COLUMNS, (oids,)):
+        columns.setdefault(oid, []).append(PostgresColumn(name, type_of(kind, element), *more))
+    keys: dict[int, list[tuple[bool, bool, bool, tuple[str, ...]]]] = {oid: [] for oid in oids}
+    for oid, primary, replica, immediate, names in session.ask(_KEYS, (oids,)):
+        keys[oid].append((primary, replica, immediate, tuple(names)))
     return [
-        msgspec.convert(
-            {
-                "oid": oid,
-                "schema": schema,
-                "name": name,
-                "columns": columns.get(oid, []),
-                "partitioned": partitioned,
-                "identity": identity,
-                "bytes": size,
-                "rows": count,
-                "key": next((names for primary, _, _, names in keys.get(oid, []) if primary), ()),
-                "unique": [names for _, _, immediate, names in keys.get(oid, []) if immediate],
-                "replica": next((names for _, replica, _, names in keys.get(oid, []) if replica), ()),
-                "heirs": heirs,
-                "deferrable": any(primary and not immediate for primary, _, immediate, _ in keys.get(oid, [])),
-            },
-            PostgresTable,
+        PostgresTable(
+            oid=oid,
+            schema=schema,
+            name=name,
+            columns=tuple(columns.get(oid, ())),
+            partitioned=partitioned,
+            identity=identity,
+            bytes=size,
+            rows=count,
+            key=next((names for primary, _, _, names in keys[oid] if primary), ()),
+            unique=tuple(names for _, _, immediate, names in keys[oid] if immediate),
+            replica=next((names for _, replica, _, names in keys[oid] if replica), ()),
+            heirs=heirs,
+            deferrable=any(primary and not immediate for primary, _, immediate, _ in keys[oid]),
         )
         for oid, schema, name, partitioned, identity, _, size, count, heirs in rows
     ]

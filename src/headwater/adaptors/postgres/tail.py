@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
-from headwater.adaptors.postgres.connection import connect, place, translated
+from headwater.adaptors.postgres.adaptor import Postgres
+from headwater.adaptors.postgres.connection import PostgresSession
 from headwater.adaptors.postgres.pgoutput import (
     UNCHANGED,
     Begin,
@@ -26,16 +27,15 @@ from headwater.adaptors.postgres.pgoutput import (
 from headwater.adaptors.postgres.publication import publish
 from headwater.adaptors.postgres.slot import check_behind, made, place_of
 from headwater.adaptors.postgres.stream import ReplicationStream
-from headwater.adaptors.postgres.tables import PostgresTable, document, followable, logical, quote, table, tables, types
+from headwater.adaptors.postgres.tables import PostgresTable, document, followable, logical, table, tables, types
 from headwater.adaptors.postgres.types import Type, converter
+from headwater.adaptors.sql.table import quote
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
 
-if TYPE_CHECKING:
-    from headwater.adaptors.postgres.connection import Connection
-
+T = TypeVar("T")
 PIECE_BYTES = 4 << 20
 PIECE_MESSAGES = 10_000
 WAIT = 0.5  # seconds without a change until an empty piece is given
@@ -44,30 +44,31 @@ DECODING = 60.0  # seconds that a server may take to decode what is behind a cur
 AWAY = 20.0  # seconds after which the server may have hung up on us, because nobody asked for the next piece
 
 
-def prepare(uri: str, slot: str, publication: str, chosen: Namespaces) -> dict[str, Any]:
-    """Make publication and slot where they are missing. The cursor before everything that is copied afterwards.
+def prepare(adaptor: Postgres, chosen: Namespaces) -> dict[str, Any]:
+    """Make publication and slot where they are missing. Returns the cursor before everything that is copied afterwards.
 
     Errors: `BadConfig` for a server or a table whose changes cannot be followed; `Forbidden`.
     """
-    with connect(uri) as link, translated(place(uri)):
-        logical(link)
-        found = tables(link, chosen)
+    with PostgresSession(adaptor.address()) as session:
+        logical(session)
+        found = tables(session, chosen)
         followable(found)
-        place_of(link, slot)  # one that cannot be used is an error before anything is made
-        publish(link, publication, found)
-        # Behind the publication: a change is decoded with the catalog of its own time, in which the publication must exist.
-        return {"lsn": made(link, slot), "seen": 0}
+        place_of(session, adaptor.slot)  # one that cannot be used is an error before anything is made
+        publish(session, adaptor.publication, found)
+        # After the publication: the server decodes a change with the catalog of that moment, in which the publication must exist.
+        return {"lsn": made(session, adaptor.slot), "seen": 0}
 
 
-def follow(uri: str, slot: str, publication: str, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+def follow(adaptor: Postgres, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
     """Changes behind the cursor."""
-    at = lsn(cursor["lsn"])
-    with connect(uri) as link, translated(place(uri)):
-        check_behind(link, slot, at)
-        end = _end(link)
+    uri = adaptor.address()
+    with PostgresSession(uri) as session:
+        check_behind(session, adaptor.slot, lsn(cursor["lsn"]))
+        # The end of the WAL; 0 for a standby.
+        end = lsn(session.one("SELECT CASE WHEN pg_is_in_recovery() THEN '0/0' ELSE pg_current_wal_flush_lsn()::text END"))
     kept = dict(cursor)
     while not stopped():
-        stream = ReplicationStream(uri, slot, publication, lsn(kept["lsn"]))
+        stream = ReplicationStream(uri, adaptor.slot, adaptor.publication, lsn(kept["lsn"]))
         reading = _Reading(uri, chosen, kept, end)
         try:
             while not stopped():
@@ -99,7 +100,7 @@ class _Reading:
         self._open = False
         self._at = 0
         self._tables: dict[int, _Followed] = {}
-        self._link: Connection | None = None
+        self._session: PostgresSession | None = None
 
     def piece(self, stream: ReplicationStream) -> Piece:
         out: list[Message] = []
@@ -135,8 +136,8 @@ class _Reading:
         return (self._skip > 0 or self._lsn < self._end) and time.monotonic() < self._patience
 
     def close(self) -> None:
-        if self._link is not None:
-            self._link.close()
+        if self._session is not None:
+            self._session.close()
 
     def _name(self) -> str:
         return next((one.namespace for one in self._tables.values() if one.namespace in self._chosen), "postgres")
@@ -197,7 +198,6 @@ class _Reading:
         missing = [column for column in known if column.name in one.names and column.name not in data]
         if one.table is None or not missing:
             return data
-        link = self._connected()
         tests: list[str] = []
         given: list[Any] = []
         for name in one.ids:
@@ -207,23 +207,24 @@ class _Reading:
             tests.append(f"t.{quote(name)} = %s::text::{column.declared}")
             given.append(cells[one.names.index(name)])
         question = f"SELECT {document(missing).replace('%', '%%')} FROM {one.table.quoted} t WHERE {' AND '.join(tests)}"
-        with translated(place(self._uri)):
-            row = link.execute(question, given).fetchone()
-        text = row[0].encode() if row is not None else b"{}"
+        text = (self._ask(lambda session: session.one(question, given)) or "{}").encode()
         self._fetched += len(text)
         found = data | values.decode(text)
         return {name: found[name] for name in one.names if name in found}
 
     def _followed(self, relation: Relation) -> _Followed:
-        with translated(place(self._uri)):
-            link = self._connected()
-            kinds = types(link, [kind for _, kind in relation.columns])
-            return _Followed(relation, kinds, table(link, relation.schema, relation.name))
+        oids = [kind for _, kind in relation.columns]
+        kinds, now = self._ask(lambda session: (types(session, oids), table(session, relation.schema, relation.name)))
+        return _Followed(relation, kinds, now)
 
-    def _connected(self) -> Connection:
-        if self._link is None or self._link.closed:
-            self._link = connect(self._uri)
-        return self._link
+    def _ask(self, question: Callable[[PostgresSession], T]) -> T:
+        """Ask over a second connection, which stays open."""
+        if self._session is None or self._session.link.closed:
+            self._session = PostgresSession(self._uri)
+        try:
+            return question(self._session)
+        except self._session.fails as error:
+            raise self._session.meaning(error) from error
 
 
 class _Followed:
@@ -246,9 +247,3 @@ class _Followed:
             for name, make, cell in zip(self.names, self._make, cells, strict=True)
             if cell is not UNCHANGED and (not only or name in only)
         }
-
-
-def _end(link: Connection) -> int:
-    """The end of the WAL; of a standby 0."""
-    row = link.execute("SELECT CASE WHEN pg_is_in_recovery() THEN '0/0' ELSE pg_current_wal_flush_lsn()::text END").fetchone()
-    return lsn(row[0]) if row is not None else 0

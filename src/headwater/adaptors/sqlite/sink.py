@@ -11,10 +11,11 @@ import apsw
 
 from headwater.adaptors.sql.ranges import TakenRange, of_bucket
 from headwater.adaptors.sql.state import SqlSinkState
+from headwater.adaptors.sql.table import quote
 from headwater.adaptors.sqlite.adaptor import Sqlite
 from headwater.adaptors.sqlite.session import READ_NEAR, STATEMENTS, SqliteSession
 from headwater.adaptors.sqlite.source import rows
-from headwater.adaptors.sqlite.tables import Tables, cell, cells, quoted, upsert
+from headwater.adaptors.sqlite.tables import Tables, cell, cells, upsert
 from headwater.core.errors import BadConfig, ReadOnly, Rejected
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, SinkAdaptor, SinkWriter, deliverable
@@ -158,8 +159,8 @@ class SqliteWriter(SinkWriter):
             every = self._tables.ready(table, ids, names)
             self._session.db.executemany(upsert(table, names, ids, every), rows)
         elif self._tables.exists(table):
-            where = " and ".join(f"{quoted(name)} = ?" for name in ids)
-            self._session.db.executemany(f"delete from {quoted(table)} where {where}", rows)
+            where = " and ".join(f"{quote(name)} = ?" for name in ids)
+            self._session.db.executemany(f"delete from {quote(table)} where {where}", rows)
 
     def close(self) -> None:
         self._session.close()

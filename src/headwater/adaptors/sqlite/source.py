@@ -9,15 +9,14 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from headwater.adaptors.sql.table import quote
 from headwater.adaptors.sqlite.adaptor import Sqlite
-from headwater.adaptors.sqlite.session import OWN, connect, machine_error
-from headwater.adaptors.sqlite.tables import quoted
+from headwater.adaptors.sqlite.session import OWN, SqliteSession
 from headwater.core.errors import NotFound, Unavailable, Unsupported
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.source_progress import CopySize
-from headwater.store.sqlite.library import close_connection
 
 _ROWS = 5000
 _BYTES = 4 << 20  # of documents in a piece
@@ -39,12 +38,12 @@ class SqliteSource(SourceAdaptor[Sqlite]):
         rows = 0
         with _opened(self.adaptor) as db:
             for name in self._tables(db, chosen):
-                info: list[Any] = db.execute(f"pragma table_info({quoted(name)})").fetchall()
+                info: list[Any] = db.execute(f"pragma table_info({quote(name)})").fetchall()
                 keys = tuple(row[1] for row in sorted(info, key=lambda row: row[5]) if row[5])
                 rowid = _rowid(name, [row[1].lower() for row in info])
                 ids[name] = keys or (rowid,)
                 parts += [Slice(name, spec) for spec in _cut(db, name, keys, rowid, slices)]
-                counted: Any = db.execute(f"select count(*) from {quoted(name)}").fetchone()  # cheap beside the copy
+                counted: Any = db.execute(f"select count(*) from {quote(name)}").fetchone()  # cheap beside the copy
                 rows += counted[0]
         identity = {"path": str(self.adaptor.file.absolute()), "tables": list(ids)}
         return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, size=CopySize.about(rows))
@@ -65,21 +64,17 @@ class SqliteSource(SourceAdaptor[Sqlite]):
 
 @contextmanager
 def _opened(adaptor: Sqlite) -> Iterator[apsw.Connection]:
-    """The database, to read. Errors: `NotFound`, and as `machine_error`."""
+    """The database, read-only. Errors: `NotFound`, and those of `SqliteSession`."""
     path = str(adaptor.file)
     if not adaptor.file.exists():
         raise NotFound(f"There is no database {path}.", hint="Look at the path; a relative one begins where the pipeline is run.")
-    db = connect(path, read_only=True)
-    try:
-        yield db
-    except apsw.Error as error:
-        raise machine_error(error, path) from error
-    except UnicodeDecodeError as error:  # in a name, or in a sink's row
-        raise Unavailable(
-            f"{path} has text that is not in UTF-8: {error.object[:50]!r}.", hint="Look for it with `hex`, and correct it."
-        ) from error
-    finally:
-        close_connection(db)
+    with SqliteSession(path, read_only=True) as session:
+        try:
+            yield session.db
+        except UnicodeDecodeError as error:  # in a name, or in a sink's row
+            raise Unavailable(
+                f"{path} has text that is not in UTF-8: {error.object[:50]!r}.", hint="Look for it with `hex`, and correct it."
+            ) from error
 
 
 def _rowid(table: str, columns: list[str]) -> str:
@@ -92,7 +87,7 @@ def _rowid(table: str, columns: list[str]) -> str:
 
 def _cut(db: apsw.Connection, name: str, keys: tuple[str, ...], rowid: str, slices: int) -> list[dict[str, Any]]:
     try:
-        ends: list[Any] = db.execute(f"select min({rowid}), max({rowid}) from {quoted(name)}").fetchall()
+        ends: list[Any] = db.execute(f"select min({rowid}), max({rowid}) from {quote(name)}").fetchall()
     except apsw.SQLError as error:
         if "no such column" not in str(error):
             raise
@@ -110,7 +105,7 @@ def _by_rowid(db: apsw.Connection, part: Slice, position: Any) -> Iterator[Piece
     low, end = part.spec["rowid"]
     begin = 1 if part.spec["named"] else 0  # without a key of its own, the rowid is what tells rows apart
     rowid = part.spec.get("called", "rowid")
-    select = f"select {rowid} as {rowid}, * from {quoted(part.namespace)} where {rowid}"
+    select = f"select {rowid} as {rowid}, * from {quote(part.namespace)} where {rowid}"
     while True:
         bounds = (low if position is None else position, end - 1)  # the greatest rowid has none above it that SQLite could be asked for
         query = f"{select} {'>=' if position is None else '>'} ? and {rowid} <= ? order by {rowid} limit {_ROWS}"
@@ -125,14 +120,14 @@ def _by_key(db: apsw.Connection, part: Slice, position: Any) -> Iterator[Piece]:
     """In the order of the key. A position is extended JSON, so that bytes are bytes when they come back from the log, and a list of its
     bytes in hex for text that is not in UTF-8."""
     keys = part.spec["keys"]
-    order = ", ".join(quoted(name) for name in keys)
+    order = ", ".join(quote(name) for name in keys)
     while True:
         given = position or []
         # Bytes of text stand in the statement itself: SQLite takes given ones for UTF-8, whatever the database's encoding.
         ends = [f"cast(x'{bytes.fromhex(one[0]).hex()}' as text)" if isinstance(one, list) else "?" for one in given]
         where = f"where ({order}) > ({', '.join(ends)})" if given else ""
         bounds = [values.native(one) for one in given if not isinstance(one, list)]
-        query = f"select {order}, * from {quoted(part.namespace)} {where} order by {order} limit {_ROWS}"
+        query = f"select {order}, * from {quote(part.namespace)} {where} order by {order} limit {_ROWS}"
         piece = _piece(db, query, bounds, part.namespace, len(keys))
         if piece.last is None:
             return
@@ -229,7 +224,7 @@ def _cell(value: Any) -> Any:
 def rows(adaptor: Sqlite, table: str) -> Iterator[dict[str, Any]]:
     """What a sink's table holds, for `verify`."""
     with _opened(adaptor) as db:
-        cursor = db.execute(f"select * from {quoted(table)}")
+        cursor = db.execute(f"select * from {quote(table)}")
         names = _columns(cursor)
         for row in cursor:
             yield {name: value for name, value in zip(names, row, strict=True) if value is not None}

@@ -10,11 +10,8 @@ from uuid import UUID
 
 import apsw
 
+from headwater.adaptors.sql.table import quote
 from headwater.pipeline import values
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 class Tables:
@@ -32,22 +29,22 @@ class Tables:
         """The table's columns, having all of `names`. A new table's primary key is the id."""
         have, names = self._columns.get(table), list(names)
         if have is None or not set(names) <= set(have):  # another writer may have made the column since
-            have = [row[1] for row in self._db.execute(f"pragma table_info({quoted(table)})")]
+            have = [row[1] for row in self._db.execute(f"pragma table_info({quote(table)})")]
         if not have:
             have = list(dict.fromkeys([*ids, *names]))
-            columns = ", ".join(quoted(name) for name in have)
-            key = ", ".join(quoted(name) for name in ids)
-            self._db.execute(f"create table {quoted(table)} ({columns}, primary key ({key}))")
+            columns = ", ".join(quote(name) for name in have)
+            key = ", ".join(quote(name) for name in ids)
+            self._db.execute(f"create table {quote(table)} ({columns}, primary key ({key}))")
         for name in names:
             if name not in have:
-                self._db.execute(f"alter table {quoted(table)} add column {quoted(name)}")
+                self._db.execute(f"alter table {quote(table)} add column {quote(name)}")
                 have = [*have, name]
         self._columns[table] = have
         return have
 
     def empty(self, table: str) -> None:
         if self.exists(table):
-            self._db.execute(f"delete from {quoted(table)}")
+            self._db.execute(f"delete from {quote(table)}")
 
     def exists(self, table: str) -> bool:
         return bool(self._db.execute("select 1 from sqlite_master where type = 'table' and name = ?", (table,)).fetchall())
@@ -55,12 +52,12 @@ class Tables:
 
 def upsert(table: str, columns: Sequence[str], ids: Sequence[str], every: Sequence[str]) -> str:
     """A row in place of the one with its id, if there is one; of `every` column, those not given become what they are by default."""
-    names = ", ".join(quoted(name) for name in columns)
+    names = ", ".join(quote(name) for name in columns)
     places = ", ".join("?" * len(columns))
     others = [name for name in every if name not in ids]
-    key = ", ".join(quoted(name) for name in ids)
-    action = f"update set {', '.join(f'{quoted(one)} = excluded.{quoted(one)}' for one in others)}" if others else "nothing"
-    return f"insert into {quoted(table)} ({names}) values ({places}) on conflict ({key}) do {action}"
+    key = ", ".join(quote(name) for name in ids)
+    action = f"update set {', '.join(f'{quote(one)} = excluded.{quote(one)}' for one in others)}" if others else "nothing"
+    return f"insert into {quote(table)} ({names}) values ({places}) on conflict ({key}) do {action}"
 
 
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1

@@ -10,7 +10,7 @@ import pymysql
 import pytest
 
 from headwater.adaptors.mysql.adaptor import mariadb, mysql
-from headwater.adaptors.mysql.connection import Where, about_data, meaning, parsed
+from headwater.adaptors.mysql.connection import MySQLSession, Where, parsed
 from headwater.adaptors.mysql.rows import MySQLShape
 from headwater.adaptors.mysql.sql import create_table, on_conflict
 from headwater.adaptors.mysql.tables import MysqlColumn, MysqlTable, converter
@@ -68,13 +68,13 @@ def test_what_is_no_uri_is_refused_without_showing_it(uri: str) -> None:
     ],
 )
 def test_what_an_error_means(error: Exception, kind: type[HeadwaterError]) -> None:
-    assert type(meaning(error, Where("h", 1, "u", "sesame", "db"))) is kind
-    assert not about_data(error)
+    assert type(MySQLSession.explained(error, Where("h", 1, "u", "sesame", "db"))) is kind
+    assert not MySQLSession.about_data(error)
 
 
 @pytest.mark.parametrize("code", [1062, 1264, 1292, 1366, 1406, 1452, 1644, 3819, 4025])
 def test_errors_about_values(code: int) -> None:
-    assert about_data(pymysql.err.OperationalError(code, "no"))
+    assert MySQLSession.about_data(pymysql.err.OperationalError(code, "no"))
 
 
 def column(kind: Any, **more: Any) -> MysqlColumn:

@@ -117,7 +117,7 @@ def locked(adaptor: Sqlite) -> Iterator[None]:
 def test_a_lock_of_somebody_else_is_waited_for_and_named(sink: Sqlite) -> None:
     part = Part(pipeline="p", sink="s", start=0, end=1, epoch=1, timeout=0.05)
     with closing(sink.writer(part)) as writer:
-        with locked(sink), pytest.raises(Timeout, match=r"was locked by somebody else for 0\.05 s") as no:
+        with locked(sink), pytest.raises(Timeout, match=r"was locked by another program for 0\.05 s") as no:
             writer.write(Batch(start=0, end=1, messages=[Message("t", {"_id": 1}, offset=0)]))
         assert "timeout=" in no.value.hint
         writer.write(Batch(start=0, end=1, messages=[Message("t", {"_id": 1}, offset=0)]))
