@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import IO, Any
 
-from headwater.adaptors.file.lines import KEPT, too_long
+from headwater.adaptors.file.lines import KEPT, stream_pieces, too_long
 from headwater.core.errors import BadInput
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import LONGEST, Piece
@@ -16,6 +16,11 @@ from headwater.pipeline.adaptor import LONGEST, Piece
 _BLOCK = 2 << 20
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?")
 _DIGITS = 4300  # that Python makes a number of; a longer one stays text
+
+
+def text_pieces(kind: str, source: IO[bytes], position: Any, *, infer: bool, seek: bool = False) -> Iterator[Piece]:
+    """The documents of CSV or JSON lines. `seek`: JSON lines are read from the position on; otherwise everything before is read again."""
+    return csv_pieces(infer, source, position) if kind == "csv" else stream_pieces(source, position, seek=seek)
 
 
 def csv_pieces(infer: bool, source: IO[bytes], position: Any, *, usual: int = _BLOCK, longest: int = LONGEST) -> Iterator[Piece]:

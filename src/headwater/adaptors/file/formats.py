@@ -69,16 +69,23 @@ def ending(kind: WrittenFormat, compression: WrittenCompression) -> str:
     return ".parquet" if kind == "parquet" else f".{kind}" + {"none": "", "gzip": ".gz", "zstd": ".zst"}[compression]
 
 
-def open_plain(path: Path, compression: str) -> IO[bytes]:
-    """The file's bytes, decompressed, to read."""
+def decompressed(source: IO[bytes], compression: str) -> IO[bytes]:
+    """The content of a stream, decompressed. The caller closes the stream."""
     if compression == "gzip":
-        return cast("IO[bytes]", gzip.open(path, "rb"))
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=source, mode="rb"))
     if compression == "zstd":
         import pyarrow as pa
 
         # Arrow's own stream can be read, but not line by line.
-        return cast("IO[bytes]", io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"), 1 << 16))
-    return path.open("rb")
+        return cast("IO[bytes]", io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(source, "r"), "zstd"), 1 << 16))
+    return source
+
+
+@contextmanager
+def open_decompressed(path: Path, compression: str) -> Iterator[IO[bytes]]:
+    """A file's content, decompressed."""
+    with path.open("rb") as stored, decompressed(stored, compression) as opened:
+        yield opened
 
 
 @contextmanager
@@ -94,14 +101,3 @@ def legible(path: Path, kind: str) -> Iterator[None]:
         what = "cannot be read" if kind in ("none", "jsonl", "csv") else f"is no whole {kind}"
         hint = "Put a whole one there and begin anew with `run --again`, leave it out with namespace=, or say its format."
         raise Damaged(f"{path} {what}: {str(error).rstrip('.')}.", hint=hint) from error
-
-
-def plain(source: IO[bytes], compression: str) -> IO[bytes]:
-    """What a stream holds, decompressed, to read; the stream stays the caller's to close."""
-    if compression == "gzip":
-        return cast("IO[bytes]", gzip.GzipFile(fileobj=source, mode="rb"))
-    if compression == "zstd":
-        import pyarrow as pa
-
-        return cast("IO[bytes]", io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(source, "r"), "zstd"), 1 << 16))
-    return source

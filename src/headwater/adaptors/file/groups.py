@@ -6,26 +6,34 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
+
+import pyarrow as pa
 
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _ROWS = 8192
 _BYTES = 4 << 20  # of documents in a piece
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def parquet_pieces(path: Path | IO[bytes], groups: list[int], position: Any, *, most: int = _BYTES) -> Iterator[Piece]:
-    """Row groups as documents. The position is a group and the rows of it that were read."""
+def group_rows(path: Path | IO[bytes]) -> list[int]:
+    """The rows of each row group."""
     import pyarrow.parquet as pq
 
-    begin, done = position or (groups[0], 0)
     with pq.ParquetFile(path) as opened:
-        for group in range(begin, groups[1]):
+        return [opened.metadata.row_group(number).num_rows for number in range(opened.num_row_groups)]
+
+
+def parquet_pieces(path: Path | IO[bytes], position: Any, groups: list[int] | None = None, *, most: int = _BYTES) -> Iterator[Piece]:
+    """The documents of the row groups [begin, end), of all without `groups`. The position is a group and the rows of it that were read."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as opened:
+        first, end = groups or (0, opened.num_row_groups)
+        begin, done = position or (first, 0)
+        for group in range(begin, end):
             told = opened.metadata.row_group(group)
             rows = max(1, min(_ROWS, most * told.num_rows // max(1, told.total_byte_size)))
             row = 0
@@ -67,8 +75,6 @@ def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 def _as_numbers(kind: pa.DataType) -> pa.DataType:
     """A type with what is counted in nanoseconds as integers."""
-    import pyarrow as pa
-
     if getattr(kind, "unit", None) == "ns":
         return pa.int64()
     if pa.types.is_struct(kind):
@@ -80,8 +86,6 @@ def _as_numbers(kind: pa.DataType) -> pa.DataType:
 
 def _reading(kind: pa.DataType) -> Callable[[Any], Any]:
     """What makes values of a type of what `_as_numbers` has made of it."""
-    import pyarrow as pa
-
     if pa.types.is_struct(kind):
         fields = {one.name: _reading(one.type) for one in kind}
         return lambda value: value and {name: read(value[name]) for name, read in fields.items()}

@@ -7,28 +7,20 @@ from decimal import Decimal
 from typing import Any
 
 from headwater.adaptors.file.adaptor import File
-from headwater.adaptors.file.cells import csv_pieces, typed
-from headwater.adaptors.file.formats import compression_of, open_plain
-from headwater.adaptors.file.lines import stream_pieces
+from headwater.adaptors.file.cells import typed
+from headwater.adaptors.file.source import FileSource
 from headwater.adaptors.file.writers import written
 from headwater.pipeline import values
+from headwater.pipeline.adaptor import Slice
 
 
 def rows(adaptor: File) -> Iterator[dict[str, Any]]:
-    """What the target holds, in the order of offsets."""
-    paths = sorted(adaptor.path.glob("part-*")) if adaptor.folder else [adaptor.path]
+    """The documents of the target, in the order of offsets."""
+    paths = sorted(adaptor.path.glob("part-*")) if adaptor.folder else [adaptor.path] if adaptor.path.exists() else []
     for path in paths:
-        if adaptor.written_format == "parquet":
-            import pyarrow.parquet as pq
-
-            with pq.ParquetFile(path) as opened:
-                for batch in opened.iter_batches():
-                    yield from map(of_table, batch.to_pylist())
-        else:
-            with open_plain(path, compression_of(path, adaptor.compression)) as source:
-                for piece in csv_pieces(adaptor.infer, source, None) if adaptor.written_format == "csv" else stream_pieces(source, None):
-                    for text in piece.values:
-                        yield read_as(adaptor.written_format, adaptor.envelope, values.decode(text))
+        for piece in FileSource(adaptor).read(Slice("", {"path": str(path)}), None):
+            for text in piece.values:
+                yield read_as(adaptor.written_format, adaptor.envelope, values.decode(text))
 
 
 def read_as(kind: str, envelope: bool, row: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from headwater.adaptors.file.adaptor import File
-from headwater.adaptors.file.formats import compression_of, open_plain
+from headwater.adaptors.file.formats import compression_of, open_decompressed
 from headwater.adaptors.file.target import Target, gone
 from headwater.adaptors.file.writers import compressed
 from headwater.core.errors import Unavailable
@@ -31,7 +31,7 @@ class Noted(msgspec.Struct, frozen=True, array_like=True):
 def columns(adaptor: File) -> list[str]:
     """The header of a CSV file that parts are appended to; empty where there is none yet."""
     try:
-        with open_plain(adaptor.path, compression_of(adaptor.path, adaptor.compression)) as opened:
+        with open_decompressed(adaptor.path, compression_of(adaptor.path, adaptor.compression)) as opened:
             first = opened.readline()
     except FileNotFoundError:
         return []
@@ -123,7 +123,7 @@ class Single(Target):
     def _lacks_line_end(self) -> bool:
         """Whether the last line of what was there before is not ended: the first document would be glued to it."""
         last = b"\n"
-        with open_plain(self._adaptor.path, self._compression) as opened:
+        with open_decompressed(self._adaptor.path, self._compression) as opened:
             if self._compression == "none":
                 opened.seek(max(0, self._first_length() - 1))
             while data := opened.read(1 << 20):

@@ -6,15 +6,15 @@ import sys
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
 from headwater.adaptors.file.adaptor import File
-from headwater.adaptors.file.cells import csv_pieces
-from headwater.adaptors.file.formats import collection, compression_of, format_of, known, legible, plain
-from headwater.adaptors.file.groups import parquet_pieces
-from headwater.adaptors.file.lines import line_pieces, stream_pieces
+from headwater.adaptors.file.cells import text_pieces
+from headwater.adaptors.file.formats import collection, compression_of, decompressed, format_of, known, legible
+from headwater.adaptors.file.groups import group_rows, parquet_pieces
+from headwater.adaptors.file.lines import line_pieces
 from headwater.core.errors import BadInput, Damaged, Differs, NotFound
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces
@@ -65,8 +65,7 @@ class FileSource(SourceAdaptor[File]):
         """The documents of a slice. Errors: `Differs` for a file that is no longer the one that was planned; `Damaged`."""
         adaptor = self.adaptor
         if "path" not in part.spec:
-            source: IO[bytes] = sys.stdin.buffer
-            yield from csv_pieces(adaptor.infer, source, position) if adaptor.format == "csv" else stream_pieces(source, position)
+            yield from text_pieces(adaptor.format, sys.stdin.buffer, position, infer=adaptor.infer)
             return
         path, stamp = Path(part.spec["path"]), part.spec.get("stamp")
         kind, compression = format_of(path, adaptor.format), compression_of(path, adaptor.compression)
@@ -84,15 +83,15 @@ class FileSource(SourceAdaptor[File]):
         adaptor = self.adaptor
         kind, compression = format_of(path, adaptor.format), compression_of(path, adaptor.compression)
         if kind == "parquet":
-            yield from parquet_pieces(path, spec["groups"], position)
+            yield from parquet_pieces(path, position, spec.get("groups"))
         elif kind == "jsonl" and compression == "none":
-            begin, end = spec["bytes"]
+            begin, end = spec.get("bytes") or (0, path.stat().st_size)
             for piece in line_pieces(path, begin, end, position):
                 yield msgspec.structs.replace(piece, amount=piece.position - begin)
         else:
-            # Of a compressed file, its own bytes count: how many there are of what it holds, nobody knows before its end.
-            with path.open("rb") as stored, plain(stored, compression) as opened:
-                for piece in csv_pieces(adaptor.infer, opened, position) if kind == "csv" else stream_pieces(opened, position):
+            # The amount is in bytes of the file itself: the size of its content is not known before its end.
+            with path.open("rb") as stored, decompressed(stored, compression) as opened:
+                for piece in text_pieces(kind, opened, position, infer=adaptor.infer):
                     yield msgspec.structs.replace(piece, amount=stored.tell())
 
 
@@ -137,10 +136,8 @@ def _cut(adaptor: File, path: Path, slices: int) -> list[tuple[dict[str, Any], i
     """A file's slices, each with its size: the rows of Parquet, else bytes."""
     size, kind = path.stat().st_size, format_of(path, adaptor.format)
     if kind == "parquet":
-        import pyarrow.parquet as pq
-
-        with legible(path, kind), pq.ParquetFile(path) as opened:
-            rows = [opened.metadata.row_group(number).num_rows for number in range(opened.num_row_groups)]
+        with legible(path, kind):
+            rows = group_rows(path)
         return [({"groups": [begin, end]}, sum(rows[begin:end])) for begin, end in _parts(len(rows), slices)]
     if kind == "jsonl" and compression_of(path, adaptor.compression) == "none":
         return [({"bytes": [begin, end]}, end - begin) for begin, end in _parts(size, min(slices, size // _LEAST_SLICE))]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from headwater.adaptors.file.writers import Temporary, documents
 from headwater.core.errors import Rejected
@@ -20,7 +21,6 @@ from headwater.pipeline.message import Op
 from headwater.pipeline.shapes import DocumentShape, shape_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
 _ROWS = 65_536
@@ -93,8 +93,6 @@ class TableWriter(Temporary):
         gathered, self._gathered, self._count = self._gathered, [], 0
         kinds = [{name: column.type for name, column in one.columns.items()} for one in gathered]
         if kinds and kinds[0] and all(kind == kinds[0] for kind in kinds):
-            import pyarrow as pa
-
             columns = {name: pa.concat_arrays([one.columns[name] for one in gathered]) for name in kinds[0]}
             self._put(columns, sum(one.length for one in gathered), ())
         else:
@@ -114,7 +112,6 @@ class TableWriter(Temporary):
 
     def _put(self, columns: dict[str, pa.Array], count: int, names: Iterable[str]) -> None:
         """Write columns, or where there are none, rows without any value in the fields of these names."""
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
         if self._schema is not None and _fits(columns, self._schema):
@@ -170,8 +167,6 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, pa.Array] | None:
 
 
 def _made(cells: Mapping[str, Sequence[Any]]) -> dict[str, pa.Array] | None:
-    import pyarrow as pa
-
     try:
         columns = {name: _column(column) for name, column in cells.items()}
     except _NO_COLUMN:
@@ -182,8 +177,6 @@ def _made(cells: Mapping[str, Sequence[Any]]) -> dict[str, pa.Array] | None:
 def _column(cells: Sequence[Any]) -> pa.Array:
     """One column. Decimals have all of Arrow's digits, so that a longer number does not change the type; other numbers among them, and
     integers beyond 64 bits, join them."""
-    import pyarrow as pa
-
     kinds = set(map(type, cells))
     if kinds == {str}:  # the rule, told to Arrow, which then need not look at each value twice
         return pa.array(cells, pa.string())
@@ -211,8 +204,6 @@ def _column(cells: Sequence[Any]) -> pa.Array:
 
 def _holds_nothing(kind: pa.DataType) -> bool:
     """Whether there is an object without fields in a type: Parquet has none."""
-    import pyarrow as pa
-
     if pa.types.is_struct(kind):
         return not kind.num_fields or any(_holds_nothing(one.type) for one in kind)
     return pa.types.is_nested(kind) and _holds_nothing(kind.value_type)
@@ -241,8 +232,6 @@ def _wrong(row: dict[str, Any]) -> str:
 
 def _fits(given: dict[str, pa.Array], kept: pa.Schema) -> bool:
     """Whether columns can be written under a schema without changing a value: decimals perhaps with fewer places, and none may be new."""
-    import pyarrow as pa
-
     if not given.keys() <= set(kept.names):
         return False
     pairs = [(column.type, kept.field(name).type) for name, column in given.items()]

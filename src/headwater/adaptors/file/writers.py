@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, ClassVar, cast
 
+import pyarrow as pa
+
 from headwater.core.errors import Rejected
 from headwater.core.files import explained
 from headwater.pipeline import values
@@ -55,8 +57,6 @@ class LineWriter(Temporary):
             if self._compression == "gzip":
                 self._opened = cast("IO[bytes]", gzip.GzipFile(fileobj=self._raw, mode="wb", mtime=0))
             elif self._compression == "zstd":
-                import pyarrow as pa
-
                 self._opened = cast("IO[bytes]", pa.CompressedOutputStream(pa.PythonFile(self._raw, "w"), "zstd"))
         return self._opened
 
@@ -144,8 +144,6 @@ def compressed(data: bytes, compression: str) -> bytes:
     if compression == "gzip":
         return gzip.compress(data, mtime=0)
     if compression == "zstd":
-        import pyarrow as pa
-
         made: bytes = pa.compress(data, codec="zstd", asbytes=True)
         return made
     return data

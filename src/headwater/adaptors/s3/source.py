@@ -9,18 +9,16 @@ from typing import IO, Any, cast
 
 import msgspec
 
-from headwater.adaptors.file.cells import csv_pieces
-from headwater.adaptors.file.formats import collection, compression_of, format_of, known, legible, plain
-from headwater.adaptors.file.groups import parquet_pieces
-from headwater.adaptors.file.lines import KEPT, line_documents, passed, stream_pieces, too_long
+from headwater.adaptors.file.cells import text_pieces
+from headwater.adaptors.file.formats import collection, compression_of, decompressed, format_of, known, legible
+from headwater.adaptors.file.groups import group_rows, parquet_pieces
 from headwater.adaptors.s3.adaptor import S3
 from headwater.adaptors.s3.connection import Bucket, Object, ObjectFile
 from headwater.core.errors import NotFound
-from headwater.pipeline.adaptor import LONGEST, CopyPlan, Piece, Slice, SourceAdaptor
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.source_progress import CopySize
 
-_BLOCK = 2 << 20
 _AHEAD = 8 << 20  # bytes asked for at once
 
 
@@ -59,23 +57,14 @@ class S3Source(SourceAdaptor[S3]):
         kind, compression = format_of(name, adaptor.format), compression_of(name, adaptor.compression)
         with Bucket(adaptor) as bucket, _opened(bucket, one) as source, legible(name, kind if kind == "parquet" else compression):
             if kind == "parquet":
-                import pyarrow.parquet as pq
-
-                with pq.ParquetFile(source) as opened:
-                    rows = [opened.metadata.row_group(number).num_rows for number in range(opened.num_row_groups)]
-                source.seek(0)
-                for piece in parquet_pieces(source, [0, len(rows)], position):
+                rows = group_rows(source)
+                for piece in parquet_pieces(source, position):
                     group, row = piece.position
                     yield msgspec.structs.replace(piece, amount=one.size * (sum(rows[:group]) + row) // sum(rows))
                 return
-            if kind == "csv":
-                pieces = csv_pieces(adaptor.infer, plain(source, compression), position)
-            elif compression == "none":
-                pieces = _lines(source, int(position or 0))
-            else:
-                pieces = stream_pieces(plain(source, compression), position)
-            for piece in pieces:
-                yield msgspec.structs.replace(piece, amount=piece.position if compression == "none" else source.tell())
+            plain = compression == "none"
+            for piece in text_pieces(kind, decompressed(source, compression), position, infer=adaptor.infer, seek=plain):
+                yield msgspec.structs.replace(piece, amount=piece.position if plain else source.tell())
 
 
 def found(adaptor: S3, bucket: Bucket, chosen: Namespaces) -> dict[str, Object]:
@@ -106,44 +95,6 @@ def _identity(objects: dict[str, Object]) -> dict[str, Any]:
 
 def _opened(bucket: Bucket, one: Object) -> IO[bytes]:
     return cast("IO[bytes]", io.BufferedReader(ObjectFile(bucket, one), _AHEAD))
-
-
-def _lines(source: IO[bytes], begin: int, *, usual: int = _BLOCK, longest: int = LONGEST) -> Iterator[Piece]:
-    """Lines from a byte on, which is a line's first. Of one that is longer than a record, its beginning alone is kept in memory."""
-    source.seek(begin)
-    at, pending = begin, b""
-    while True:
-        data = source.read(usual)
-        if not data and not pending:
-            return
-        whole = pending + data
-        cut = whole.rfind(b"\n") + 1 if data else len(whole)
-        if not cut and len(whole) > longest:
-            length, pending = passed(source, usual)
-            first, at = at, at + len(whole) + length
-            yield Piece(position=at, values=[whole[:KEPT]], bad={0: too_long(_lines_before(source, first), longest)})
-            continue
-        whole, pending = whole[:cut], whole[cut:]
-        if whole:
-            first, at = at, at + len(whole)
-
-            def number(index: int, first: int = first) -> int:
-                return _lines_before(source, first) + index
-
-            documents, bad = line_documents(whole, number, longest)
-            yield Piece(position=at, values=documents, bad=bad)
-
-
-def _lines_before(source: IO[bytes], at: int) -> int:
-    """The number of the line that begins at a byte. Counted only when something is wrong, and the source is left where it was."""
-    here, count = source.tell(), 1
-    source.seek(0)
-    left = at
-    while left and (data := source.read(min(left, _BLOCK))):
-        count += data.count(b"\n")
-        left -= len(data)
-    source.seek(here)
-    return count
 
 
 def _path(key: str) -> Path:
