@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import IO, Any
 
 from headwater.adaptors.file.lines import KEPT, stream_pieces, too_long
+from headwater.adaptors.pieces import PieceBuffer
 from headwater.core.errors import BadInput
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import LONGEST, Piece
@@ -36,9 +37,7 @@ def csv_pieces(infer: bool, source: IO[bytes], position: Any, *, usual: int = _B
         names = _distinct(next((row for row in rows if row), []))
     except csv.Error as error:
         raise BadInput(f"Line {read.lines} is no header of a CSV file: {error}.", hint="Mend the line, then read the file anew.") from error
-    documents: list[bytes] = []
-    bad: dict[int, str] = {}
-    size = 0
+    gathered = PieceBuffer(usual + 1)
     cell = _cell if infer else _text
     while True:
         line, wrong = read.lines + 1, ""
@@ -61,15 +60,11 @@ def csv_pieces(infer: bool, source: IO[bytes], position: Any, *, usual: int = _B
             continue
         if read.cut or len(document) > longest:
             document, wrong = read.text()[:KEPT], too_long(line, longest)
-        if wrong:
-            bad[len(documents)] = wrong
-        documents.append(document)
-        size += len(document)
-        if size > usual:
-            yield Piece(position=read.bytes, values=documents, bad=bad)
-            documents, bad, size = [], {}, 0
-    if documents:
-        yield Piece(position=read.bytes, values=documents, bad=bad)
+        gathered.add(document, wrong)
+        if gathered.full:
+            yield gathered.piece(read.bytes)
+    if gathered:
+        yield gathered.piece(read.bytes)
 
 
 class _Read:

@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from headwater.adaptors.pieces import portions
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
 
@@ -40,22 +41,11 @@ def parquet_pieces(path: Path | IO[bytes], position: Any, groups: list[int] | No
             for batch in opened.iter_batches(batch_size=rows, row_groups=[group]):
                 passed = max(0, min(len(batch), done - row)) if group == begin else 0
                 row += passed
-                for documents in _bounded(batch.slice(passed), most):
+                # The pages of a file can be much smaller than their content.
+                texts = [values.encode(values.extended(one)) for one in _rows(batch.slice(passed))]
+                for documents in portions(texts, len, most):
                     row += len(documents)
                     yield Piece(position=[group, row], values=documents)
-
-
-def _bounded(batch: pa.RecordBatch, most: int) -> Iterator[list[bytes]]:
-    """The documents of a batch, so many at once as a piece may hold: pages can be much smaller than what is in them."""
-    documents = [values.encode(values.extended(one)) for one in _rows(batch)]
-    begin = size = 0
-    for at, one in enumerate(documents) if sum(map(len, documents)) > most else ():
-        size += len(one)
-        if size >= most:
-            yield documents[begin : at + 1]
-            begin, size = at + 1, 0
-    if begin < len(documents):
-        yield documents[begin:]
 
 
 def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from headwater.adaptors.converting_writer import identity_of, key_of
+from headwater.adaptors.pieces import decoded
 from headwater.core.errors import BadConfig, BadInput, HeadwaterError
 from headwater.log.layout import encode_headers
 from headwater.log.record import Header, Record
@@ -74,14 +76,10 @@ class JsonDecoder(Decoder):
         else:
             if record.op == Op.UPDATE and SENT in headers:  # what others mean by a number there is their own affair
                 op = Op.UPDATE
-            try:
-                data = values.decode(record.value)
-            except BadInput as error:
-                wrong, data = error.message, {"value": record.value.decode("utf-8", "backslashreplace")}
-            else:
-                if record.key is not None and not any(name in data for name in self._ids):
-                    for name, value in identified(record.key, None, self._ids).items():
-                        data.setdefault(name, value)  # a key of many fields may tell something else of one that the value has
+            data, wrong = decoded(record.value)
+            if not wrong and record.key is not None and not any(name in data for name in self._ids):
+                for name, value in identified(record.key, None, self._ids).items():
+                    data.setdefault(name, value)  # a key of several fields may contradict one that the value has
         yield Message(self.topic, data, op, record.timestamp or 0, Mode.SYNC, id_fields=self._ids), wrong
 
 
@@ -118,15 +116,11 @@ class MessageDecoder(Decoder):
         self._refuse_circle(headers.get(PROGRESS))
         if record.mode == Mode.COMPLETE or record.op >= Op.NOOP:
             return
-        wrong, data = "", {}
         namespace = (record.key or b"").decode("utf-8", "backslashreplace")
         if namespace not in self._chosen:
             return
         said = headers.get(UNREADABLE)
-        try:
-            data = values.decode(record.value or b"")
-        except BadInput as error:
-            wrong, data = error.message, {"value": (record.value or b"").decode("utf-8", "backslashreplace")}
+        data, wrong = decoded(record.value or b"")
         if said is not None:
             wrong = said.decode("utf-8", "backslashreplace")
         ids = self._by_namespace.get(namespace, self._ids)
@@ -200,21 +194,19 @@ def table_of(format: str, topic: str) -> SparkTable:
 
 def as_json(message: Message, sender: str) -> Record:
     """A document as a record. Errors: `BadInput` for a message that can be none."""
-    found = message.id
+    identity = identity_of(message, "A topic", needed=(Op.DELETE,))
     headers: list[Header] = [(SENT, sender.encode()), (NAMESPACE, message.namespace.encode()), (OFFSET, b"%d" % message.offset)]
     value: bytes | None = values.encode(message.data)
     if message.op is Op.DELETE:
-        if found is None:
-            raise BadInput(f"The delete names no document: it has no {', '.join(message.id_fields)}.", hint="Correct it with edit.")
         headers.append((DATA, values.encode({name: message.data[name] for name in message.id_fields})))
         value = None
-    return Record(key_of(found), value, tuple(headers), message.timestamp or None, op=int(message.op))
+    return Record(key_of(identity), value, tuple(headers), message.timestamp or None, op=int(message.op))
 
 
 def as_bytes(message: Message) -> Record:
     """The record that a document of the format `bytes` stands for. Errors: `BadInput`."""
     data = message.data
-    if message.op is Op.DELETE or "value" not in data:
+    if message.op not in (Op.INSERT, Op.UPDATE) or "value" not in data:
         raise BadInput("It is no record: it lacks a value.", hint='format="bytes" writes what it has read: key, value and headers.')
     headers = data.get("headers") or []
     if not isinstance(headers, list) or not all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in headers):
@@ -227,11 +219,6 @@ def as_bytes(message: Message) -> Record:
         _small(data.get("mode"), 3),
         _small(data.get("op"), 7),
     )
-
-
-def key_of(found: Any) -> bytes | None:
-    """An id as a key: text as it is, everything else as JSON."""
-    return None if found is None else found.encode() if isinstance(found, str) else values.canonical(found)
 
 
 def _raw(value: Any, what: str) -> bytes | None:
@@ -252,6 +239,3 @@ def _stamp(value: Any) -> int | None:
 
 def _small(value: Any, most: int) -> int:
     return value if isinstance(value, int) and 0 <= value <= most else 0
-
-
-# -- ids ----------------------------------------------------------------------------------------------------

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from headwater.adaptors.converting_writer import ConvertingWriter, rejected
+from headwater.adaptors.converting_writer import ConvertingWriter, as_unreachable, rejected
 from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
 from headwater.adaptors.headwater.address import place_of
 from headwater.adaptors.headwater.connection import BYTES, HeadwaterConnection, counted, opened
 from headwater.adaptors.headwater.formats import OFFSET, SENT, as_bytes, as_json
 from headwater.adaptors.headwater.loop_check import refuse_circle
+from headwater.adaptors.pieces import portions
 from headwater.core.errors import (
     AlreadyExists,
     BadInput,
@@ -24,7 +25,6 @@ from headwater.core.errors import (
     TooLarge,
     Unavailable,
     UnknownTopic,
-    Unreachable,
     Unsupported,
 )
 from headwater.log.epochs import Epochs
@@ -33,7 +33,7 @@ from headwater.log.partitioner import partition_for
 from headwater.log.record import Bounds, Record, Topic
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, SinkAdaptor, SinkWriter
-from headwater.pipeline.message import Message, Op
+from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
 
 _ONCE = 10_000
@@ -121,9 +121,9 @@ class HeadwaterWriter(ConvertingWriter[Addressed]):
             raise
         except Unavailable as error:
             raise self.late() if self._clock() >= self._deadline else error from error
-        except HeadwaterError as error:  # a wrong token, a log that is damaged: so for every message, and no fault of one
+        except HeadwaterError as error:  # a wrong token, a log that is damaged
             self._topics.clear()
-            raise Unreachable(error.message, hint=error.hint) from error
+            raise as_unreachable(error) from error
 
     def send(self, converted: Sequence[Addressed]) -> None:
         groups: dict[tuple[str, int], list[Sent]] = {}
@@ -131,7 +131,7 @@ class HeadwaterWriter(ConvertingWriter[Addressed]):
             groups.setdefault((topic, partition), []).append(sent)
         refused: list[Rejected] = []
         for (topic, partition), every in groups.items():
-            for some in _chunks(every):
+            for some in portions(every, _size, BYTES):
                 if (no := self._append(topic, partition, some)) is not None:
                     refused.append(no)
                     break
@@ -144,12 +144,10 @@ class HeadwaterWriter(ConvertingWriter[Addressed]):
     # -- one message ----------------------------------------------------------------------------------------
 
     def convert(self, message: Message) -> Addressed:
-        if message.op is Op.COMMAND:
-            raise BadInput("A topic knows no commands.", hint="Skip it with ack.")
         name = self._adaptor.topic_for(message.namespace)
         topic = self._topics.get(name) or self._found(name)
         record = as_bytes(message) if self._adaptor.format == "bytes" else as_json(message, f"{self._part.pipeline}/{self._part.sink}")
-        size = len(record.key or b"") + len(record.value or b"")  # with its headers it may still be too large: the append finds that
+        size = _size((message.offset, record))  # with its headers it may still be too large: the append finds that
         if size > topic.settings.max_record:
             raise too_large(size, topic.settings.max_record)
         return name, self._partition(topic, message, record), (message.offset, record)
@@ -226,15 +224,5 @@ def _told_apart(partition: int, record: Record) -> bytes:
     return blake2b(b"%d/%d" % (partition, record.offset or 0), digest_size=16, person=b"offset").digest()
 
 
-def _chunks(sent: Sequence[Sent]) -> Iterator[list[Sent]]:
-    some: list[Sent] = []
-    size = 0
-    for one in sent:
-        length = len(one[1].key or b"") + len(one[1].value or b"")
-        if some and size + length > BYTES:
-            yield some
-            some, size = [], 0
-        some.append(one)
-        size += length
-    if some:
-        yield some
+def _size(sent: Sent) -> int:
+    return len(sent[1].key or b"") + len(sent[1].value or b"")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
 
+from headwater.adaptors.converting_writer import blaming_no_message
 from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
 from headwater.adaptors.headwater.connection import BYTES, HeadwaterConnection, counted, opened
 from headwater.adaptors.headwater.formats import (
@@ -22,7 +23,8 @@ from headwater.adaptors.headwater.formats import (
     topic_of,
 )
 from headwater.adaptors.headwater.loop_check import stored_reader
-from headwater.core.errors import BadBounds, Differs, NotFound, OffsetGone, Unavailable, UnknownTopic, Unreachable
+from headwater.adaptors.pieces import portions
+from headwater.core.errors import BadBounds, Differs, NotFound, OffsetGone, Unavailable, UnknownTopic
 from headwater.log.epochs import Epochs, unmarked
 from headwater.log.record import Record, Topic
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
@@ -32,17 +34,6 @@ from headwater.pipeline.source_progress import CopySize
 _ONCE = 10_000  # records asked for at once
 _LOOK = 5.0  # seconds between two looks whether the topic is still the same one
 _AGAIN = "Read it anew from its beginning with `headwater pipeline run --again`."
-
-
-@contextmanager
-def _waiting() -> Iterator[None]:
-    """Whatever is wrong only for now, as with a server that starts or stops, is `Unreachable`: for that a reader waits."""
-    try:
-        yield
-    except Unreachable:
-        raise
-    except Unavailable as error:
-        raise Unreachable(error.message, hint=error.hint) from error
 
 
 class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
@@ -57,7 +48,7 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
 
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         self.adaptor.check_read()
-        with _waiting(), opened(self.adaptor, read_only=True) as link:
+        with blaming_no_message(Unavailable), opened(self.adaptor, read_only=True) as link:
             topic = self._topic(link, chosen)
             every = link.all_bounds(topic)
             ids = self._ids(link)
@@ -81,7 +72,7 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
             return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, cursor={"generation": topic.generation, "at": at}, size=size)
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
-        with _waiting(), opened(self.adaptor, read_only=True) as link:
+        with blaming_no_message(Unavailable), opened(self.adaptor, read_only=True) as link:
             try:
                 topic = link.topic(topic_of(self.adaptor.format, self.adaptor.topic))
             except NotFound:
@@ -180,7 +171,7 @@ class _Partition:
     def next(self, end: int | None) -> Iterator[tuple[list[Record], list[int]]]:
         """Records in portions of some BYTES, each with the position behind it; nothing at the end. Errors: `OffsetGone`, `Differs`."""
         try:
-            with _waiting():
+            with blaming_no_message(Unavailable):  # a reader waits for a server that starts or stops
                 records = self._link.read(self._topic, self.number, self.at, _ONCE if end is None else min(_ONCE, end - self.at))
         except OffsetGone as error:
             raise OffsetGone(f"{error.message} It was deleted before it was read.", hint=_AGAIN) from error
@@ -193,7 +184,7 @@ class _Partition:
         if not records and end is not None:
             self.at = end  # what lies between was compacted away
             yield [], [self.at, self._epochs.epoch]
-        for some in _portions(records):
+        for some in portions(records, _size, BYTES):
             admitted = [unmarked(one) for one in some if self._epochs.admits(one)]
             self.at = (some[-1].offset or 0) + 1
             yield admitted, [self.at, self._epochs.epoch]
@@ -214,17 +205,8 @@ class _Partition:
         )
 
 
-def _portions(records: Sequence[Record]) -> Iterator[list[Record]]:
-    some: list[Record] = []
-    size = 0
-    for one in records:
-        size += len(one.key or b"") + len(one.value or b"")
-        some.append(one)
-        if size >= BYTES:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
+def _size(record: Record) -> int:
+    return len(record.key or b"") + len(record.value or b"")
 
 
 def _cut(start: int, end: int, share: int) -> Iterator[tuple[int, int]]:
@@ -241,7 +223,7 @@ def _piece(generation: str, at: dict[str, list[int]], before: int | None) -> Pie
 
 
 def _still(link: HeadwaterConnection, name: str, generation: str) -> Topic:
-    with _waiting():
+    with blaming_no_message(Unavailable):  # a reader waits for a server that starts or stops
         topic = link.topic(name)
     if topic.generation != generation:
         raise Differs(f"The topic {name} at {link.where} was deleted and made anew.", hint=_AGAIN)

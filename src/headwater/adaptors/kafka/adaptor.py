@@ -48,6 +48,7 @@ class KafkaAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         sample='kafka("broker-1:9092", tail=True)',
     )
 
+    extra: ClassVar[str] = "kafka"
     source_class: ClassVar[str] = "headwater.adaptors.kafka.source:KafkaSource"
     sink_class: ClassVar[str] = "headwater.adaptors.kafka.sink:KafkaSink"
 

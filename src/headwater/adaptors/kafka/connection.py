@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from headwater.adaptors.kafka.adaptor import KafkaAdaptor
 from headwater.core.errors import BadConfig, Denied, HeadwaterError, NotFound, Unreachable
-from headwater.pipeline.clients import Closing, client_of
+from headwater.pipeline.clients import Closing
 from headwater.pipeline.env import resolve
 from headwater.pipeline.namespaces import Namespaces
-
-if TYPE_CHECKING:
-    from headwater.adaptors.kafka.adaptor import KafkaAdaptor
 
 SECONDS = 15.0  # for one question
 GONE = frozenset({"UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
@@ -24,12 +25,6 @@ DENIED = frozenset(
         "GROUP_AUTHORIZATION_FAILED",
     }
 )
-
-
-def library() -> Any:
-    with client_of("Kafka", "kafka"):
-        import confluent_kafka.admin
-    return confluent_kafka
 
 
 def settings(adaptor: KafkaAdaptor, **own: Any) -> dict[str, Any]:
@@ -49,7 +44,7 @@ def made(kind: Any, given: dict[str, Any]) -> Any:
     """Errors: `BadConfig` for settings that the client does not take."""
     try:
         return kind(given)
-    except library().KafkaException as refused:
+    except KafkaException as refused:
         raise BadConfig(f"The Kafka client does not take its settings: {refused.args[0].str()}.", hint="Look at client=.") from None
 
 
@@ -89,12 +84,11 @@ class Cluster(Closing):
     """A consumer without a group, for questions and for reading what it is told to."""
 
     def __init__(self, adaptor: KafkaAdaptor, **own: Any) -> None:
-        self.kafka = library()
         self.where = str(adaptor.resolved().servers)
         self._adaptor = adaptor
         self._heard = ClientErrors()
         self.consumer = made(
-            self.kafka.Consumer,
+            Consumer,
             settings(
                 adaptor,
                 **{
@@ -125,7 +119,7 @@ class Cluster(Closing):
             try:
                 found = self.consumer.list_topics(timeout=1.0).topics
                 break
-            except self.kafka.KafkaException as error:
+            except KafkaException as error:
                 self.consumer.poll(0)  # lets the client say why
                 if self._heard.final or time.monotonic() > deadline:
                     raise explained(self._heard.reason(error.args[0]), self.where, "listing topics") from None
@@ -151,19 +145,19 @@ class Cluster(Closing):
         for name, numbers in topics.items():
             for number in numbers:
                 try:
-                    begin, end = self.consumer.get_watermark_offsets(self.kafka.TopicPartition(name, number), timeout=SECONDS)
-                except self.kafka.KafkaException as error:
+                    begin, end = self.consumer.get_watermark_offsets(TopicPartition(name, number), timeout=SECONDS)
+                except KafkaException as error:
                     raise explained(error.args[0], self.where, f"asking where {name} ends") from None
                 ends.setdefault(name, {})[number] = (int(begin), int(end))
         return ends
 
     def identity(self, topics: list[str]) -> dict[str, str]:
         """The id of each topic: another one of the same name has another. Errors: `NotFound`."""
-        admin = made(self.kafka.admin.AdminClient, settings(self._adaptor))
+        admin = made(AdminClient, settings(self._adaptor))
         found = {}
-        for name, answer in admin.describe_topics(self.kafka.TopicCollection(topics), request_timeout=SECONDS).items() if topics else ():
+        for name, answer in admin.describe_topics(TopicCollection(topics), request_timeout=SECONDS).items() if topics else ():
             try:
                 found[name] = str(answer.result().topic_id)
-            except self.kafka.KafkaException as error:
+            except KafkaException as error:
                 raise explained(error.args[0], self.where, f"asking about {name}") from None
         return found

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from headwater.adaptors.converting_writer import ConvertingWriter
+from confluent_kafka import KafkaException, Producer
+
+from headwater.adaptors.converting_writer import ConvertingWriter, as_unreachable, identity_of, key_of
 from headwater.adaptors.kafka.adaptor import KafkaAdaptor
-from headwater.adaptors.kafka.connection import GONE, ClientErrors, Cluster, explained, library, made, settings
-from headwater.core.errors import BadInput, HeadwaterError, NotFound, Rejected, Timeout, Unavailable, Unreachable
+from headwater.adaptors.kafka.connection import GONE, ClientErrors, Cluster, explained, made, settings
+from headwater.core.errors import HeadwaterError, NotFound, Rejected, Timeout
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
 from headwater.pipeline.message import Message, Op
@@ -48,7 +50,6 @@ class KafkaSinkWriter(ConvertingWriter[OutgoingRecord]):
     def __init__(self, adaptor: KafkaAdaptor, part: Part) -> None:
         super().__init__(part, f"Kafka at {adaptor.resolved().servers}")
         self._adaptor = adaptor
-        self._kafka = library()
         self._heard = ClientErrors()
         own: dict[str, Any] = {
             "error_cb": self._heard,
@@ -60,7 +61,7 @@ class KafkaSinkWriter(ConvertingWriter[OutgoingRecord]):
             "topic.metadata.propagation.max.ms": 2000,  # a topic that is not there is reported after this long
             "retry.backoff.ms": 50,
         }
-        self._producer = made(self._kafka.Producer, settings(adaptor, **own))
+        self._producer = made(Producer, settings(adaptor, **own))
         self._failed: dict[int, Any] = {}
 
     def close(self) -> None:
@@ -68,19 +69,15 @@ class KafkaSinkWriter(ConvertingWriter[OutgoingRecord]):
         self._producer.flush(1.0)
 
     def convert(self, message: Message) -> OutgoingRecord:
-        if message.op is Op.COMMAND:
-            raise BadInput("Kafka knows no commands.", hint="Skip it with ack.")
-        topic, found = self._adaptor.topic_for(message.namespace), message.id
-        key = None if found is None else found.encode() if isinstance(found, str) else values.canonical(found)
+        identity = identity_of(message, "Kafka", needed=(Op.DELETE,))
+        topic = self._adaptor.topic_for(message.namespace)
         headers: list[tuple[str, bytes]] = [("op", message.op.name.lower().encode()), ("offset", str(message.offset).encode())]
         value: bytes | None = None
         if message.op is not Op.DELETE:
             value = values.encode(message.data)
-        elif found is None:
-            raise BadInput(f"The delete names no document: it has no {', '.join(message.id_fields)}.", hint="Correct it with edit.")
         else:
             headers.append(("data", values.encode({name: message.data[name] for name in message.id_fields})))
-        return OutgoingRecord(message.offset, topic, key, value, message.timestamp, headers)
+        return OutgoingRecord(message.offset, topic, key_of(identity), value, message.timestamp, headers)
 
     def send(self, converted: Sequence[OutgoingRecord]) -> None:
         self._failed = {}
@@ -104,7 +101,7 @@ class KafkaSinkWriter(ConvertingWriter[OutgoingRecord]):
                 if self._clock() > self._deadline:
                     raise self._late() from None
                 self._producer.poll(0.05)
-            except self._kafka.KafkaException as error:
+            except KafkaException as error:
                 self._failed[one.offset] = error.args[0]
                 return
 
@@ -126,8 +123,7 @@ class KafkaSinkWriter(ConvertingWriter[OutgoingRecord]):
             )
         if name in _LATE:
             return self._late()
-        problem = explained(error, str(self._adaptor.resolved().servers), "taking a message")
-        return problem if isinstance(problem, Unavailable) else Unreachable(problem.message, hint=problem.hint)
+        return as_unreachable(explained(error, str(self._adaptor.resolved().servers), "taking a message"))
 
     def _late(self) -> Timeout:
         return self.late(self._heard.said)

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
 from headwater.adaptors.kafka.adaptor import KafkaAdaptor
 from headwater.adaptors.kafka.connection import DENIED, GONE, Cluster, explained
-from headwater.core.errors import BadInput, Differs, HeadwaterError, NotFound, OffsetGone, Unreachable
+from headwater.adaptors.pieces import PieceBuffer, decoded
+from headwater.core.errors import Differs, HeadwaterError, NotFound, OffsetGone, Unreachable
 from headwater.log.kafka.records import UNREADABLE, headers_of
-from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.message import Message, Mode, Op, identified, op_said
 from headwater.pipeline.namespaces import Namespaces
@@ -65,9 +67,8 @@ class KafkaSource(SourceAdaptor[KafkaAdaptor]):
         if at >= end:
             return
         with Cluster(self.adaptor, **{"queued.max.messages.kbytes": 32 << 10}) as cluster:
-            kafka = cluster.kafka
-            cluster.consumer.assign([kafka.TopicPartition(part.namespace, number, at)])
-            gathered = _Gathered(self.adaptor.id)
+            cluster.consumer.assign([TopicPartition(part.namespace, number, at)])
+            gathered = PieceBuffer(_PIECE)
             deadline = time.monotonic() + _SILENCE
             while at < end:
                 for got in cluster.consumer.consume(_ONCE, _WAIT):
@@ -76,8 +77,8 @@ class KafkaSource(SourceAdaptor[KafkaAdaptor]):
                     if error is None:
                         at = got.offset() + 1
                         if got.offset() < end:
-                            gathered.add(got)
-                    elif error.code() == kafka.KafkaError._PARTITION_EOF:
+                            gathered.add(*message_of(got, self.adaptor.id), size=len(got))
+                    elif error.code() == KafkaError._PARTITION_EOF:
                         at = max(at, got.offset())
                     elif gone(error):
                         raise Differs(
@@ -102,17 +103,17 @@ class KafkaSource(SourceAdaptor[KafkaAdaptor]):
         with Cluster(self.adaptor, **{"queued.max.messages.kbytes": 32 << 10}) as cluster:
             behind = _assign(cluster, at, chosen, {})  # partitions whose end was not seen yet
             looked = heard = time.monotonic()
-            gathered = _Gathered(self.adaptor.id)
+            gathered = PieceBuffer(_PIECE)
             while not stopped():
                 for got in cluster.consumer.consume(_ONCE, _WAIT):
                     error = got.error()
                     if error is None:
-                        gathered.add(got)
+                        gathered.add(*message_of(got, self.adaptor.id), size=len(got))
                         at[got.topic()][str(got.partition())] = got.offset() + 1
                         if gathered.full:
                             yield gathered.piece(_copied(at))
                         heard = time.monotonic()  # behind the piece: whoever takes it may be busy with it for long
-                    elif error.code() == cluster.kafka.KafkaError._PARTITION_EOF:
+                    elif error.code() == KafkaError._PARTITION_EOF:
                         behind.discard((got.topic(), got.partition()))
                     elif problem := _ending(error, got, at, cluster):
                         raise problem
@@ -144,10 +145,10 @@ def _assign(cluster: Cluster, at: Cursor, chosen: Namespaces, known: Cursor) -> 
     for name, number in more:
         at[name].setdefault(str(number), 0)
     if more:
-        assigned = [cluster.kafka.TopicPartition(name, number, at[name][str(number)]) for name, number in more]
+        assigned = [TopicPartition(name, number, at[name][str(number)]) for name, number in more]
         try:
             cluster.consumer.incremental_assign(assigned)
-        except cluster.kafka.KafkaException as error:
+        except KafkaException as error:
             raise explained(error.args[0], cluster.where, "reading") from None
     return set(more)
 
@@ -188,35 +189,6 @@ def _copied(at: Cursor) -> Cursor:
     return {name: dict(numbers) for name, numbers in at.items()}
 
 
-class _Gathered:
-    """Messages on their way into a piece."""
-
-    def __init__(self, ids: tuple[str, ...]) -> None:
-        self._ids = ids
-        self._messages: list[Message] = []
-        self._bad: dict[int, str] = {}
-        self._size = 0
-
-    @property
-    def full(self) -> bool:
-        return self._size >= _PIECE
-
-    def __bool__(self) -> bool:
-        return bool(self._messages)
-
-    def add(self, got: Any) -> None:
-        message, wrong = message_of(got, self._ids)
-        if wrong:
-            self._bad[len(self._messages)] = wrong
-        self._messages.append(message)
-        self._size += len(got)
-
-    def piece(self, position: Any, amount: int | None = None) -> Piece:
-        made = Piece(position=position, messages=self._messages, bad=self._bad, amount=amount)
-        self._messages, self._bad, self._size = [], {}, 0
-        return made
-
-
 def message_of(got: Any, ids: tuple[str, ...]) -> tuple[Message, str]:
     """A message of a topic as one of ours, and what is wrong with it: a value that is no JSON object is kept as text."""
     found = dict(headers_of(got))
@@ -227,10 +199,8 @@ def message_of(got: Any, ids: tuple[str, ...]) -> tuple[Message, str]:
         op, data = Op.DELETE, identified(got.key(), headers.get("data"), ids)
         wrong = wrong or ("" if data else "It has neither a value nor a key.")
     else:
-        try:
-            data = values.decode(value)
-        except BadInput as error:
-            wrong, data = error.message, {"value": value.decode("utf-8", "backslashreplace")}
+        data, unreadable = decoded(value)
+        wrong = unreadable or wrong
     if wrong:
         wrong = f"Offset {got.offset()} of {got.topic()}, partition {got.partition()}: {wrong}"
     kind, stamp = got.timestamp()

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pymongo
+from pymongo import MongoClient, ReadPreference
+from pymongo.collection import Collection
+from pymongo.database import Database
+from pymongo.errors import ConfigurationError, InvalidURI, OperationFailure, PyMongoError
+from pymongo.uri_parser import parse_uri
+
+from headwater.adaptors.mongodb.types import CODEC
 from headwater.core.errors import BadConfig, BadInput, Denied, HeadwaterError, NotFound, Timeout, Unreachable
-from headwater.pipeline.clients import Closing, client_of, error_text, shown
+from headwater.pipeline.clients import Closing, error_text, shown
+from headwater.pipeline.env import Env
 from headwater.pipeline.namespaces import Namespaces
 
-if TYPE_CHECKING:
-    from pymongo.collection import Collection
-    from pymongo.database import Database
-    from pymongo.errors import PyMongoError
-
-    from headwater.pipeline.env import Env
-
-    Document = dict[str, Any]
-
+Document = dict[str, Any]
 SELECTION = 5000  # milliseconds to find a server that can be asked
 DENIED = (13, 8000)  # codes of an answer to somebody without the right
 UNKNOWN = 18  # to somebody with a wrong password
 WRONG = (2, 9, 14, 73, 166, 10334)  # to what will never be done as it was asked: a filter, a name, a view, a size
 LOOKED_UP = ("The DNS ", "The resolution ")  # how errors begin when the names of hosts were asked for
 ADDRESS = "mongodb://host:27017/DATABASE"
+_ESCAPES = "; in a user or password write %40 for @, %3A for :, %2F for /, %25 for %"
 
 
 class MongoConnection(Closing):
@@ -35,12 +37,6 @@ class MongoConnection(Closing):
 
         Errors: `BadConfig`; `Unreachable` for mongodb+srv.
         """
-        with client_of("MongoDB", "mongodb"):
-            from pymongo import MongoClient, ReadPreference
-            from pymongo.errors import ConfigurationError, InvalidURI
-            from pymongo.uri_parser import parse_uri
-        from headwater.adaptors.mongodb.types import CODEC
-
         address = shown(given) or "The address"
         try:
             parts = parse_uri(uri)
@@ -51,10 +47,8 @@ class MongoConnection(Closing):
                 raise Unreachable(
                     f"{address} cannot be reached: {error}".rstrip(".") + ".", hint="See whether its name is right."
                 ) from None
-            why = (
-                "" if "@" in uri else f": {error}"
-            )  # with a user, the client's words may repeat a password that it took for something else
-            escapes = "; in a user or password write %40 for @, %3A for :, %2F for /, %25 for %" if "@" in uri else ""
+            # With a user in the URI, the client's words may repeat a password that it took for something else.
+            why, escapes = (f": {error}", "") if "@" not in uri else ("", _ESCAPES)
             raise BadConfig(f"{address} is no address of MongoDB{why}.".replace("..", "."), hint=f"Give {ADDRESS}{escapes}.") from None
         if not parts["database"]:
             raise BadConfig(f"{address} names no database.", hint=f"Give {ADDRESS}.")
@@ -88,9 +82,6 @@ class MongoConnection(Closing):
     @contextmanager
     def asking(self, seconds: float | None = None) -> Iterator[None]:
         """Turns the client's errors into ours; with `seconds`, the time that everything inside may take."""
-        import pymongo
-        from pymongo.errors import PyMongoError
-
         try:
             if seconds is None:
                 yield
@@ -101,8 +92,6 @@ class MongoConnection(Closing):
             raise self.told(error, seconds) from error
 
     def told(self, error: PyMongoError, seconds: float | None = None) -> HeadwaterError:
-        from pymongo.errors import OperationFailure
-
         if error.timeout and seconds is not None:
             return Timeout(
                 f"MongoDB at {self.where} has not answered within {seconds:g} s.", hint="Give it a longer timeout or smaller batch."

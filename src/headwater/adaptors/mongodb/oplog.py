@@ -16,6 +16,7 @@ from bson import Timestamp, encode
 from headwater.adaptors.mongodb.connection import MongoConnection
 from headwater.adaptors.mongodb.source import PIECE
 from headwater.adaptors.mongodb.types import NO_TEXT, to_json
+from headwater.adaptors.pieces import PieceBuffer
 from headwater.core.errors import BadInput, OffsetGone, Timeout, Unsupported
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
@@ -134,21 +135,15 @@ class Oplog:
 
     def _pieces(self, changes: Sequence[OplogChange], filters: Mapping[str, Any]) -> Iterator[Piece]:
         """The messages of changes, in pieces that end where an entry ends: a transaction is one entry."""
-        messages: list[Message] = []
-        bad: dict[int, str] = {}
-        weight = 0
+        gathered = PieceBuffer(PIECE)
         for number, change in enumerate(changes):
             message, wrong, size = _message(change, filters)
             if message is not None:
-                if wrong:
-                    bad[len(messages)] = wrong
-                messages.append(message)
-                weight += size
+                gathered.add(message, wrong, size=size)
                 self._weight += size
             last = number + 1 == len(changes)
-            if messages and (last or (weight > PIECE and changes[number + 1].stamp != change.stamp)):
-                yield Piece(position=_cursor(change.stamp), messages=messages, bad=bad)
-                messages, bad, weight = [], {}, 0
+            if gathered and (last or (gathered.full and changes[number + 1].stamp != change.stamp)):
+                yield gathered.piece(_cursor(change.stamp))
 
     def _look_up_all(self, changes: Sequence[OplogChange], filters: Mapping[str, Any]) -> None:
         for collection in {change.collection for change in changes}:

@@ -10,13 +10,15 @@ import bson
 from bson import Regex
 from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
+from pymongo import DeleteOne, ReplaceOne
+from pymongo.errors import BulkWriteError, InvalidName, WriteError
+from pymongo.write_concern import WriteConcern
 
-from headwater.adaptors.converting_writer import ConvertingWriter
+from headwater.adaptors.converting_writer import ConvertingWriter, blaming_no_message, identity_of
 from headwater.adaptors.mongodb.adaptor import MongoDB
 from headwater.adaptors.mongodb.connection import MongoConnection
 from headwater.adaptors.mongodb.types import as_read, from_json, row, to_json
 from headwater.core.errors import BadInput, Denied, DiskFull, Rejected, Timeout, Unreachable
-from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
@@ -94,9 +96,6 @@ class MongoWriter(ConvertingWriter[Action]):
 
     def _collection(self, name: str, actions: list[Action]) -> Rejected | None:
         """Write one collection's documents. Returns the first one that is refused; all before it are written."""
-        from pymongo.errors import InvalidName
-        from pymongo.write_concern import WriteConcern
-
         try:
             # Acknowledged means on the disks of a majority, unless the address says otherwise.
             concern = self._link.database.write_concern
@@ -121,12 +120,9 @@ class MongoWriter(ConvertingWriter[Action]):
 
     def _send(self, target: Any, actions: list[Action]) -> MongoRefusal | None:
         """All of them in order, up to the first that is refused; None when all are done. Errors: `Unreachable`, `Timeout`, `DiskFull`."""
-        from pymongo import DeleteOne, ReplaceOne
-        from pymongo.errors import BulkWriteError
-
         left = self.left()
         try:
-            with self._link.asking(left):
+            with blaming_no_message(Denied), self._link.asking(left):
                 try:
                     target.bulk_write(
                         [DeleteOne(one.match) if one.document is None else ReplaceOne(one.match, one.document, True) for one in actions],
@@ -142,12 +138,8 @@ class MongoWriter(ConvertingWriter[Action]):
                     return self._one_by_one(target, actions)
         except Timeout as error:
             raise self.late() from error
-        except Denied as error:  # of the whole request: no message is to blame
-            raise Unreachable(error.message, hint=error.hint) from error
 
     def _one_by_one(self, target: Any, actions: list[Action]) -> MongoRefusal | None:
-        from pymongo.errors import WriteError
-
         for number, one in enumerate(actions):
             try:
                 if one.document is None:
@@ -174,16 +166,9 @@ class MongoWriter(ConvertingWriter[Action]):
         raise Unreachable(f"{where} did not say what it has refused.", hint="See its log.")
 
     def convert(self, message: Message) -> Action:
-        if message.op not in (Op.INSERT, Op.UPDATE, Op.DELETE):
-            raise BadInput(f"MongoDB is given no commands: {values.encode(message.data).decode()[:200]}.", hint="Skip it with ack.")
-        found = message.id
         named = "_id" in message.data and message.id_fields == ("_id",)  # null is an id in MongoDB
+        found = identity_of(message, "MongoDB", needed=() if named else (Op.UPDATE, Op.DELETE))
         if found is None and not named:
-            if message.op is not Op.INSERT:
-                raise BadInput(
-                    f"The {message.op.name.lower()} names no document: it has no {', '.join(message.id_fields)}.",
-                    hint="Correct it with edit.",
-                )
             found = f"{self._part.pipeline}-{message.offset}"  # the same when the message is sent again
         identity = from_json(
             dict(zip(message.id_fields, found, strict=True)) if len(message.id_fields) > 1 and found is not None else found

@@ -16,6 +16,7 @@ from bson import DatetimeMS, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId,
 from headwater.adaptors.mongodb.adaptor import MongoDB
 from headwater.adaptors.mongodb.connection import MongoConnection
 from headwater.adaptors.mongodb.types import NO_TEXT, from_json, to_json
+from headwater.adaptors.pieces import PieceBuffer
 from headwater.core.errors import BadInput, Differs
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
@@ -161,23 +162,17 @@ def _read(link: MongoConnection, part: Slice, position: Any, *, chosen: Any, bat
     query = range_of(part.spec, position)
     if chosen:
         query = {"$and": [chosen, query]} if query else chosen
-    out: list[bytes] = []
-    bad: dict[int, str] = {}
-    weight = 0
+    gathered = PieceBuffer(PIECE)
     with link.asking():
         for document in link.database[part.namespace].find(query).sort("_id", 1).batch_size(batch):
             here = to_json(document["_id"])
             text, wrong = _text(document, here)
-            if out and (weight + len(text) > PIECE or len(out) >= batch):
-                yield Piece(position=position, values=out, bad=bad)
-                out, bad, weight = [], {}, 0
-            if wrong:
-                bad[len(out)] = wrong
-            out.append(text)
-            weight += len(text)
+            if gathered.exceeded_by(len(text)) or len(gathered) >= batch:
+                yield gathered.piece(position)
+            gathered.add(text, wrong)
             position = {"after": here}  # in an object, because null is an id as well
-    if out:
-        yield Piece(position=position, values=out, bad=bad)
+    if gathered:
+        yield gathered.piece(position)
 
 
 def range_of(spec: dict[str, Any], position: Any) -> dict[str, Any]:

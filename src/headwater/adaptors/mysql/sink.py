@@ -14,6 +14,7 @@ from headwater.adaptors.mysql.connection import MySQLSession, Where, code_of, pa
 from headwater.adaptors.mysql.rows import MySQLShape
 from headwater.adaptors.mysql.source import MySQLSource
 from headwater.adaptors.mysql.tables import table
+from headwater.adaptors.pieces import portions
 from headwater.adaptors.sql.adaptor import SqlSink
 from headwater.adaptors.sql.infer import ColumnKind
 from headwater.adaptors.sql.ranges import TakenRange
@@ -136,16 +137,8 @@ class MySQLWriter(SqlWriter[MySQLShape]):
         first = sql.insert(run.shape.table, names).replace("%%", "%").encode()
         last = sql.on_conflict(run.shape.table, names, run.key, run.absent).replace("%%", "%").encode() if run.key else b""
         escape = self._link.escape
-        page: list[bytes] = []
-        size = 0
-        for row in run.rows:
-            text = f"({','.join([escape(row.get(name)) for name in names])})".encode(errors=BYTES)
-            if page and size + len(text) > self._most:
-                self._say(first + b",".join(page) + last)
-                page, size = [], 0
-            page.append(text)
-            size += len(text)
-        if page:
+        rows = (f"({','.join([escape(row.get(name)) for name in names])})".encode(errors=BYTES) for row in run.rows)
+        for page in portions(rows, len, self._most):
             self._say(first + b",".join(page) + last)
 
     def _replace_each(self, run: RowRun[MySQLShape]) -> None:

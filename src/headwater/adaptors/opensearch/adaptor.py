@@ -37,6 +37,7 @@ class OpenSearch(CanCopy, CanWrite, frozen=True, kw_only=True):
         sample='opensearch("${SEARCH_URI}", index="shop-{namespace}")',
     )
 
+    extra: ClassVar[str] = "opensearch"
     source_class: ClassVar[str] = "headwater.adaptors.opensearch.source:OpenSearchSource"
     sink_class: ClassVar[str] = "headwater.adaptors.opensearch.sink:OpenSearchSink"
 

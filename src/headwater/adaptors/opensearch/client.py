@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from opensearchpy import OpenSearch, exceptions
+from opensearchpy.serializer import JSONSerializer
 
 from headwater.core.errors import BadConfig, BadInput, Denied, HeadwaterError, NotFound, Timeout, TooLarge, Unavailable, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.clients import Closing, client_of, error_text, shown, trusting
-
-if TYPE_CHECKING:
-    from headwater.pipeline.env import Env
+from headwater.pipeline.clients import Closing, error_text, shown, trusting
+from headwater.pipeline.env import Env
 
 SECONDS = 30.0
 ADDRESS = "Give http://host:9200."
 BLOCKED = "cluster_block_exception"
+
+
+class ExactSerializer(JSONSerializer):
+    """JSON with every digit of a decimal: the client's own serializer would turn 1.10 into 1.1."""
+
+    def loads(self, s: str) -> Any:
+        return values.decode_any(s)
+
+    def dumps(self, data: Any) -> Any:
+        return data if isinstance(data, str | bytes) else values.encode(data).decode()
 
 
 class SearchClient(Closing):
@@ -26,17 +36,6 @@ class SearchClient(Closing):
 
     def __init__(self, uri: str, *, ca: str | None = None, given: str | Env = "") -> None:
         """`uri` is the address that was `given`, with what the environment holds. Errors: `BadConfig`."""
-        with client_of("OpenSearch", "opensearch"):
-            from opensearchpy import OpenSearch
-            from opensearchpy.serializer import JSONSerializer
-
-        class Exact(JSONSerializer):  # the client's own would turn 1.10 into 1.1
-            def loads(self, s: str) -> Any:
-                return values.decode_any(s)
-
-            def dumps(self, data: Any) -> Any:
-                return data if isinstance(data, str | bytes) else values.encode(data).decode()
-
         logging.getLogger("opensearch").setLevel(logging.CRITICAL)  # it prints every refusal with a traceback; our errors tell as much
         hosts = [one.strip() for one in uri.split(",") if one.strip()]
         address = shown(given) or "The address"
@@ -47,7 +46,7 @@ class SearchClient(Closing):
             hosts,
             max_retries=len(hosts) - 1,
             retry_on_timeout=False,
-            serializer=Exact(),
+            serializer=ExactSerializer(),
             timeout=SECONDS,
             ssl_context=trusting(ca) if ca else None,
         )
@@ -73,8 +72,6 @@ class SearchClient(Closing):
         Errors: `BadInput`, `TooLarge`, `NotFound` for a request that is refused; `Timeout`, `Denied`; `Unreachable`, but for who is
         `patient` `Unavailable` itself when the server is there and too busy.
         """
-        from opensearchpy import exceptions
-
         try:
             return self._client.transport.perform_request(
                 method, path, params={**(params or {}), "request_timeout": max(0.001, seconds)}, body=body
@@ -158,9 +155,7 @@ def explained(error: Any) -> str:
 
 
 def _reach(error: BaseException) -> str:
-    from opensearchpy.exceptions import SSLError
-
-    if isinstance(error, SSLError):
+    if isinstance(error, exceptions.SSLError):
         return "See whether it speaks https there, and whether its certificate is from an authority that is known; ca names another."
     return "See whether it runs, and whether the address is right."
 

@@ -14,11 +14,12 @@ from uuid import UUID
 
 import msgspec
 
-from headwater.adaptors.converting_writer import ConvertingWriter
+from headwater.adaptors.converting_writer import ConvertingWriter, as_unreachable, blaming_no_message, identity_of
 from headwater.adaptors.opensearch.adaptor import OpenSearch
 from headwater.adaptors.opensearch.client import Reason, SearchClient, explained
 from headwater.adaptors.opensearch.source import everything
 from headwater.adaptors.opensearch.versions import Versions
+from headwater.adaptors.pieces import portions
 from headwater.core.errors import BadInput, Denied, DiskFull, NotFound, Rejected, Timeout, Unavailable, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
@@ -104,27 +105,14 @@ class OpenSearchWriter(ConvertingWriter[Item]):
         self._versions = Versions(client, part.pipeline, part.sink) if adaptor.versions else None
 
     def send(self, converted: Sequence[Item]) -> None:
-        waiting: list[Item] = []
-        size = 0
-        for item in converted:
-            if waiting and size + len(item.document) + ACTION > self._adaptor.body:
-                self._send(waiting)
-                waiting, size = [], 0
-            waiting.append(item)
-            size += len(item.document) + ACTION
-        self._send(waiting)
+        for items in portions(converted, lambda item: len(item.document) + ACTION, self._adaptor.body):
+            self._send(items)
 
     def close(self) -> None:
         self._client.close()
 
     def convert(self, message: Message) -> Item:
-        if message.op not in (Op.INSERT, Op.UPDATE, Op.DELETE):
-            raise BadInput(f"OpenSearch does not know the command {values.encode(message.data).decode()[:200]}.", hint="Skip it with ack.")
-        found = message.id
-        if found is None and message.op is not Op.INSERT:
-            raise BadInput(
-                f"The {message.op.name.lower()} names no document: it has no {', '.join(message.id_fields)}.", hint="Correct it with edit."
-            )
+        found = identity_of(message, "OpenSearch")
         # An id made of the offset stays the same when the message is sent again: no second copy comes of that.
         text = f"{self._part.pipeline}-{message.offset}" if found is None else id_text(found)
         if not text or len(text.encode()) > LONGEST_ID:
@@ -147,9 +135,8 @@ class OpenSearchWriter(ConvertingWriter[Item]):
     def _version(self, index: str, offset: int) -> int:
         assert self._versions is not None
         try:
-            return self._versions.of(index, offset, left=lambda: self.left(NO_TIME))
-        except (Denied, NotFound) as error:  # asked about an index: nobody's data is to blame
-            raise Unreachable(error.message, hint=error.hint) from error
+            with blaming_no_message(Denied, NotFound):
+                return self._versions.of(index, offset, left=lambda: self.left(NO_TIME))
         except Timeout as error:
             raise self.late("no answer about an index") from error
 
@@ -168,8 +155,8 @@ class OpenSearchWriter(ConvertingWriter[Item]):
                 why = error.message
                 pause = self._rest(pause, why)
                 continue
-            except (Denied, NotFound) as error:  # of the request, not of a message: nobody's data is to blame
-                raise Unreachable(error.message, hint=error.hint) from error
+            except (Denied, NotFound) as error:  # of the whole request
+                raise as_unreachable(error) from error
             except BadInput as error:
                 self._apart(items, error)
                 return

@@ -12,6 +12,7 @@ from typing import Any
 
 from headwater.adaptors.opensearch.adaptor import OpenSearch
 from headwater.adaptors.opensearch.client import SearchClient
+from headwater.adaptors.pieces import PieceBuffer
 from headwater.core.errors import Differs, HeadwaterError, NotFound, Unreachable, Unsupported
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
@@ -75,20 +76,15 @@ def _read(client: SearchClient, part: Slice, position: Any, *, size: int, keep: 
     body: dict[str, Any] = {"query": chosen, "sort": ORDER}
     if count > 1:
         body["slice"] = {"id": number, "max": count}
-    out: list[bytes] = []
-    weight = 0
+    gathered = PieceBuffer(PIECE)
     for page in _pages(client, part.namespace, body, size=size, keep=keep):
         for hit in page:
             text = values.encode(_document(hit, part.namespace))
-            if out and weight + len(text) > PIECE:
-                yield Piece(position=position, values=out)
-                out, weight = [], 0
-            out.append(text)
-            weight += len(text)
+            if gathered.exceeded_by(len(text)):
+                yield gathered.piece(position)
+            gathered.add(text)
             position = hit["sort"][0]
-        if out:
-            yield Piece(position=position, values=out)
-            out, weight = [], 0
+        yield gathered.piece(position)
 
 
 def everything(client: SearchClient, index: str, *, size: int, keep: int) -> Iterator[dict[str, Any]]:

@@ -33,6 +33,7 @@ class RabbitMQ(CanTail, CanWrite, frozen=True, kw_only=True):
         sample='rabbitmq("${RABBITMQ_URI}", queues=["orders"])',
     )
 
+    extra: ClassVar[str] = "rabbitmq"
     source_class: ClassVar[str] = "headwater.adaptors.rabbitmq.source:RabbitMQSource"
     sink_class: ClassVar[str] = "headwater.adaptors.rabbitmq.sink:RabbitMQSink"
 

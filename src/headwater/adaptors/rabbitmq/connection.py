@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from typing import Any
 from urllib.parse import urlsplit
 
-from headwater.core.errors import BadConfig, Denied, HeadwaterError, NotFound, Unreachable
-from headwater.pipeline.clients import client_of, trusting
+import pika
+from pika import exceptions
 
-if TYPE_CHECKING:
-    from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
+from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
+from headwater.core.errors import BadConfig, Denied, HeadwaterError, NotFound, Unreachable
+from headwater.pipeline.clients import trusting
+from headwater.pipeline.env import Env
 
 SECONDS = 10.0  # to connect
 REFUSED, ABSENT, TOO_LARGE, PRECONDITION = 403, 404, 311, 406  # what a broker closes a channel with
@@ -19,18 +21,17 @@ REFUSED, ABSENT, TOO_LARGE, PRECONDITION = 403, 404, 311, 406  # what a broker c
 
 def parameters(adaptor: RabbitMQ) -> Any:
     """What pika connects with. Errors: `BadConfig`."""
-    with client_of("RabbitMQ", "rabbitmq"):
-        import pika
     known = adaptor.resolved()
     text = str(known.uri)
-    hint = "Give amqp://user:password@host:5672/vhost."
     try:
         parts = urlsplit(text)
         if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
             raise ValueError
         found = pika.URLParameters(text)
     except (ValueError, TypeError) as error:
-        raise BadConfig(f"{shown(adaptor)} is no address of RabbitMQ.", hint=hint) from error.with_traceback(None)
+        shown = str(adaptor.uri) if isinstance(adaptor.uri, Env) else "The uri"  # what was written, where that holds no secret
+        hint = "Give amqp://user:password@host:5672/vhost."
+        raise BadConfig(f"{shown} is no address of RabbitMQ.", hint=hint) from error.with_traceback(None)
     if known.ca is not None:
         found.ssl_options = pika.SSLOptions(trusting(known.ca), found.host)
     found.socket_timeout = found.stack_timeout = SECONDS
@@ -45,33 +46,20 @@ def place(found: Any) -> str:
     return f"{found.host}:{found.port}, virtual host {found.virtual_host}"
 
 
-def shown(adaptor: RabbitMQ) -> str:
-    """The option as it was written, where that holds no secret."""
-    from headwater.pipeline.env import Env
-
-    return str(adaptor.uri) if isinstance(adaptor.uri, Env) else "The uri"
-
-
 @contextmanager
 def connected(adaptor: RabbitMQ) -> Iterator[Any]:
     """A blocking connection. Errors of the client become ours. Errors: `Unreachable`, `Denied`, `NotFound`, `BadConfig`."""
     found = parameters(adaptor)
-    import pika
-
+    connection: Any = None
     try:
         connection = pika.BlockingConnection(found)
-    except (pika.exceptions.AMQPError, OSError) as error:
-        raise explained(error, place(found)) from None
-    try:
         yield connection
-    except (pika.exceptions.AMQPError, OSError) as error:
+    except (exceptions.AMQPError, OSError) as error:
         raise explained(error, place(found)) from None
     finally:
-        try:
-            if connection.is_open:
+        with suppress(exceptions.AMQPError, OSError):  # it may be gone already
+            if connection is not None and connection.is_open:
                 connection.close()
-        except (pika.exceptions.AMQPError, OSError):
-            pass  # it is gone, which is all that was wanted
 
 
 def declared(connection: Any, *, queue: str = "", exchange: str = "") -> int:
@@ -89,8 +77,6 @@ def declared(connection: Any, *, queue: str = "", exchange: str = "") -> int:
 
 def explained(error: BaseException, where: str) -> HeadwaterError:
     """Our error for one of the client's. Its own texts may hold the user's name, so only what brokers answer is shown."""
-    from pika import exceptions
-
     if isinstance(error, exceptions.ProbableAuthenticationError | exceptions.AuthenticationError):
         return Denied(f"RabbitMQ at {where} does not know this user and password.", hint="Look at the uri.")
     if isinstance(error, exceptions.ProbableAccessDeniedError):

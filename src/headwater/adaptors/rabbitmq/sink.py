@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from headwater.adaptors.converting_writer import ConvertingWriter
+import pika
+from pika import exceptions
+
+from headwater.adaptors.converting_writer import ConvertingWriter, as_unreachable, identity_of
 from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
 from headwater.adaptors.rabbitmq.connection import PRECONDITION, SECONDS, TOO_LARGE, connected, declared, explained, parameters, place
-from headwater.core.errors import BadInput, HeadwaterError, NotFound, Rejected, Unavailable, Unreachable
+from headwater.core.errors import BadInput, Denied, HeadwaterError, NotFound, Rejected, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
-from headwater.pipeline.message import Message, Op
+from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
 
 LONGEST_KEY = 255  # bytes: a limit of the protocol
@@ -55,10 +58,7 @@ class RabbitMQWriter(ConvertingWriter[Outgoing]):
         self._link.close()
 
     def convert(self, message: Message) -> Outgoing:
-        import pika
-
-        if message.op is Op.COMMAND:
-            raise BadInput("RabbitMQ knows no commands.", hint="Skip it with ack.")
+        identity_of(message, "RabbitMQ", needed=())
         key = self._key(message)
         exchange = self._adaptor.exchange.replace("{namespace}", message.namespace)
         for name, text in (("routing key", key), ("exchange's name", exchange)):
@@ -96,7 +96,7 @@ class RabbitMQWriter(ConvertingWriter[Outgoing]):
             raise self.late(str(late)) from None
         except NotFound as error:  # of one namespace its exchange; else the one that every message goes to, which is no message's fault
             if "{namespace}" not in self._adaptor.exchange:
-                raise Unreachable(error.message, hint=error.hint) from None
+                raise as_unreachable(error) from None
             raise Rejected(error.message, offset=alone, hint=error.hint) from None
         except TooMuch as error:
             raise Rejected(f"RabbitMQ refuses a message: {error}.", offset=alone, hint="Make it smaller.") from None
@@ -123,8 +123,6 @@ class ConfirmingChannel:
     """A channel with confirmations, run by hand: pika's blocking one waits for each message by itself."""
 
     def __init__(self, found: Any) -> None:
-        import pika
-
         self.where = place(found)
         self._channel: Any = None
         self._problem: BaseException | None = None
@@ -161,15 +159,13 @@ class ConfirmingChannel:
                 self._pending[self._published] = one
                 self._channel.basic_publish(one.exchange, one.key, one.body, one.properties, mandatory=True)
             self._run(lambda: not self._pending, seconds)
-        except HeadwaterError as error:  # a right taken away, say: no message's fault
-            raise (error if isinstance(error, Unavailable | NotFound) else Unreachable(error.message, hint=error.hint)) from None
+        except Denied as error:  # a right was taken away
+            raise as_unreachable(error) from None
         if self._refused:
             raise Unreachable(f"RabbitMQ at {self.where} could not take a message.", hint="See its log.")
         return list(self._returned.values())
 
     def close(self) -> None:
-        from pika import exceptions
-
         connection = self._connection
         try:
             if not self._closed and connection.is_open:

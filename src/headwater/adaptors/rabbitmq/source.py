@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
+from pika.exceptions import ChannelClosed
+
+from headwater.adaptors.pieces import PieceBuffer, decoded
 from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
 from headwater.adaptors.rabbitmq.connection import ABSENT, connected, declared, parameters, place
-from headwater.core.errors import BadInput, HeadwaterError, NotFound, TooLarge, Unreachable
+from headwater.core.errors import HeadwaterError, NotFound, TooLarge, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import LONGEST, Piece, SourceAdaptor
 from headwater.pipeline.message import Message, Mode, op_said
@@ -66,8 +69,6 @@ class RabbitMQSource(SourceAdaptor[RabbitMQ]):
 
 def _cancelled(channel: Any, queues: list[str], where: str) -> HeadwaterError:
     """Why the broker sends no more: a queue is gone, or it is there and has moved to another node, or was made anew."""
-    from pika.exceptions import ChannelClosed
-
     names = ", ".join(queues)
     try:
         _ready(channel, queues)
@@ -84,12 +85,10 @@ def _ready(channel: Any, queues: list[str]) -> bool:
 
 
 def _take(waiting: deque[Got], queue: str, channel: Any, method: Any, properties: Any, body: bytes) -> None:
-    wrong = ""
-    try:
-        data = values.decode(body)
-    except BadInput as error:  # kept, so that a person can see and correct it
+    data, wrong = decoded(body, "body")
+    if wrong:
         which = f"message {properties.message_id}" if properties.message_id else f"delivery {method.delivery_tag} of this run"
-        wrong, data = f"Queue {queue}, {which}: {error.message}", {"body": body.decode("utf-8", "backslashreplace")}
+        wrong = f"Queue {queue}, {which}: {wrong}"
     stamp = properties.timestamp
     timestamp = stamp * 1000 if isinstance(stamp, int) and 0 <= stamp <= _LATEST else 0
     message = Message(queue, data, op_said((properties.headers or {}).get("op")), timestamp=timestamp, mode=Mode.SYNC)
@@ -101,13 +100,12 @@ def _piece(waiting: deque[Got]) -> tuple[Piece, int]:
 
     Errors: `TooLarge` for a message that no record can hold. Its beginning would be kept and it be let go of: the only whole one.
     """
-    messages: list[Message] = []
-    bad: dict[int, str] = {}
-    size = last = 0
-    while waiting and size < _PIECE:
+    gathered = PieceBuffer(_PIECE)
+    last = 0
+    while waiting and not gathered.full:
         got = waiting[0]
         if got.size * _GROWS > LONGEST and (length := len(values.encode(got.message.data))) > LONGEST:
-            if messages:
+            if gathered:
                 break
             raise TooLarge(
                 f"A message of the queue {got.message.namespace} has {length} bytes, and a record of the log at most {LONGEST}: it stays "
@@ -115,8 +113,6 @@ def _piece(waiting: deque[Got]) -> tuple[Piece, int]:
                 hint="Take it out of the queue, and see that none of this length is sent; then run again.",
             )
         waiting.popleft()
-        if got.wrong:
-            bad[len(messages)] = got.wrong
-        messages.append(got.message)
-        size, last = size + got.size, got.tag
-    return Piece(position=None, messages=messages, bad=bad), last  # the broker keeps the position
+        gathered.add(got.message, got.wrong, size=got.size)
+        last = got.tag
+    return gathered.piece(None), last  # the broker keeps the position

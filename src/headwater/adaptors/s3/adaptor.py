@@ -30,6 +30,7 @@ class S3(CanCopy, CanWrite, frozen=True, kw_only=True):
         sample='s3("s3://archive/orders/", format="parquet")',
     )
 
+    extra: ClassVar[str] = "s3"
     source_class: ClassVar[str] = "headwater.adaptors.s3.source:S3Source"
     sink_class: ClassVar[str] = "headwater.adaptors.s3.sink:S3Sink"
 

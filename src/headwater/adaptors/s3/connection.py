@@ -5,14 +5,19 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from headwater.core.errors import BadConfig, Conflict, Denied, Differs, HeadwaterError, NotFound, Unreachable
-from headwater.pipeline.clients import Closing, client_of
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.loaders import create_loader
+from botocore.session import Session
+from s3transfer.manager import TransferManager
 
-if TYPE_CHECKING:
-    from headwater.adaptors.s3.adaptor import S3
+from headwater.adaptors.s3.adaptor import S3
+from headwater.core.errors import BadConfig, Conflict, Denied, Differs, HeadwaterError, NotFound, Unreachable
+from headwater.core.ids import random_id
+from headwater.pipeline.clients import Closing
 
 T = TypeVar("T")
 PART = 16 << 20  # bytes of an upload's part; a store takes at most 10,000 of them, and none but the last below 5 MiB
@@ -31,9 +36,6 @@ class Bucket(Closing):
     """A client for the objects below one prefix."""
 
     def __init__(self, adaptor: S3) -> None:
-        with client_of("S3", "s3"):
-            from botocore.config import Config
-            from botocore.session import Session
         known = adaptor.resolved()
         self.name, _, self.prefix = str(known.uri).removeprefix("s3://").lstrip("/").partition("/")
         # What a sink writes below: s3://bucket/orders means orders/part-..., not orderspart-...
@@ -64,8 +66,6 @@ class Bucket(Closing):
 
     def ask(self, call: Callable[..., T], **arguments: Any) -> T:
         """One request about the bucket. Errors: `NotFound`, `Denied`, `Conflict` for a condition that does not hold, `Unreachable`."""
-        from botocore.exceptions import BotoCoreError, ClientError
-
         try:
             return call(Bucket=self.name, **arguments)
         except (ClientError, BotoCoreError) as error:
@@ -104,15 +104,11 @@ class Bucket(Closing):
 
     def move(self, key: str, new: str) -> None:
         """The object under another key. The copy is made in the store, in parts where it is large."""
-        from s3transfer.manager import TransferManager
-
         with TransferManager(self.client) as transfers:
             self.ask(lambda Bucket: transfers.copy({"Bucket": Bucket, "Key": key}, Bucket, new).result())  # noqa: N803 (what `ask` passes)
         self.delete(key)
 
     def try_to_write(self) -> None:
-        from headwater.core.ids import random_id
-
         key = f"{self.folder}_headwater/check-{random_id()}"
         self.put(key, b"")
         self.delete(key)
@@ -121,8 +117,6 @@ class Bucket(Closing):
 @cache
 def _descriptions() -> Any:
     """What the client knows of the service, read once in a process: reading it for each client costs a sixth of a second."""
-    from botocore.loaders import create_loader
-
     return create_loader()
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
+from headwater.adaptors.converting_writer import blaming_no_message
 from headwater.adaptors.file.readback import read_as, stored_as
 from headwater.adaptors.file.sink import part_writer
 from headwater.adaptors.parts.offset_parts import OffsetParts
@@ -22,7 +23,7 @@ from headwater.adaptors.s3.adaptor import S3
 from headwater.adaptors.s3.connection import PART, Bucket
 from headwater.adaptors.s3.source import S3Source
 from headwater.adaptors.s3.store import WORK, PrefixStore
-from headwater.core.errors import Conflict, Denied, Fenced, HeadwaterError, NotFound, Unreachable
+from headwater.core.errors import Conflict, Denied, HeadwaterError, NotFound
 from headwater.core.files import explained
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, SinkAdaptor, SinkWriter, Slice
@@ -100,15 +101,9 @@ def _ownership(store: PrefixStore, pipeline: str, sink: str) -> PartsOwnership:
     return PartsOwnership(store, f"{WORK}owner.json", pipeline, sink)
 
 
-@contextmanager
-def _of_the_bucket() -> Iterator[None]:
-    """What the bucket refuses is no message's fault. A conflict here is a store that is busy with the same object: it passes."""
-    try:
-        yield
-    except Fenced:
-        raise
-    except (Conflict, Denied, NotFound) as error:
-        raise Unreachable(error.message, hint=error.hint) from error
+def _of_the_bucket() -> AbstractContextManager[None]:
+    # A conflict here is a store that is busy with the same object: it passes.
+    return blaming_no_message(Conflict, Denied, NotFound)
 
 
 class S3Writer(SinkWriter):

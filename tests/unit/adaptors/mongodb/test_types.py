@@ -190,7 +190,9 @@ def test_a_name_of_hosts_that_cannot_be_looked_up_is_waited_for(monkeypatch: pyt
     def unknown(uri: str) -> Any:
         raise ConfigurationError("The DNS query name does not exist: _mongodb._tcp.shop.example.")
 
-    monkeypatch.setattr("pymongo.uri_parser.parse_uri", unknown)  # what the client says depends on the network that a test runs in
+    monkeypatch.setattr(
+        "headwater.adaptors.mongodb.connection.parse_uri", unknown
+    )  # what the client says depends on the network that a test runs in
     with pytest.raises(
         Unreachable, match=r"mongodb\+srv://shop\.example/shop cannot be reached: The DNS query name does not exist"
     ) as told:
