@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,7 +37,7 @@ def test_portions_keep_the_order_and_are_as_large_as_they_may_be(items: list[byt
     assert [one for portion in found for one in portion] == items
     assert all(portion for portion in found)
     assert all(len(portion) == 1 or sum(map(len, portion)) <= most for portion in found)
-    assert all(sum(map(len, one)) + len(after[0]) > most for one, after in zip(found, found[1:], strict=False))
+    assert all(sum(map(len, one)) + len(after[0]) > most for one, after in pairwise(found))
 
 
 def test_a_value_that_is_no_object_is_kept_as_text() -> None:

@@ -13,15 +13,7 @@ import msgspec
 from headwater.adaptors.converting_writer import blaming_no_message
 from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
 from headwater.adaptors.headwater.connection import BYTES, HeadwaterConnection, counted, opened
-from headwater.adaptors.headwater.formats import (
-    BytesDecoder,
-    Decoder,
-    JsonDecoder,
-    MessageDecoder,
-    TableDecoder,
-    table_of,
-    topic_of,
-)
+from headwater.adaptors.headwater.formats import BytesDecoder, Decoder, JsonDecoder, MessageDecoder, TableDecoder, table_of, topic_of
 from headwater.adaptors.headwater.loop_check import stored_reader
 from headwater.adaptors.pieces import portions
 from headwater.core.errors import BadBounds, Differs, NotFound, OffsetGone, Unavailable, UnknownTopic

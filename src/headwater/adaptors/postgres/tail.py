@@ -12,18 +12,7 @@ from typing import Any, TypeVar
 
 from headwater.adaptors.postgres.adaptor import Postgres
 from headwater.adaptors.postgres.connection import PostgresSession
-from headwater.adaptors.postgres.pgoutput import (
-    UNCHANGED,
-    Begin,
-    Cell,
-    Commit,
-    Relation,
-    RowChange,
-    Truncate,
-    decode,
-    lsn,
-    lsn_text,
-)
+from headwater.adaptors.postgres.pgoutput import UNCHANGED, Begin, Cell, Commit, Relation, RowChange, Truncate, decode, lsn, lsn_text
 from headwater.adaptors.postgres.publication import publish
 from headwater.adaptors.postgres.slot import check_behind, made, place_of
 from headwater.adaptors.postgres.stream import ReplicationStream
