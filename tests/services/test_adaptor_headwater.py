@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor, headwater
-from headwater.adaptors.headwater.server import ServerLink
+from headwater.adaptors.headwater.server import ServerConnection
 from headwater.core.errors import Denied, Differs, Forbidden, Rejected, Timeout, UnknownTopic, Unreachable
 from headwater.core.settings import Settings, SparkSettings
 from headwater.log.embedded.log import EmbeddedLog
@@ -174,7 +174,7 @@ def test_a_server_that_is_gone_or_slow_is_no_fault_of_a_message(tmp_path: Path) 
         try:
             with pytest.raises(Timeout, match=r"has not taken a batch within 2 s"):
                 writer.write(batch)
-            with ServerLink(server.url, OPERATOR, 0.5) as link, pytest.raises(Unreachable, match="ReadTimeout"):
+            with ServerConnection(server.url, OPERATOR, 0.5) as link, pytest.raises(Unreachable, match="ReadTimeout"):
                 link.bounds("orders", 0)  # a source waits for it
         finally:
             server.signal(signal.SIGCONT)

@@ -7,9 +7,9 @@ from decimal import Decimal
 from typing import Any
 
 from headwater.adaptors.file.adaptor import File
-from headwater.adaptors.file.cells import typed
+from headwater.adaptors.file.csv_reader import typed
+from headwater.adaptors.file.line_writer import written
 from headwater.adaptors.file.source import FileSource
-from headwater.adaptors.file.writers import written
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Slice
 

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from headwater.adaptors.file.adaptor import File
-from headwater.adaptors.file.cells import text_pieces
+from headwater.adaptors.file.csv_reader import text_pieces
 from headwater.adaptors.file.formats import collection, compression_of, decompressed, format_of, known, legible
-from headwater.adaptors.file.groups import group_rows, parquet_pieces
-from headwater.adaptors.file.lines import line_pieces
+from headwater.adaptors.file.json_lines import line_pieces
+from headwater.adaptors.file.parquet_reader import group_rows, parquet_pieces
 from headwater.core.errors import BadInput, Damaged, Differs, NotFound
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces

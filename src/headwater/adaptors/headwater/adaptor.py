@@ -82,9 +82,9 @@ class HeadwaterAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
             raise BadConfig(f"headwater() knows no format {self.format!r}.", hint=f"Use one of {', '.join(known())}.")
         made = msgspec.structs.replace(self, home=os.getcwd())
         if isinstance(self.address, str) and "${" not in self.address:  # one with a password in it must not get as far as being shown
-            from headwater.adaptors.headwater.address import place_of
+            from headwater.adaptors.headwater.address import resolved_address
 
-            place_of(msgspec.structs.replace(made, client={}))
+            resolved_address(msgspec.structs.replace(made, client={}))
         return made
 
     def __str__(self) -> str:
@@ -96,17 +96,17 @@ class HeadwaterAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         return self.id or (("key",) if self.format == "bytes" else ("_id",))
 
     def circular(self, pipeline: str, log_dir: str | None, sinks: Mapping[str, tuple[Adaptor, bool]]) -> str:
-        from headwater.adaptors.headwater.address import HeadwaterAddress, configured, place_of
+        from headwater.adaptors.headwater.address import HeadwaterAddress, configured, resolved_address
 
         try:
-            read = place_of(self)
+            read = resolved_address(self)
             own = configured(Path(self.home)) if log_dir is None else HeadwaterAddress(kind="directory", where=os.path.abspath(log_dir))
             if self.topic in (f"{OWN}{pipeline}", f"{OWN}{pipeline}-offsets") and read.same(own):
                 return f"Pipeline {pipeline} would read its own log, {self.topic}, and so read what it has just read."
             for name, (sink, changed) in sinks.items():
-                if isinstance(sink, HeadwaterAdaptor) and read.same(place_of(sink)) and self._meets(sink, changed):
+                if isinstance(sink, HeadwaterAdaptor) and read.same(resolved_address(sink)) and self._meets(sink, changed):
                     return f"Sink {name} would write to {self.topic}, which the same pipeline reads: it would never end."
-        except HeadwaterError:  # what cannot be resolved here is told where a connection is made
+        except HeadwaterError:  # what cannot be resolved here is reported when a connection is opened
             return ""
         return ""
 

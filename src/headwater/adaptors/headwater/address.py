@@ -42,7 +42,7 @@ class HeadwaterAddress(msgspec.Struct, frozen=True, kw_only=True):
         return self.where == other.where
 
 
-def place_of(adaptor: HeadwaterAdaptor) -> HeadwaterAddress:
+def resolved_address(adaptor: HeadwaterAdaptor) -> HeadwaterAddress:
     """Errors: `BadConfig` for what is no address, and for names that the environment lacks. What an address holds is never shown."""
     if adaptor.address is None:
         return configured(Path(adaptor.home))

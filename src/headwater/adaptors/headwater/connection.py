@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.adaptors.headwater.address import HeadwaterAddress, place_of
+from headwater.adaptors.headwater.address import HeadwaterAddress, resolved_address
 from headwater.core.errors import BadConfig, NotFound, UnknownTopic
 from headwater.log import Log, Watching
 from headwater.log.record import Bounds, Record, Topic
@@ -72,7 +72,7 @@ class HeadwaterConnection(Closing):
         return [self.bounds(topic.name, number) for number in range(topic.partitions)]
 
 
-class LogLink(HeadwaterConnection):
+class LogConnection(HeadwaterConnection):
     """A log that is opened here: a directory, or Kafka's brokers."""
 
     def __init__(self, log: Log, where: str) -> None:
@@ -116,12 +116,12 @@ class LogLink(HeadwaterConnection):
 
 def opened(adaptor: HeadwaterAdaptor, *, read_only: bool, seconds: float = SECONDS) -> HeadwaterConnection:
     """The log that the adaptor names. Errors: `BadConfig`, `NotFound`, `Unreachable`, `WrongEngine`."""
-    place = place_of(adaptor)
+    place = resolved_address(adaptor)
     if place.kind == "server":
-        from headwater.adaptors.headwater.server import ServerLink
+        from headwater.adaptors.headwater.server import ServerConnection
 
-        return ServerLink(place.where, None if adaptor.token is None else str(adaptor.resolved().token), seconds)
-    return LogLink(_log(place, read_only, seconds), str(place))
+        return ServerConnection(place.where, None if adaptor.token is None else str(adaptor.resolved().token), seconds)
+    return LogConnection(_log(place, read_only, seconds), str(place))
 
 
 def _log(place: HeadwaterAddress, read_only: bool, seconds: float) -> Log:

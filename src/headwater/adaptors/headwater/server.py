@@ -35,7 +35,7 @@ class _Page(msgspec.Struct):
     items: list[msgspec.Raw]
 
 
-class ServerLink(HeadwaterConnection):
+class ServerConnection(HeadwaterConnection):
     """The connection to one server. `seconds`: the timeout of one request."""
 
     splits = False  # the server's log may be on Kafka, where an earlier claim says which later records count

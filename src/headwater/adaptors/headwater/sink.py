@@ -9,10 +9,10 @@ from typing import Any
 
 from headwater.adaptors.converting_writer import ConvertingWriter, as_unreachable, rejected
 from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
-from headwater.adaptors.headwater.address import place_of
+from headwater.adaptors.headwater.address import resolved_address
 from headwater.adaptors.headwater.connection import BYTES, HeadwaterConnection, counted, opened
 from headwater.adaptors.headwater.formats import OFFSET, SENT, as_bytes, as_json
-from headwater.adaptors.headwater.loop_check import refuse_circle
+from headwater.adaptors.headwater.loop_check import refuse_loop
 from headwater.adaptors.pieces import portions
 from headwater.core.errors import (
     AlreadyExists,
@@ -47,33 +47,33 @@ class HeadwaterSink(SinkAdaptor[HeadwaterAdaptor]):
     def check(self, chosen: Namespaces) -> list[str]:
         adaptor = self.adaptor
         adaptor.check_written()
-        place = place_of(adaptor)
+        place = resolved_address(adaptor)
         if place.kind == "directory":
             near = place.where
             while not os.path.exists(near):
                 near = os.path.dirname(near)
             if not os.access(near, os.W_OK):
                 raise ReadOnly(f"{near} cannot be written by this process.", hint="Change its permissions, or name another directory.")
-        with opened(adaptor, read_only=False) as link:
+        with opened(adaptor, read_only=False) as connection:
             if "{namespace}" in adaptor.topic:
-                link.probe(None)
-                return [f"{len(link.names())} topics at {link.where}; those that are missing will be made"]
+                connection.probe(None)
+                return [f"{len(connection.names())} topics at {connection.where}; those that are missing will be made"]
             try:
-                topic = link.find(adaptor.topic)
+                topic = connection.find(adaptor.topic)
             except UnknownTopic:
-                link.probe(None)
-                return [f"topic {adaptor.topic} at {link.where} will be made, with {counted(adaptor.partitions)}"]
-            link.probe(topic)
-            return [f"topic {adaptor.topic} at {link.where}: {counted(topic.partitions)}"]
+                connection.probe(None)
+                return [f"topic {adaptor.topic} at {connection.where} will be made, with {counted(adaptor.partitions)}"]
+            connection.probe(topic)
+            return [f"topic {adaptor.topic} at {connection.where}: {counted(topic.partitions)}"]
 
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
         """Make the topic. That also tells a wrong token before the first message, whose fault it is not."""
         self.adaptor.check_written()
         if "{namespace}" not in self.adaptor.topic:
-            with opened(self.adaptor, read_only=False) as link:
-                topic = made(link, self.adaptor.topic, self.adaptor.partitions)
-                link.probe(topic)
-                refuse_circle(link, pipeline, topic)
+            with opened(self.adaptor, read_only=False) as connection:
+                topic = made(connection, self.adaptor.topic, self.adaptor.partitions)
+                connection.probe(topic)
+                refuse_loop(connection, pipeline, topic)
         return None
 
     def writer(self, part: Part) -> SinkWriter:
@@ -86,15 +86,15 @@ class HeadwaterSink(SinkAdaptor[HeadwaterAdaptor]):
         """The last document of each key. Of records without a key each message once, however often it was sent."""
         if self.adaptor.format == "bytes":
             raise Unsupported("Records that were copied as they are cannot be compared as documents.", hint="Compare the topics.")
-        with opened(self.adaptor, read_only=True) as link:
+        with opened(self.adaptor, read_only=True) as connection:
             try:
-                topic = link.topic(self.adaptor.topic_for(namespace))
+                topic = connection.topic(self.adaptor.topic_for(namespace))
             except NotFound:
                 return
-            every = link.all_bounds(topic)
+            every = connection.all_bounds(topic)
             # Twice through: which record is the last of each key, then those records. The documents themselves may not fit into memory.
-            last = {_told_apart(number, one): (number, one.offset) for number, one in _admitted(link, topic, every)}
-            for number, one in _admitted(link, topic, every):
+            last = {_told_apart(number, one): (number, one.offset) for number, one in _admitted(connection, topic, every)}
+            for number, one in _admitted(connection, topic, every):
                 if one.value is not None and last[_told_apart(number, one)] == (number, one.offset):
                     yield values.decode(one.value)
 
@@ -104,14 +104,14 @@ class HeadwaterWriter(ConvertingWriter[Addressed]):
 
     def __init__(self, adaptor: HeadwaterAdaptor, part: Part) -> None:
         self._adaptor = adaptor
-        self._link = opened(adaptor, read_only=False, seconds=part.timeout)
-        super().__init__(part, self._link.where)
+        self._connection = opened(adaptor, read_only=False, seconds=part.timeout)
+        super().__init__(part, self._connection.where)
         self._topics: dict[str, Topic] = {}
         if "{namespace}" not in adaptor.topic:
             try:
                 self._found(adaptor.topic)
             except BaseException:
-                self._link.close()
+                self._connection.close()
                 raise
 
     def write(self, batch: Batch) -> None:
@@ -139,7 +139,7 @@ class HeadwaterWriter(ConvertingWriter[Addressed]):
             raise min(refused, key=lambda no: no.offset)
 
     def close(self) -> None:
-        self._link.close()
+        self._connection.close()
 
     # -- one message ----------------------------------------------------------------------------------------
 
@@ -153,9 +153,9 @@ class HeadwaterWriter(ConvertingWriter[Addressed]):
         return name, self._partition(topic, message, record), (message.offset, record)
 
     def _found(self, name: str) -> Topic:
-        topic = made(self._link, name, self._adaptor.partitions)
+        topic = made(self._connection, name, self._adaptor.partitions)
         if self._part.start == 0:  # the plan of a first run is stored by now, which it was not when the sink began
-            refuse_circle(self._link, self._part.pipeline, topic)
+            refuse_loop(self._connection, self._part.pipeline, topic)
         self._topics[name] = topic
         return topic
 
@@ -175,10 +175,10 @@ class HeadwaterWriter(ConvertingWriter[Addressed]):
         """Append these; where one is refused, those before it, and say which."""
         left = self.left()
         try:
-            self._link.append(topic, partition, [record for _, record in sent], left)
+            self._connection.append(topic, partition, [record for _, record in sent], left)
         except Fenced:
             raise ReadOnly(
-                f"Partition {partition} of {topic} at {self._link.where} has an only writer, and that is not this pipeline.",
+                f"Partition {partition} of {topic} at {self._connection.where} has an only writer, and that is not this pipeline.",
                 hint="Name a topic that everybody may append to.",
             ) from None
         except BadInput as error:
@@ -191,23 +191,23 @@ class HeadwaterWriter(ConvertingWriter[Addressed]):
         return None
 
 
-def made(link: HeadwaterConnection, name: str, partitions: int) -> Topic:
+def made(connection: HeadwaterConnection, name: str, partitions: int) -> Topic:
     """The topic, made where there is none. One that is there keeps the partitions that it has."""
     try:
-        return link.find(name)
+        return connection.find(name)
     except UnknownTopic:
         pass
     try:
-        return link.create(name, partitions)
+        return connection.create(name, partitions)
     except AlreadyExists:  # another task was quicker
-        return link.find(name)
+        return connection.find(name)
 
 
-def _admitted(link: HeadwaterConnection, topic: Topic, every: Sequence[Bounds]) -> Iterator[tuple[int, Record]]:
+def _admitted(connection: HeadwaterConnection, topic: Topic, every: Sequence[Bounds]) -> Iterator[tuple[int, Record]]:
     """The records within these bounds that count, with their partitions."""
     for number, bounds in enumerate(every):
         at, epochs = bounds.start, Epochs()
-        while at < bounds.end and (records := link.read(topic.name, number, at, _ONCE)):
+        while at < bounds.end and (records := connection.read(topic.name, number, at, _ONCE)):
             for one in records:
                 if (one.offset or 0) < bounds.end and epochs.admits(one):
                     yield number, one

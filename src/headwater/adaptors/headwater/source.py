@@ -33,17 +33,17 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
 
     def check(self, chosen: Namespaces) -> list[str]:
         self.adaptor.check_read()
-        with opened(self.adaptor, read_only=True) as link:
-            topic = self._topic(link, chosen)
-            count = sum(one.end - one.start for one in link.all_bounds(topic))
-            return [f"topic {topic.name} at {link.where}: {counted(topic.partitions)}, {count:,} offsets"]
+        with opened(self.adaptor, read_only=True) as connection:
+            topic = self._topic(connection, chosen)
+            count = sum(one.end - one.start for one in connection.all_bounds(topic))
+            return [f"topic {topic.name} at {connection.where}: {counted(topic.partitions)}, {count:,} offsets"]
 
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         self.adaptor.check_read()
-        with blaming_no_message(Unavailable), opened(self.adaptor, read_only=True) as link:
-            topic = self._topic(link, chosen)
-            every = link.all_bounds(topic)
-            ids = self._ids(link)
+        with blaming_no_message(Unavailable), opened(self.adaptor, read_only=True) as connection:
+            topic = self._topic(connection, chosen)
+            every = connection.all_bounds(topic)
+            ids = self._ids(connection)
             identity = {"topic": topic.name, "generation": topic.generation}
             size = CopySize(total=sum(one.end - one.start for one in every), unit="offsets")
             if self.adaptor.tail and not self.adaptor.copy:
@@ -58,15 +58,15 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
                     end - begin,
                 )
                 for number, one in enumerate(every)
-                for begin, end in _cut(one.start, one.end, share if link.splits else one.end - one.start)
+                for begin, end in _cut(one.start, one.end, share if connection.splits else one.end - one.start)
             ]
             at = {str(number): [one.end, 0] for number, one in enumerate(every)}
             return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, cursor={"generation": topic.generation, "at": at}, size=size)
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
-        with blaming_no_message(Unavailable), opened(self.adaptor, read_only=True) as link:
+        with blaming_no_message(Unavailable), opened(self.adaptor, read_only=True) as connection:
             try:
-                topic = link.topic(topic_of(self.adaptor.format, self.adaptor.topic))
+                topic = connection.topic(topic_of(self.adaptor.format, self.adaptor.topic))
             except NotFound:
                 return False
             return plan.identity == {"topic": topic.name, "generation": topic.generation}
@@ -74,10 +74,10 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         """The records of a range of a partition. The position is the next offset, and the claim that holds there."""
         number, end, chosen = part.spec["partition"], part.spec["end"], Namespaces(part.spec["chosen"])
-        with opened(self.adaptor, read_only=True) as link:
-            topic = _still(link, topic_of(self.adaptor.format, self.adaptor.topic), part.spec["generation"])
-            reading = self._partition(link, topic, number, position or (part.spec["begin"], 0))
-            decoder = self._decoder(link, chosen, topic.generation)
+        with opened(self.adaptor, read_only=True) as connection:
+            topic = _still(connection, topic_of(self.adaptor.format, self.adaptor.topic), part.spec["generation"])
+            reading = self._partition(connection, topic, number, position or (part.spec["begin"], 0))
+            decoder = self._decoder(connection, chosen, topic.generation)
             while reading.at < end:
                 try:
                     records = list(reading.next(end))
@@ -89,14 +89,14 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
 
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
         """Everything from the cursor on. An empty piece is given only when there is nothing more for now."""
-        with opened(self.adaptor, read_only=True) as link, ExitStack() as stack:
+        with opened(self.adaptor, read_only=True) as connection, ExitStack() as stack:
             generation, before = cursor["generation"], cursor.get("before")
-            topic = _still(link, topic_of(self.adaptor.format, self.adaptor.topic), generation)
+            topic = _still(connection, topic_of(self.adaptor.format, self.adaptor.topic), generation)
             at = {str(number): list(where) for number, where in cursor["at"].items()}
-            every = [self._partition(link, topic, number, at.setdefault(str(number), [0, 0])) for number in range(topic.partitions)]
-            decoder = self._decoder(link, chosen, generation)
+            every = [self._partition(connection, topic, number, at.setdefault(str(number), [0, 0])) for number in range(topic.partitions)]
+            decoder = self._decoder(connection, chosen, generation)
             looked, arrived = time.monotonic(), threading.Event()
-            for watching in link.watch(topic, arrived.set):
+            for watching in connection.watch(topic, arrived.set):
                 stack.enter_context(watching)
             while not stopped():
                 arrived.clear()  # before the look: what comes after it ends the wait
@@ -110,14 +110,14 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
                             yield msgspec.structs.replace(_piece(generation, at, before), messages=messages, bad=bad)
                 if quiet:
                     yield _piece(generation, at, before)
-                    arrived.wait(link.pause)
+                    arrived.wait(connection.pause)
                     if time.monotonic() - looked > _LOOK:
                         looked = time.monotonic()
-                        _still(link, topic.name, generation)
+                        _still(connection, topic.name, generation)
 
-    def _topic(self, link: HeadwaterConnection, chosen: Namespaces) -> Topic:
+    def _topic(self, connection: HeadwaterConnection, chosen: Namespaces) -> Topic:
         """The topic that is read. Errors: `UnknownTopic`; `NotFound` where the namespaces leave it out."""
-        topic = link.topic(topic_of(self.adaptor.format, self.adaptor.topic))
+        topic = connection.topic(topic_of(self.adaptor.format, self.adaptor.topic))
         if self.adaptor.format != "message" and self.adaptor.topic not in chosen:
             raise NotFound(
                 f"The namespace {chosen} leaves out {self.adaptor.topic}, which is all that is read.",
@@ -125,28 +125,28 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
             )
         return topic
 
-    def _partition(self, link: HeadwaterConnection, topic: Topic, number: int, position: Sequence[int]) -> _Partition:
+    def _partition(self, connection: HeadwaterConnection, topic: Topic, number: int, position: Sequence[int]) -> _Partition:
         # In the log of a pipeline every message counts: one that compaction took before it was read here is lost, and must be told.
         whole = self.adaptor.format == "message" and not self.adaptor.compacted
-        return _Partition(link, topic.name, number=number, at=position[0], epoch=position[1], whole=whole)
+        return _Partition(connection, topic.name, number=number, at=position[0], epoch=position[1], whole=whole)
 
-    def _decoder(self, link: HeadwaterConnection, chosen: Namespaces, generation: str) -> Decoder:
+    def _decoder(self, connection: HeadwaterConnection, chosen: Namespaces, generation: str) -> Decoder:
         match self.adaptor.format:
             case "json":
                 return JsonDecoder(self.adaptor.topic, self.adaptor.ids)
             case "bytes":
                 return BytesDecoder(self.adaptor.topic, self.adaptor.ids)
             case "message":
-                return MessageDecoder(self.adaptor.topic, self._ids(link), chosen, generation)
+                return MessageDecoder(self.adaptor.topic, self._ids(connection), chosen, generation)
             case other:
                 return TableDecoder(table_of(other, self.adaptor.topic), self.adaptor.topic, self.adaptor.ids)
 
-    def _ids(self, link: HeadwaterConnection) -> dict[str, tuple[str, ...]]:
+    def _ids(self, connection: HeadwaterConnection) -> dict[str, tuple[str, ...]]:
         """By namespace, the fields that tell documents apart: of another pipeline's log, as its source has said."""
         if self.adaptor.format != "message":
             return {self.adaptor.topic: self.adaptor.ids}
         try:
-            found = stored_reader(link, self.adaptor.topic.removeprefix("pipeline-"))
+            found = stored_reader(connection, self.adaptor.topic.removeprefix("pipeline-"))
         except UnknownTopic:
             return {}
         said = found.plan.get("ids", {}) if found is not None else {}
@@ -156,15 +156,15 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
 class _Partition:
     """One partition, read from `at` on. `epoch`: of the claim that holds there. `whole`: a missing offset is an error."""
 
-    def __init__(self, link: HeadwaterConnection, topic: str, *, number: int, at: int, epoch: int, whole: bool) -> None:
-        self._link, self._topic, self.number, self.at, self._whole = link, topic, number, at, whole
+    def __init__(self, connection: HeadwaterConnection, topic: str, *, number: int, at: int, epoch: int, whole: bool) -> None:
+        self._connection, self._topic, self.number, self.at, self._whole = connection, topic, number, at, whole
         self._epochs = Epochs(epoch)
 
     def next(self, end: int | None) -> Iterator[tuple[list[Record], list[int]]]:
         """Records in portions of some BYTES, each with the position behind it; nothing at the end. Errors: `OffsetGone`, `Differs`."""
         try:
             with blaming_no_message(Unavailable):  # a reader waits for a server that starts or stops
-                records = self._link.read(self._topic, self.number, self.at, _ONCE if end is None else min(_ONCE, end - self.at))
+                records = self._connection.read(self._topic, self.number, self.at, _ONCE if end is None else min(_ONCE, end - self.at))
         except OffsetGone as error:
             raise OffsetGone(f"{error.message} It was deleted before it was read.", hint=_AGAIN) from error
         except BadBounds as error:
@@ -214,9 +214,9 @@ def _piece(generation: str, at: dict[str, list[int]], before: int | None) -> Pie
     return Piece(position=position | {"before": before}, amount=sum(offset for offset, _ in at.values()) - before)
 
 
-def _still(link: HeadwaterConnection, name: str, generation: str) -> Topic:
+def _still(connection: HeadwaterConnection, name: str, generation: str) -> Topic:
     with blaming_no_message(Unavailable):  # a reader waits for a server that starts or stops
-        topic = link.topic(name)
+        topic = connection.topic(name)
     if topic.generation != generation:
-        raise Differs(f"The topic {name} at {link.where} was deleted and made anew.", hint=_AGAIN)
+        raise Differs(f"The topic {name} at {connection.where} was deleted and made anew.", hint=_AGAIN)
     return topic

@@ -20,8 +20,8 @@ from headwater.pipeline.clients import Closing, error_text, trusting
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 
-AGAIN = (408, 425, 429)  # the address asks for another try; so do all from 500 on
-OURS = (401, 403, 407)  # a token that is wrong is wrong for every message
+RETRIED = (408, 425, 429)  # the address asks for another try; so do all from 500 on
+UNAUTHORIZED = (401, 403, 407)  # a token that is wrong is wrong for every message
 PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two tries
 ENOUGH = 4096  # bytes of an answer that are read
 SHOWN = 300  # characters of an answer that an error shows
@@ -33,14 +33,14 @@ class HttpSink(SinkAdaptor[Http]):
     """An address that takes messages."""
 
     def check(self, chosen: Namespaces) -> list[str]:
-        with Poster(self.adaptor) as poster:
+        with WebhookClient(self.adaptor) as poster:
             status = poster.look()
-        if status in OURS:
+        if status in UNAUTHORIZED:
             raise Denied(f"{poster.place} does not let us in ({status}).", hint="Look at the headers: a token is missing or old.")
         return [f"{poster.place} answers (HEAD: {status})"]
 
     def writer(self, part: Part) -> SinkWriter:
-        return HttpWriter(self.adaptor, part, Poster(self.adaptor))
+        return HttpWriter(self.adaptor, part, WebhookClient(self.adaptor))
 
 
 class HttpAnswer(NamedTuple):
@@ -49,7 +49,7 @@ class HttpAnswer(NamedTuple):
     later: float | None  # seconds after which the other side wants to be asked again
 
 
-class Poster(Closing):
+class WebhookClient(Closing):
     """One client, of one thread. Redirects are not followed: a POST would arrive as a GET, or at somebody we do not know."""
 
     def __init__(self, adaptor: Http) -> None:
@@ -146,7 +146,7 @@ class HttpWriter(SinkWriter):
         self,
         adaptor: Http,
         part: Part,
-        poster: Poster,
+        poster: WebhookClient,
         *,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = time.sleep,
@@ -212,7 +212,7 @@ class HttpWriter(SinkWriter):
             else:
                 if 200 <= answer.status < 300:
                     return
-                problem, later = self._judged(answer, offset), answer.later
+                problem, later = self._refusal(answer, offset), answer.later
             rest = max(pause, later or 0.0)
             if self._clock() + rest >= deadline:
                 break
@@ -225,12 +225,12 @@ class HttpWriter(SinkWriter):
             hint=f"Give the sink a longer timeout{' or a smaller batch' if self._adaptor.batched else ''}.",
         )
 
-    def _judged(self, answer: HttpAnswer, offset: int) -> Unreachable:
+    def _refusal(self, answer: HttpAnswer, offset: int) -> Unreachable:
         """An answer that asks for another try. Errors: `Rejected` for a message that is refused, `Unreachable` where trying is no use."""
         status, said = answer.status, f": {answer.text}" if answer.text else ""
-        if status in AGAIN or status >= 500:
+        if status in RETRIED or status >= 500:
             return Unreachable(f"{self._poster.place} cannot take this now ({status}){said}.", hint="See its log.")
-        if status in OURS:
+        if status in UNAUTHORIZED:
             raise Unreachable(
                 f"{self._poster.place} does not let us in ({status}).", hint="Look at the headers: a token is missing or old."
             )

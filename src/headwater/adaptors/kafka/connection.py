@@ -40,7 +40,7 @@ def settings(adaptor: KafkaAdaptor, **own: Any) -> dict[str, Any]:
     return {**common, **client, **own, "bootstrap.servers": str(adaptor.resolved().servers)}
 
 
-def made(kind: Any, given: dict[str, Any]) -> Any:
+def new_client(kind: Any, given: dict[str, Any]) -> Any:
     """Errors: `BadConfig` for settings that the client does not take."""
     try:
         return kind(given)
@@ -87,7 +87,7 @@ class Cluster(Closing):
         self.where = str(adaptor.resolved().servers)
         self._adaptor = adaptor
         self._heard = ClientErrors()
-        self.consumer = made(
+        self.consumer = new_client(
             Consumer,
             settings(
                 adaptor,
@@ -153,7 +153,7 @@ class Cluster(Closing):
 
     def identity(self, topics: list[str]) -> dict[str, str]:
         """The id of each topic: another one of the same name has another. Errors: `NotFound`."""
-        admin = made(AdminClient, settings(self._adaptor))
+        admin = new_client(AdminClient, settings(self._adaptor))
         found = {}
         for name, answer in admin.describe_topics(TopicCollection(topics), request_timeout=SECONDS).items() if topics else ():
             try:

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException, Producer
 
 from headwater.adaptors.converting_writer import ConvertingWriter, as_unreachable, identity_of, key_of
 from headwater.adaptors.kafka.adaptor import KafkaAdaptor
-from headwater.adaptors.kafka.connection import GONE, ClientErrors, Cluster, explained, made, settings
+from headwater.adaptors.kafka.connection import GONE, ClientErrors, Cluster, explained, new_client, settings
 from headwater.core.errors import HeadwaterError, NotFound, Rejected, Timeout
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
@@ -61,7 +61,7 @@ class KafkaSinkWriter(ConvertingWriter[OutgoingRecord]):
             "topic.metadata.propagation.max.ms": 2000,  # a topic that is not there is reported after this long
             "retry.backoff.ms": 50,
         }
-        self._producer = made(Producer, settings(adaptor, **own))
+        self._producer = new_client(Producer, settings(adaptor, **own))
         self._failed: dict[int, Any] = {}
 
     def close(self) -> None:

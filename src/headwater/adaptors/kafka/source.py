@@ -80,12 +80,12 @@ class KafkaSource(SourceAdaptor[KafkaAdaptor]):
                             gathered.add(*message_of(got, self.adaptor.id), size=len(got))
                     elif error.code() == KafkaError._PARTITION_EOF:
                         at = max(at, got.offset())
-                    elif gone(error):
+                    elif is_gone(error):
                         raise Differs(
                             f"Messages of {part.namespace}, partition {number}, were deleted while they were copied, at offset {at}.",
                             hint="Begin anew with `run --again`, and give the topic a longer retention.",
                         )
-                    elif final(error):
+                    elif is_final(error):
                         raise explained(error, cluster.where, f"reading {part.namespace}")
                     if gathered.full:
                         yield gathered.piece(min(at, end), min(at, end) - begin)
@@ -164,24 +164,24 @@ def _silent(behind: set[tuple[str, int]], cluster: Cluster) -> Unreachable:
 
 def _ending(error: Any, got: Any, at: Cursor, cluster: Cluster) -> HeadwaterError | None:
     """The error that ends the following; None for what passes: the client goes on by itself when brokers come back."""
-    if gone(error):
+    if is_gone(error):
         topic, number = got.topic(), got.partition()
         return OffsetGone(
             f"Kafka has deleted messages of {topic}, partition {number}, that were not read yet: it no longer has offset "
             f"{at.get(topic, {}).get(str(number))}.",
             hint="Copy anew with `run --again`, and give the topic a longer retention.",
         )
-    if final(error):
+    if is_final(error):
         return explained(error, cluster.where, f"reading {got.topic() or 'a topic'}")
     return None
 
 
-def final(error: Any) -> bool:
+def is_final(error: Any) -> bool:
     """Whether the client does not get over it by itself. A right that is missing looks like a topic without messages else."""
     return bool(error.name() in GONE or error.name() in DENIED or error.fatal())
 
 
-def gone(error: Any) -> bool:
+def is_gone(error: Any) -> bool:
     return error.name() in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 
 

@@ -35,16 +35,16 @@ class Oplog:
     """The oplog of one replica set, of which one database is followed."""
 
     def __init__(
-        self, link: MongoConnection, *, clock: Callable[[], float] = time.monotonic, wait: Callable[[float], None] = time.sleep
+        self, connection: MongoConnection, *, clock: Callable[[], float] = time.monotonic, wait: Callable[[float], None] = time.sleep
     ) -> None:
-        self._link, self._clock, self._wait = link, clock, wait
-        self._database = link.database.name
+        self._connection, self._clock, self._wait = connection, clock, wait
+        self._database = connection.database.name
         self._at_once, self._weight = FIRST, 0  # changes looked up together, and the bytes of the last ones
-        with link.asking():
-            there = list(link.oplog.database.list_collections(filter={"name": link.oplog.name}))
+        with connection.asking():
+            there = list(connection.oplog.database.list_collections(filter={"name": connection.oplog.name}))
         if not there:
             raise Unsupported(
-                f"MongoDB at {link.where} keeps no oplog to follow.", hint="Make it a replica set (of one), or say tail=False."
+                f"MongoDB at {connection.where} keeps no oplog to follow.", hint="Make it a replica set (of one), or say tail=False."
             )
         # A capped collection keeps the order of its entries, and the server jumps to a timestamp in it; anything else has to be sorted.
         self._order = "$natural" if there[0].get("options", {}).get("capped") else "ts"
@@ -53,15 +53,17 @@ class Oplog:
         """The cursor of now. Errors: `Timeout` when an older write keeps the newest entry from being read."""
         deadline = self._clock() + PATIENCE
         while True:
-            with self._link.asking():
-                last = next(iter(self._link.oplog.find({}, {"ts": 1}).sort(self._order, -1).limit(1)), None)
+            with self._connection.asking():
+                last = next(iter(self._connection.oplog.find({}, {"ts": 1}).sort(self._order, -1).limit(1)), None)
                 if last is None:
                     return {"t": 0, "i": 0}
                 # Read forwards an entry shows only when all before it are there: else a write with a smaller timestamp could still come.
-                if self._link.oplog.find_one({"ts": last["ts"]}, {"ts": 1}):
+                if self._connection.oplog.find_one({"ts": last["ts"]}, {"ts": 1}):
                     return _cursor(last["ts"])
             if self._clock() >= deadline:
-                raise Timeout(f"The newest entry of the oplog at {self._link.where} cannot be read yet.", hint="See what is being written.")
+                raise Timeout(
+                    f"The newest entry of the oplog at {self._connection.where} cannot be read yet.", hint="See what is being written."
+                )
             self._wait(REST)
 
     def follow(
@@ -73,7 +75,7 @@ class Oplog:
             if position != Timestamp(0, 0):
                 if not entries or entries[0]["ts"] != position:
                     raise OffsetGone(
-                        f"The oplog at {self._link.where} no longer has the entry of {position.as_datetime():%Y-%m-%d %H:%M:%S} UTC.",
+                        f"The oplog at {self._connection.where} no longer has the entry of {position.as_datetime():%Y-%m-%d %H:%M:%S} UTC.",
                         hint="Changes since then were dropped there: start the copy anew, and give the server a larger oplog.",
                     )
                 entries = entries[1:]
@@ -92,8 +94,8 @@ class Oplog:
         """The entry at a position and those behind it, as many as may be held at once; and whether there are more."""
         found: list[dict[str, Any]] = []
         weight = 0
-        with self._link.asking():
-            for entry in self._link.oplog.find({"ts": {"$gte": position}}).sort(self._order, 1).limit(batch + 1):
+        with self._connection.asking():
+            for entry in self._connection.oplog.find({"ts": {"$gte": position}}).sort(self._order, 1).limit(batch + 1):
                 found.append(entry)
                 weight += len(encode(entry))
                 if weight > PIECE and len(found) > 1:
@@ -155,8 +157,10 @@ class Oplog:
         if not changes:
             return
         query: dict[str, Any] = {"_id": {"$in": list({_key(one.id): one.id for one in changes}.values())}}
-        with self._link.asking():
-            found = {_key(one["_id"]): one for one in self._link.database[collection].find({"$and": [chosen, query]} if chosen else query)}
+        with self._connection.asking():
+            found = {
+                _key(one["_id"]): one for one in self._connection.database[collection].find({"$and": [chosen, query]} if chosen else query)
+            }
         for change in changes:
             change.document = found.get(_key(change.id))
 

@@ -31,7 +31,7 @@ PASSING = frozenset(  # the server's state, not the document's
 DUPLICATE = 11000
 
 
-class Action(NamedTuple):
+class MongoAction(NamedTuple):
     """What a message does to the document with its id: puts another one in its place, or none."""
 
     offset: int
@@ -52,38 +52,38 @@ class MongoSink(SinkAdaptor[MongoDB]):
     """The collections of one database."""
 
     def check(self, chosen: Namespaces) -> list[str]:
-        with self.adaptor.connect() as link:
-            return [f"MongoDB {link.version()} at {link.where}"]
+        with self.adaptor.connect() as connection:
+            return [f"MongoDB {connection.version()} at {connection.where}"]
 
     def writer(self, part: Part) -> SinkWriter:
-        link = self.adaptor.connect()
+        connection = self.adaptor.connect()
         try:
-            with link.asking():
-                link.database.command("ping")  # a wrong address or password is told here, not as some message's fault
+            with connection.asking():
+                connection.database.command("ping")  # a wrong address or password is told here, not as some message's fault
         except BaseException:
-            link.close()
+            connection.close()
             raise
-        return MongoWriter(part, link)
+        return MongoWriter(part, connection)
 
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
         return row(as_read(data))
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         """The collection's documents, as extended JSON: without `_id` where it is made of other fields of theirs."""
-        with self.adaptor.connect() as link, link.asking():
-            for document in link.database[namespace].find().sort("_id", 1):
+        with self.adaptor.connect() as connection, connection.asking():
+            for document in connection.database[namespace].find().sort("_id", 1):
                 yield row(to_json(document))
 
 
-class MongoWriter(ConvertingWriter[Action]):
+class MongoWriter(ConvertingWriter[MongoAction]):
     """Each collection's messages go as one ordered request: what was refused stops those behind it, and only those."""
 
-    def __init__(self, part: Part, link: MongoConnection, *, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(part, f"MongoDB at {link.where}", clock=clock)
-        self._link = link
+    def __init__(self, part: Part, connection: MongoConnection, *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(part, f"MongoDB at {connection.where}", clock=clock)
+        self._connection = connection
 
-    def send(self, converted: Sequence[Action]) -> None:
-        by_collection: dict[str, list[Action]] = {}
+    def send(self, converted: Sequence[MongoAction]) -> None:
+        by_collection: dict[str, list[MongoAction]] = {}
         for action in converted:
             by_collection.setdefault(action.collection, []).append(action)
         # All collections are written, up to their own first refusal: then everything before the least of these is there.
@@ -92,14 +92,14 @@ class MongoWriter(ConvertingWriter[Action]):
             raise min(refused, key=lambda no: no.offset)
 
     def close(self) -> None:
-        self._link.close()
+        self._connection.close()
 
-    def _collection(self, name: str, actions: list[Action]) -> Rejected | None:
+    def _collection(self, name: str, actions: list[MongoAction]) -> Rejected | None:
         """Write one collection's documents. Returns the first one that is refused; all before it are written."""
         try:
             # Acknowledged means on the disks of a majority, unless the address says otherwise.
-            concern = self._link.database.write_concern
-            target = self._link.database.get_collection(
+            concern = self._connection.database.write_concern
+            target = self._connection.database.get_collection(
                 name, write_concern=concern if concern.document else WriteConcern(w="majority", j=True)
             )
         except InvalidName as error:
@@ -118,11 +118,11 @@ class MongoWriter(ConvertingWriter[Action]):
             f"MongoDB refuses it: {failed.text}.", offset=actions[failed.number].offset, before_taken=True, hint="Correct it with edit."
         )
 
-    def _send(self, target: Any, actions: list[Action]) -> MongoRefusal | None:
+    def _send(self, target: Any, actions: list[MongoAction]) -> MongoRefusal | None:
         """All of them in order, up to the first that is refused; None when all are done. Errors: `Unreachable`, `Timeout`, `DiskFull`."""
         left = self.left()
         try:
-            with blaming_no_message(Denied), self._link.asking(left):
+            with blaming_no_message(Denied), self._connection.asking(left):
                 try:
                     target.bulk_write(
                         [DeleteOne(one.match) if one.document is None else ReplaceOne(one.match, one.document, True) for one in actions],
@@ -139,7 +139,7 @@ class MongoWriter(ConvertingWriter[Action]):
         except Timeout as error:
             raise self.late() from error
 
-    def _one_by_one(self, target: Any, actions: list[Action]) -> MongoRefusal | None:
+    def _one_by_one(self, target: Any, actions: list[MongoAction]) -> MongoRefusal | None:
         for number, one in enumerate(actions):
             try:
                 if one.document is None:
@@ -165,7 +165,7 @@ class MongoWriter(ConvertingWriter[Action]):
             return MongoRefusal(int(one["index"]), code, text)
         raise Unreachable(f"{where} did not say what it has refused.", hint="See its log.")
 
-    def convert(self, message: Message) -> Action:
+    def convert(self, message: Message) -> MongoAction:
         named = "_id" in message.data and message.id_fields == ("_id",)  # null is an id in MongoDB
         found = identity_of(message, "MongoDB", needed=() if named else (Op.UPDATE, Op.DELETE))
         if found is None and not named:
@@ -178,7 +178,7 @@ class MongoWriter(ConvertingWriter[Action]):
         # An object or a pattern by itself would be read as a condition, and some other document be changed: {"$gt": ""} fits any.
         match = {"_id": {"$eq": identity} if isinstance(identity, dict | Regex) else identity}
         if message.op is Op.DELETE:
-            return Action(message.offset, message.namespace, match, None)
+            return MongoAction(message.offset, message.namespace, match, None)
         # `_id` comes first, as the server itself puts it: a document that began with `$set` would be taken for an order.
         document = {"_id": identity} | {name: from_json(value) for name, value in message.data.items() if name != "_id"}
         try:
@@ -187,4 +187,4 @@ class MongoWriter(ConvertingWriter[Action]):
             raise BadInput(f"It cannot be written as BSON: {error}.", hint="Correct it with edit.") from error
         if len(data) > LARGEST:
             raise BadInput(f"It has {len(data)} bytes; MongoDB takes documents of up to {LARGEST}.", hint="Leave fields out of it.")
-        return Action(message.offset, message.namespace, match, RawBSONDocument(data))
+        return MongoAction(message.offset, message.namespace, match, RawBSONDocument(data))

@@ -62,58 +62,60 @@ class MongoSource(SourceAdaptor[MongoDB]):
     def check(self, chosen: Namespaces) -> list[str]:
         from headwater.adaptors.mongodb.oplog import Oplog
 
-        with self.adaptor.connect() as link:
-            collections, filters = link.collections(chosen), self.adaptor.filters()
-            lines = [f"MongoDB {link.version()} at {link.where}"]
+        with self.adaptor.connect() as connection:
+            collections, filters = connection.collections(chosen), self.adaptor.filters()
+            lines = [f"MongoDB {connection.version()} at {connection.where}"]
             lines += [f"{name}: has a filter, but there is no such collection" for name in filters if name not in collections]
-            with link.asking():
-                lines += [f"{name}: {link.database[name].count_documents(filters.get(name, {}))} documents" for name in collections]
+            with connection.asking():
+                lines += [f"{name}: {connection.database[name].count_documents(filters.get(name, {}))} documents" for name in collections]
             if self.adaptor.tail:
-                newest = Oplog(link).newest()
+                newest = Oplog(connection).newest()
                 lines.append(f"oplog: can be followed, newest entry {newest['t']}.{newest['i']}")
             return lines
 
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         from headwater.adaptors.mongodb.oplog import Oplog
 
-        with self.adaptor.connect() as link:
-            cursor = Oplog(link).newest() if self.adaptor.tail else None  # before anything is read: what changes meanwhile is seen again
-            return _planned(link, link.collections(chosen), slices, cursor, filtered=self.adaptor.filters())
+        with self.adaptor.connect() as connection:
+            cursor = (
+                Oplog(connection).newest() if self.adaptor.tail else None
+            )  # before anything is read: what changes meanwhile is seen again
+            return _planned(connection, connection.collections(chosen), slices, cursor, filtered=self.adaptor.filters())
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         """Whether no collection of the plan was dropped or made anew since. A new one beside them does not matter: it is not in it."""
-        with self.adaptor.connect() as link:
-            there, known = link.collections(Namespaces()), plan.identity["collections"]
-            return plan.identity["database"] == link.database.name and all(
+        with self.adaptor.connect() as connection:
+            there, known = connection.collections(Namespaces()), plan.identity["collections"]
+            return plan.identity["database"] == connection.database.name and all(
                 name in there and there[name] == one for name, one in known.items()
             )
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         chosen = self.adaptor.filters().get(part.namespace)
-        with self.adaptor.connect() as link:
-            yield from _read(link, part, position, chosen=chosen, batch=self.adaptor.batch)
+        with self.adaptor.connect() as connection:
+            yield from _read(connection, part, position, chosen=chosen, batch=self.adaptor.batch)
 
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
         from headwater.adaptors.mongodb.oplog import Oplog
 
         filters = self.adaptor.filters()
-        with self.adaptor.connect() as link:
-            yield from Oplog(link).follow(cursor, chosen, stopped, filters=filters, batch=self.adaptor.batch)
+        with self.adaptor.connect() as connection:
+            yield from Oplog(connection).follow(cursor, chosen, stopped, filters=filters, batch=self.adaptor.batch)
 
 
 def _planned(
-    link: MongoConnection, collections: Mapping[str, str | None], slices: int, cursor: Any, *, filtered: Container[str]
+    connection: MongoConnection, collections: Mapping[str, str | None], slices: int, cursor: Any, *, filtered: Container[str]
 ) -> CopyPlan:
     cut: list[Slice] = []
     documents: int | None = None
-    with link.asking():
+    with connection.asking():
         if not any(name in filtered for name in collections):  # how many a filter lets through, only a scan would tell
-            documents = sum(link.database[name].estimated_document_count() for name in collections)
+            documents = sum(connection.database[name].estimated_document_count() for name in collections)
         for name, identity in collections.items():
             mark = {} if identity is None else {"uuid": identity}
-            cut += [Slice(name, mark | spec) for spec in _cut(link.database[name], slices)]
+            cut += [Slice(name, mark | spec) for spec in _cut(connection.database[name], slices)]
     return CopyPlan(
-        identity={"database": link.database.name, "collections": dict(collections)},
+        identity={"database": connection.database.name, "collections": dict(collections)},
         slices=tuple(cut),
         ids=dict.fromkeys(collections, ("_id",)),
         cursor=cursor,
@@ -156,15 +158,15 @@ def _usable(value: Any) -> bool:
     return not (isinstance(value, float) and math.isnan(value))
 
 
-def _read(link: MongoConnection, part: Slice, position: Any, *, chosen: Any, batch: int) -> Iterator[Piece]:
-    if "uuid" in part.spec and link.collections(Namespaces()).get(part.namespace) != part.spec["uuid"]:
+def _read(connection: MongoConnection, part: Slice, position: Any, *, chosen: Any, batch: int) -> Iterator[Piece]:
+    if "uuid" in part.spec and connection.collections(Namespaces()).get(part.namespace) != part.spec["uuid"]:
         raise Differs(f"The collection {part.namespace} is another than the one that the copy began with.", hint="Start the copy anew.")
     query = range_of(part.spec, position)
     if chosen:
         query = {"$and": [chosen, query]} if query else chosen
     gathered = PieceBuffer(PIECE)
-    with link.asking():
-        for document in link.database[part.namespace].find(query).sort("_id", 1).batch_size(batch):
+    with connection.asking():
+        for document in connection.database[part.namespace].find(query).sort("_id", 1).batch_size(batch):
             here = to_json(document["_id"])
             text, wrong = _text(document, here)
             if gathered.exceeded_by(len(text)) or len(gathered) >= batch:

@@ -54,7 +54,7 @@ _NO_TLS = ("CERTIFICATE_VERIFY_FAILED", "SSL is required")
 _REACH = "Check host and port in the URI and see whether it runs, then start again."
 
 
-class Where(msgspec.Struct, frozen=True):
+class MySQLAddress(msgspec.Struct, frozen=True):
     """A URI in its parts."""
 
     host: str
@@ -87,7 +87,7 @@ class Connection(pymysql.connections.Connection):  # type: ignore[misc]
         return bare
 
 
-def parsed(uri: str) -> Where:
+def parsed(uri: str) -> MySQLAddress:
     """The URI's parts. Errors: `BadConfig`, without a word of what is in it."""
     hint = "It looks like mysql://user:password@host:3306/database, perhaps with ?ssl_ca=/path/to/ca.pem."
     try:
@@ -98,7 +98,7 @@ def parsed(uri: str) -> Where:
         raise BadConfig("The URI of MySQL cannot be understood.", hint=hint) from None
     if parts.scheme not in ("mysql", "mariadb") or not parts.hostname or set(options) - {"ssl_ca"}:
         raise BadConfig("The URI of MySQL cannot be understood.", hint=hint)
-    return Where(
+    return MySQLAddress(
         parts.hostname,
         port,
         unquote(parts.username or ""),
@@ -108,7 +108,7 @@ def parsed(uri: str) -> Where:
     )
 
 
-def settings(where: Where, **more: Any) -> dict[str, Any]:
+def settings(where: MySQLAddress, **more: Any) -> dict[str, Any]:
     """What PyMySQL connects by."""
     found: dict[str, Any] = {
         "host": where.host,
@@ -131,7 +131,7 @@ class MySQLSession(Session):
     server: ClassVar[str] = "MySQL"
     fails: ClassVar[tuple[type[Exception], ...]] = (pymysql.MySQLError, OSError)
 
-    def __init__(self, where: Where, **more: Any) -> None:
+    def __init__(self, where: MySQLAddress, **more: Any) -> None:
         super().__init__(str(where))
         self.database = where.database
         self._depth = 0

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from headwater.adaptors.mysql.tables import MysqlTable
-from headwater.adaptors.sql.shape import RowShape
+from headwater.adaptors.sql.row_shape import RowShape
 from headwater.pipeline import values
 
 DIGITS = 65  # of a number that is written out in a statement

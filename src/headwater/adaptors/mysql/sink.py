@@ -10,7 +10,7 @@ from pymysql import MySQLError
 
 from headwater.adaptors.mysql import sql
 from headwater.adaptors.mysql.adaptor import MySQL
-from headwater.adaptors.mysql.connection import MySQLSession, Where, code_of, parsed, quote
+from headwater.adaptors.mysql.connection import MySQLAddress, MySQLSession, code_of, parsed, quote
 from headwater.adaptors.mysql.rows import MySQLShape
 from headwater.adaptors.mysql.source import MySQLSource
 from headwater.adaptors.mysql.tables import table
@@ -18,7 +18,7 @@ from headwater.adaptors.pieces import portions
 from headwater.adaptors.sql.adaptor import SqlSink
 from headwater.adaptors.sql.infer import ColumnKind
 from headwater.adaptors.sql.ranges import TakenRange
-from headwater.adaptors.sql.run import RowRun
+from headwater.adaptors.sql.row_batch import RowBatch
 from headwater.adaptors.sql.statements import Statements
 from headwater.adaptors.sql.table import COMMITTED
 from headwater.adaptors.sql.writer import SqlWriter
@@ -82,7 +82,7 @@ class MySQLWriter(SqlWriter[MySQLShape]):
     call: ClassVar[str] = "mysql"
     once: ClassVar[bool] = False
 
-    def __init__(self, where: Where, part: Part, *, create: bool) -> None:
+    def __init__(self, where: MySQLAddress, part: Part, *, create: bool) -> None:
         # A server that does not answer at all is noticed by the socket's own timeout.
         session = MySQLSession(where, read_timeout=part.timeout, write_timeout=part.timeout)
         patience = max(1, math.ceil(part.timeout))
@@ -104,7 +104,7 @@ class MySQLWriter(SqlWriter[MySQLShape]):
         near = self._session.ask(sql.READ_NEAR, (*self._state.me, span.start, span.end))
         return [one for row in near if (one := TakenRange(*row)) != span]
 
-    def send(self, run: RowRun[MySQLShape]) -> None:
+    def send(self, run: RowBatch[MySQLShape]) -> None:
         one = run.shape.table
         if run.op == "truncate":
             self._session.do(f"DELETE FROM {one.quoted}")  # TRUNCATE would commit what is not finished
@@ -131,7 +131,7 @@ class MySQLWriter(SqlWriter[MySQLShape]):
     def add_columns(self, shape: MySQLShape, columns: dict[str, ColumnKind]) -> Sequence[str]:
         return [sql.add_column(shape.table, name, kind) for name, kind in columns.items()]
 
-    def _upsert(self, run: RowRun[MySQLShape]) -> None:
+    def _upsert(self, run: RowBatch[MySQLShape]) -> None:
         """Many rows with one statement. Where the key is the only unique index, a row that is there is replaced."""
         names = run.shape.names(run.absent)
         first = sql.insert(run.shape.table, names).replace("%%", "%").encode()
@@ -141,7 +141,7 @@ class MySQLWriter(SqlWriter[MySQLShape]):
         for page in portions(rows, len, self._most):
             self._say(first + b",".join(page) + last)
 
-    def _replace_each(self, run: RowRun[MySQLShape]) -> None:
+    def _replace_each(self, run: RowBatch[MySQLShape]) -> None:
         """Row by row: with a second unique index, ON DUPLICATE KEY could replace another document's row."""
         names = run.shape.names(run.absent)
         update = sql.update(run.shape.table, names, run.key, run.absent)

@@ -18,7 +18,7 @@ from pymysqlreplication.event import HeartbeatLogEvent, NotImplementedEvent, Que
 from pymysqlreplication.row_event import DeleteRowsEvent, PartialUpdateRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
 from headwater.adaptors.mysql.charsets import as_bytes, charset_of, reader
-from headwater.adaptors.mysql.connection import Connection, MySQLSession, Where, code_of, settings
+from headwater.adaptors.mysql.connection import Connection, MySQLAddress, MySQLSession, code_of, settings
 from headwater.adaptors.mysql.tables import MysqlTable, converter, table, tables
 from headwater.core.errors import BadConfig, OffsetGone, Unreachable
 from headwater.pipeline import values
@@ -42,7 +42,7 @@ _UNREADABLE = {"log_bin_compress": "OFF", "binlog_transaction_compression": "OFF
 _UNREAD = frozenset({39, 40, *range(166, 172)})
 
 
-def prepare(where: Where, chosen: Namespaces) -> dict[str, Any]:
+def prepare(where: MySQLAddress, chosen: Namespaces) -> dict[str, Any]:
     """The cursor before everything that is copied afterwards. Errors: `BadConfig` where changes cannot be followed; `Forbidden`."""
     with MySQLSession(where) as session:
         check(session)
@@ -80,13 +80,13 @@ def check(session: MySQLSession) -> None:
             )
 
 
-def follow(where: Where, server_id: int, cursor: dict[str, Any], chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+def follow(where: MySQLAddress, server_id: int, cursor: dict[str, Any], chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
     """Changes behind the cursor."""
     with MySQLSession(where) as session:
         if _server(session) != cursor["server"]:
             raise OffsetGone("This is another server than the one whose binary log was followed.", hint="Begin the copy anew.")
         check(session)
-    reading = _Reading(where, server_id, cursor, chosen)
+    reading = _ChangeReader(where, server_id, cursor, chosen)
     try:
         while not stopped():
             yield reading.piece()
@@ -96,16 +96,16 @@ def follow(where: Where, server_id: int, cursor: dict[str, Any], chosen: Namespa
         reading.close()
 
 
-class _Reading:
+class _ChangeReader:
     """One stream of the binary log."""
 
-    def __init__(self, where: Where, server_id: int, cursor: dict[str, Any], chosen: Namespaces) -> None:
+    def __init__(self, where: MySQLAddress, server_id: int, cursor: dict[str, Any], chosen: Namespaces) -> None:
         self._where, self._chosen = where, chosen
         self._cursor = dict(cursor)
         self._skip = int(cursor.get("seen", 0))
         self._index = 0  # changes of the open transaction so far
         self._open = False
-        self._tables: dict[tuple[str, str, tuple[str, ...]], _Followed] = {}
+        self._tables: dict[tuple[str, str, tuple[str, ...]], _FollowedTable] = {}
         self._connections = 0
         self._stream = self._started(server_id or random.SystemRandom().randrange(2**31, 2**32))
 
@@ -198,7 +198,7 @@ class _Reading:
         self._cursor |= {"file": self._stream.log_file, "pos": self._stream.log_pos}
         self._open, self._index, self._skip = False, 0, 0
 
-    def _followed(self, event: Any) -> _Followed:
+    def _followed(self, event: Any) -> _FollowedTable:
         """The event's table. Called before the event's rows are read: it names the members of their enums."""
         names = tuple(column.name for column in event.columns)
         key = (event.schema, event.table, names)
@@ -206,7 +206,7 @@ class _Reading:
             with MySQLSession(self._where) as session:
                 now = table(session, event.schema, event.table)
             odd = {column.name: reader(charset, self._converted) for column in event.columns if (charset := charset_of(column))}
-            self._tables[key] = _Followed(f"{event.schema}.{event.table}", names, now, odd)
+            self._tables[key] = _FollowedTable(f"{event.schema}.{event.table}", names, now, odd)
         self._tables[key].name_members(event.columns)
         return self._tables[key]
 
@@ -257,7 +257,7 @@ class _Reading:
             raise MySQLSession.explained(error, self._where) from None
 
 
-class _Followed:
+class _FollowedTable:
     """A table whose rows come out of the log."""
 
     def __init__(self, namespace: str, names: tuple[str, ...], now: MysqlTable | None, odd: Mapping[str, Callable[[Any], Any]]) -> None:

@@ -118,7 +118,7 @@ class SearchClient(Closing):
         return Unreachable(text, hint="See its log.") if status >= 500 else BadInput(text)
 
 
-class Reason(msgspec.Struct, frozen=True):
+class BulkFailure(msgspec.Struct, frozen=True):
     """Why one item of a bulk request was not taken."""
 
     status: int

@@ -16,8 +16,8 @@ import msgspec
 
 from headwater.adaptors.converting_writer import ConvertingWriter, as_unreachable, blaming_no_message, identity_of
 from headwater.adaptors.opensearch.adaptor import OpenSearch
-from headwater.adaptors.opensearch.client import Reason, SearchClient, explained
-from headwater.adaptors.opensearch.source import everything
+from headwater.adaptors.opensearch.client import BulkFailure, SearchClient, explained
+from headwater.adaptors.opensearch.source import all_documents
 from headwater.adaptors.opensearch.versions import Versions
 from headwater.adaptors.pieces import portions
 from headwater.core.errors import BadInput, Denied, DiskFull, NotFound, Rejected, Timeout, Unavailable, Unreachable
@@ -34,7 +34,7 @@ NO_TIME = "there was no time left to ask"
 PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two tries while the cluster is busy
 
 
-class Item(msgspec.Struct, frozen=True):
+class BulkItem(msgspec.Struct, frozen=True):
     """One action of a bulk request."""
 
     offset: int
@@ -51,7 +51,7 @@ class Item(msgspec.Struct, frozen=True):
         """Which document it changes."""
         return self.where["_index"], self.where["_id"]
 
-    def raised(self, version: int) -> Item:
+    def raised(self, version: int) -> BulkItem:
         """The same with the version that is there, which lets it through: a replay is wanted whatever is there."""
         return msgspec.structs.replace(self, where=self.where | {"version": version})
 
@@ -83,11 +83,11 @@ class OpenSearchSink(SinkAdaptor[OpenSearch]):
         """The documents of the namespace's index, in no order: with `_id` as text, unless their other fields hold it."""
         adaptor = self.adaptor
         with adaptor.connect() as client:
-            for found in everything(client, adaptor.index_for(namespace), size=adaptor.batch, keep=adaptor.keep):
+            for found in all_documents(client, adaptor.index_for(namespace), size=adaptor.batch, keep=adaptor.keep):
                 yield row(found.pop("_id"), found)
 
 
-class OpenSearchWriter(ConvertingWriter[Item]):
+class OpenSearchWriter(ConvertingWriter[BulkItem]):
     """Items that the cluster is too busy for are sent again, with all behind them, until the batch's time is up."""
 
     def __init__(
@@ -104,14 +104,14 @@ class OpenSearchWriter(ConvertingWriter[Item]):
         self._indices: dict[str, str] = {}  # by namespace
         self._versions = Versions(client, part.pipeline, part.sink) if adaptor.versions else None
 
-    def send(self, converted: Sequence[Item]) -> None:
+    def send(self, converted: Sequence[BulkItem]) -> None:
         for items in portions(converted, lambda item: len(item.document) + ACTION, self._adaptor.body):
             self._send(items)
 
     def close(self) -> None:
         self._client.close()
 
-    def convert(self, message: Message) -> Item:
+    def convert(self, message: Message) -> BulkItem:
         found = identity_of(message, "OpenSearch")
         # An id made of the offset stays the same when the message is sent again: no second copy comes of that.
         text = f"{self._part.pipeline}-{message.offset}" if found is None else id_text(found)
@@ -126,11 +126,11 @@ class OpenSearchWriter(ConvertingWriter[Item]):
         if self._versions is not None:
             where |= {"version": self._version(index, message.offset), "version_type": "external_gte"}
         if message.op is Op.DELETE:
-            return Item(message.offset, "delete", where)
+            return BulkItem(message.offset, "delete", where)
         data = message.data
         if message.id_fields == ("_id",) and "_id" in data:
             data = {name: value for name, value in data.items() if name != "_id"}  # the server refuses a field of this name
-        return Item(message.offset, "index", where, values.encode(plain(data)))
+        return BulkItem(message.offset, "index", where, values.encode(plain(data)))
 
     def _version(self, index: str, offset: int) -> int:
         assert self._versions is not None
@@ -140,7 +140,7 @@ class OpenSearchWriter(ConvertingWriter[Item]):
         except Timeout as error:
             raise self.late("no answer about an index") from error
 
-    def _send(self, items: list[Item]) -> None:
+    def _send(self, items: list[BulkItem]) -> None:
         """All of them, durable; else the error of the first one that is refused."""
         pause, why = PAUSE, NO_TIME
         while items:
@@ -153,23 +153,23 @@ class OpenSearchWriter(ConvertingWriter[Item]):
                 raise
             except Unavailable as error:
                 why = error.message
-                pause = self._rest(pause, why)
+                pause = self._paused(pause, why)
                 continue
             except (Denied, NotFound) as error:  # of the whole request
                 raise as_unreachable(error) from error
             except BadInput as error:
-                self._apart(items, error)
+                self._send_halves(items, error)
                 return
-            items, why = self._rest_of(items, answer["items"])
+            items, why = self._unsent(items, answer["items"])
             if items:
-                pause = self._rest(pause, why)
+                pause = self._paused(pause, why)
 
-    def _rest_of(self, items: list[Item], results: list[dict[str, Any]]) -> tuple[list[Item], str]:
+    def _unsent(self, items: list[BulkItem], results: list[dict[str, Any]]) -> tuple[list[BulkItem], str]:
         """What has to be sent again, and why: all from the first item on that the cluster was too busy for, so that their order stays.
 
         Errors: `Rejected` when the first item that was not taken is refused for good; what lies before it is durable then.
         """
-        again: list[Item] = []
+        again: list[BulkItem] = []
         raised: set[tuple[str, str]] = set()
         for number, (item, result) in enumerate(zip(items, results, strict=True)):
             reason = problem(result)
@@ -194,7 +194,7 @@ class OpenSearchWriter(ConvertingWriter[Item]):
             raise Rejected(f"OpenSearch refuses it: {reason.text}.", offset=item.offset, before_taken=True, hint=_hint(reason))
         return again, "newer versions are there"
 
-    def _apart(self, items: list[Item], error: BadInput) -> None:
+    def _send_halves(self, items: list[BulkItem], error: BadInput) -> None:
         """A whole request was refused: for its size, or for one item without saying which. Halves tell."""
         if len(items) == 1:
             raise Rejected(error.message, offset=items[0].offset, before_taken=True, hint="Correct it with edit.") from error
@@ -202,14 +202,14 @@ class OpenSearchWriter(ConvertingWriter[Item]):
         self._send(items[:middle])
         self._send(items[middle:])
 
-    def _rest(self, pause: float, why: str) -> float:
+    def _paused(self, pause: float, why: str) -> float:
         if self._clock() + pause >= self._deadline:
             raise self.late(why)
         self._wait(pause)
         return min(2 * pause, LONGEST_PAUSE)
 
 
-def problem(result: dict[str, Any]) -> Reason | None:
+def problem(result: dict[str, Any]) -> BulkFailure | None:
     """Why an item was not taken; None when it was. A newer version that is there already, or nothing to delete, is as good as taken."""
     ((action, answer),) = result.items()
     status = int(answer.get("status", 500))
@@ -219,7 +219,7 @@ def problem(result: dict[str, Any]) -> Reason | None:
     kind = str(error.get("type", "")) if isinstance(error, dict) else ""
     if status == 409 and kind == "version_conflict_engine_exception":
         return None
-    return Reason(status, kind, explained(error))
+    return BulkFailure(status, kind, explained(error))
 
 
 def newer_version(result: dict[str, Any]) -> int | None:
@@ -272,7 +272,7 @@ def plain(value: Any) -> Any:
     return found
 
 
-def _hint(reason: Reason) -> str:
+def _hint(reason: BulkFailure) -> str:
     if reason.type == "index_not_found_exception":
         return "Create the index: the cluster does not do so by itself."
     return "Correct it with edit, or change the index's mapping."

@@ -87,7 +87,7 @@ def _read(client: SearchClient, part: Slice, position: Any, *, size: int, keep: 
         yield gathered.piece(position)
 
 
-def everything(client: SearchClient, index: str, *, size: int, keep: int) -> Iterator[dict[str, Any]]:
+def all_documents(client: SearchClient, index: str, *, size: int, keep: int) -> Iterator[dict[str, Any]]:
     """All documents of an index that may not be there."""
     try:
         client.ask("POST", f"/{index}/_refresh")

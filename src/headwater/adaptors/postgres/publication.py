@@ -21,7 +21,7 @@ SELECT (SELECT coalesce(bool_and(pg_has_role(relowner, 'USAGE')), true) FROM pg_
 """
 
 
-def mending(session: PostgresSession, publication: str, found: Sequence[PostgresTable]) -> str:
+def missing_statement(session: PostgresSession, publication: str, found: Sequence[PostgresTable]) -> str:
     """The statement after which the tables are published; empty where they are. Errors: `BadConfig`."""
     known = session.ask(_KNOWN, (publication,))
     if not known:
@@ -51,7 +51,7 @@ def _complete(publication: str, found: Sequence[PostgresTable], *, every_change:
 
 def publish(session: PostgresSession, publication: str, found: Sequence[PostgresTable]) -> None:
     """Publish the tables. Errors: `Forbidden`, `BadConfig`."""
-    statement = mending(session, publication, found)
+    statement = missing_statement(session, publication, found)
     if statement:
         try:
             session.do(statement)
@@ -61,7 +61,7 @@ def publish(session: PostgresSession, publication: str, found: Sequence[Postgres
 
 def check(session: PostgresSession, publication: str, found: Sequence[PostgresTable]) -> None:
     """Errors: those of `publish`."""
-    statement = mending(session, publication, found)
+    statement = missing_statement(session, publication, found)
     if statement and not session.one(_ALLOWED, ([one.oid for one in found], publication)):
         raise forbidden(publication, statement)
 

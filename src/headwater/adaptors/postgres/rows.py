@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from headwater.adaptors.postgres.tables import PostgresTable
-from headwater.adaptors.sql.shape import AS_IT_IS, RowShape
+from headwater.adaptors.sql.row_shape import AS_IT_IS, RowShape
 from headwater.pipeline import values
 
 

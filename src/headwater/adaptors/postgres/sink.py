@@ -16,7 +16,7 @@ from headwater.adaptors.postgres.tables import table
 from headwater.adaptors.sql.adaptor import SqlSink
 from headwater.adaptors.sql.infer import ColumnKind
 from headwater.adaptors.sql.ranges import TakenRange
-from headwater.adaptors.sql.run import RowRun
+from headwater.adaptors.sql.row_batch import RowBatch
 from headwater.adaptors.sql.statements import Statements
 from headwater.adaptors.sql.table import COMMITTED, quote
 from headwater.adaptors.sql.writer import SqlWriter
@@ -92,7 +92,7 @@ class PostgresWriter(SqlWriter[PostgresShape]):
         self._state.fence(epoch, part.epoch)
         return [TakenRange(*one) for one in near or ()] if noted else None
 
-    def send(self, run: RowRun[PostgresShape]) -> None:
+    def send(self, run: RowBatch[PostgresShape]) -> None:
         one = run.shape.table
         if run.op == "truncate":
             try:

@@ -14,7 +14,7 @@ FROM pg_replication_slots WHERE slot_name = %s
 """
 
 
-def place_of(session: PostgresSession, slot: str) -> str | None:
+def slot_position(session: PostgresSession, slot: str) -> str | None:
     """Where a slot stands; None where there is none. Errors: `BadConfig` for one that can never give this database's changes."""
     known = session.ask(_SLOT, (slot,))
     if not known:
@@ -32,16 +32,16 @@ def place_of(session: PostgresSession, slot: str) -> str | None:
     return str(at)
 
 
-def made(session: PostgresSession, slot: str) -> str:
+def created_slot(session: PostgresSession, slot: str) -> str:
     """Where a slot stands, made if it is missing. Errors: `BadConfig`, `Forbidden`."""
-    at = place_of(session, slot)
+    at = slot_position(session, slot)
     if at is None:
         may_replicate(session)
         at = str(session.one("SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput')", (slot,)))
     return at
 
 
-def check_behind(session: PostgresSession, slot: str, at: int) -> None:
+def check_cursor(session: PostgresSession, slot: str, at: int) -> None:
     """Errors: `OffsetGone` where changes behind the place are gone."""
     known = session.ask("SELECT confirmed_flush_lsn::text, wal_status FROM pg_replication_slots WHERE slot_name = %s", (slot,))
     hint = "Begin the copy anew; and give each pipeline a slot of its own: slot=..."

@@ -15,9 +15,9 @@ from psycopg.sql import Literal
 
 from headwater.adaptors.postgres.adaptor import Postgres
 from headwater.adaptors.postgres.connection import PostgresSession
-from headwater.adaptors.postgres.outflow import pieces
+from headwater.adaptors.postgres.copy_out import pieces
 from headwater.adaptors.postgres.publication import check as check_publication
-from headwater.adaptors.postgres.slot import place_of
+from headwater.adaptors.postgres.slot import slot_position
 from headwater.adaptors.postgres.tables import (
     PostgresColumn,
     PostgresTable,
@@ -63,7 +63,7 @@ class PostgresSource(SqlSource[Postgres, PostgresSession, PostgresTable]):
     def _check_slot(self, session: PostgresSession) -> str:
         logical(session)
         may_replicate(session)
-        if place_of(session, self.adaptor.slot) is not None:
+        if slot_position(session, self.adaptor.slot) is not None:
             return f"the slot {self.adaptor.slot} is there"
         free = session.one("SELECT current_setting('max_replication_slots')::int - count(*) FROM pg_replication_slots")
         if free <= 0:

@@ -126,9 +126,9 @@ def followable(found: Sequence[PostgresTable]) -> None:
                 f"The table {one.namespace} has nothing that tells its rows apart, so its changes cannot be followed.",
                 hint="Give it a primary key, or REPLICA IDENTITY USING INDEX, or choose a narrower namespace.",
             )
-        if made := [name for name in one.ids if (column := one.column(name)) is not None and column.generated]:
+        if generated := [name for name in one.ids if (column := one.column(name)) is not None and column.generated]:
             raise BadConfig(
-                f"The key of {one.namespace} has {', '.join(made)}, which the server makes itself and does not tell with a change.",
+                f"The key of {one.namespace} has {', '.join(generated)}, a generated column, which the server does not send with a change.",
                 hint="Choose another key with REPLICA IDENTITY USING INDEX, or a narrower namespace.",
             )
         if one.heirs:

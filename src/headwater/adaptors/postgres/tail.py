@@ -14,7 +14,7 @@ from headwater.adaptors.postgres.adaptor import Postgres
 from headwater.adaptors.postgres.connection import PostgresSession
 from headwater.adaptors.postgres.pgoutput import UNCHANGED, Begin, Cell, Commit, Relation, RowChange, Truncate, decode, lsn, lsn_text
 from headwater.adaptors.postgres.publication import publish
-from headwater.adaptors.postgres.slot import check_behind, made, place_of
+from headwater.adaptors.postgres.slot import check_cursor, created_slot, slot_position
 from headwater.adaptors.postgres.stream import ReplicationStream
 from headwater.adaptors.postgres.tables import PostgresTable, document, followable, logical, table, tables, types
 from headwater.adaptors.postgres.types import Type, converter
@@ -42,23 +42,23 @@ def prepare(adaptor: Postgres, chosen: Namespaces) -> dict[str, Any]:
         logical(session)
         found = tables(session, chosen)
         followable(found)
-        place_of(session, adaptor.slot)  # one that cannot be used is an error before anything is made
+        slot_position(session, adaptor.slot)  # one that cannot be used is an error before anything is made
         publish(session, adaptor.publication, found)
         # After the publication: the server decodes a change with the catalog of that moment, in which the publication must exist.
-        return {"lsn": made(session, adaptor.slot), "seen": 0}
+        return {"lsn": created_slot(session, adaptor.slot), "seen": 0}
 
 
 def follow(adaptor: Postgres, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
     """Changes behind the cursor."""
     uri = adaptor.address()
     with PostgresSession(uri) as session:
-        check_behind(session, adaptor.slot, lsn(cursor["lsn"]))
+        check_cursor(session, adaptor.slot, lsn(cursor["lsn"]))
         # The end of the WAL; 0 for a standby.
         end = lsn(session.one("SELECT CASE WHEN pg_is_in_recovery() THEN '0/0' ELSE pg_current_wal_flush_lsn()::text END"))
     kept = dict(cursor)
     while not stopped():
         stream = ReplicationStream(uri, adaptor.slot, adaptor.publication, lsn(kept["lsn"]))
-        reading = _Reading(uri, chosen, kept, end)
+        reading = _ChangeReader(uri, chosen, kept, end)
         try:
             while not stopped():
                 piece = reading.piece(stream)
@@ -75,7 +75,7 @@ def follow(adaptor: Postgres, cursor: Any, chosen: Namespaces, stopped: Callable
             stream.close()
 
 
-class _Reading:
+class _ChangeReader:
     """One stream's state: where it is, and the tables that it has told of."""
 
     def __init__(self, uri: str, chosen: Namespaces, cursor: dict[str, Any], end: int) -> None:
@@ -88,7 +88,7 @@ class _Reading:
         self._index = 0  # changes of the open transaction so far
         self._open = False
         self._at = 0
-        self._tables: dict[int, _Followed] = {}
+        self._tables: dict[int, _FollowedTable] = {}
         self._session: PostgresSession | None = None
 
     def piece(self, stream: ReplicationStream) -> Piece:
@@ -154,7 +154,7 @@ class _Reading:
                     ]
         return []
 
-    def _changed(self, one: _Followed, change: RowChange) -> list[Message]:
+    def _changed(self, one: _FollowedTable, change: RowChange) -> list[Message]:
         if change.new is None:
             assert change.old is not None
             return [self._message(one, Op.DELETE, one.document(change.old, only=one.ids))]
@@ -177,10 +177,10 @@ class _Reading:
         # A changed key is a new document: the old one is deleted above.
         return [*out, self._message(one, Op.INSERT if change.kind == "insert" or out else Op.UPDATE, data)]
 
-    def _message(self, one: _Followed, op: Op, data: dict[str, Any]) -> Message:
+    def _message(self, one: _FollowedTable, op: Op, data: dict[str, Any]) -> Message:
         return Message(one.namespace, data, op, self._at, Mode.SYNC, id_fields=one.ids)
 
-    def _filled(self, one: _Followed, data: dict[str, Any], cells: Sequence[Cell]) -> dict[str, Any]:
+    def _filled(self, one: _FollowedTable, data: dict[str, Any], cells: Sequence[Cell]) -> dict[str, Any]:
         """The document with the large values that the change did not touch, as they are now in the table. A row that is gone by now has
         none; its delete follows."""
         known = one.table.columns if one.table is not None else ()
@@ -201,10 +201,10 @@ class _Reading:
         found = data | values.decode(text)
         return {name: found[name] for name in one.names if name in found}
 
-    def _followed(self, relation: Relation) -> _Followed:
+    def _followed(self, relation: Relation) -> _FollowedTable:
         oids = [kind for _, kind in relation.columns]
         kinds, now = self._ask(lambda session: (types(session, oids), table(session, relation.schema, relation.name)))
-        return _Followed(relation, kinds, now)
+        return _FollowedTable(relation, kinds, now)
 
     def _ask(self, question: Callable[[PostgresSession], T]) -> T:
         """Ask over a second connection, which stays open."""
@@ -216,7 +216,7 @@ class _Reading:
             raise self._session.meaning(error) from error
 
 
-class _Followed:
+class _FollowedTable:
     """A table as the stream describes it."""
 
     def __init__(self, relation: Relation, kinds: dict[int, Type], now: PostgresTable | None) -> None:

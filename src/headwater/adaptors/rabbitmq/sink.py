@@ -23,7 +23,7 @@ from headwater.pipeline.namespaces import Namespaces
 LONGEST_KEY = 255  # bytes: a limit of the protocol
 
 
-class Outgoing(NamedTuple):
+class OutgoingMessage(NamedTuple):
     offset: int
     exchange: str
     key: str
@@ -46,18 +46,18 @@ class RabbitMQSink(SinkAdaptor[RabbitMQ]):
         return RabbitMQWriter(self.adaptor, part)
 
 
-class RabbitMQWriter(ConvertingWriter[Outgoing]):
+class RabbitMQWriter(ConvertingWriter[OutgoingMessage]):
     """What lies before a message that the broker refuses is confirmed."""
 
     def __init__(self, adaptor: RabbitMQ, part: Part) -> None:
-        self._link = ConfirmingChannel(parameters(adaptor))
-        super().__init__(part, f"RabbitMQ at {self._link.where}")
+        self._confirming = ConfirmingChannel(parameters(adaptor))
+        super().__init__(part, f"RabbitMQ at {self._confirming.where}")
         self._adaptor = adaptor
 
     def close(self) -> None:
-        self._link.close()
+        self._confirming.close()
 
-    def convert(self, message: Message) -> Outgoing:
+    def convert(self, message: Message) -> OutgoingMessage:
         identity_of(message, "RabbitMQ", needed=())
         key = self._key(message)
         exchange = self._adaptor.exchange.replace("{namespace}", message.namespace)
@@ -74,7 +74,7 @@ class RabbitMQWriter(ConvertingWriter[Outgoing]):
             timestamp=max(0, message.timestamp // 1000) or None,  # the protocol knows no time before 1970
             headers={"op": message.op.name.lower(), "namespace": message.namespace, "offset": message.offset},
         )
-        return Outgoing(message.offset, exchange, key, values.encode(message.data), properties)
+        return OutgoingMessage(message.offset, exchange, key, values.encode(message.data), properties)
 
     def _key(self, message: Message) -> str:
         said = self._adaptor.routing_key
@@ -88,17 +88,17 @@ class RabbitMQWriter(ConvertingWriter[Outgoing]):
             raise BadInput(f"The field {said} holds no routing key.", hint="Correct it with edit, or say routing_key without key_in_field.")
         return found if isinstance(found, str) else values.encode(values.extended(found)).decode()
 
-    def send(self, converted: Sequence[Outgoing]) -> None:
+    def send(self, converted: Sequence[OutgoingMessage]) -> None:
         alone = converted[0].offset if len(converted) == 1 else -1
         try:
-            returned = self._link.send(converted, self._deadline - self._clock())
-        except Late as late:
+            returned = self._confirming.send(converted, self._deadline - self._clock())
+        except DeadlinePassed as late:
             raise self.late(str(late)) from None
         except NotFound as error:  # of one namespace its exchange; else the one that every message goes to, which is no message's fault
             if "{namespace}" not in self._adaptor.exchange:
                 raise as_unreachable(error) from None
             raise Rejected(error.message, offset=alone, hint=error.hint) from None
-        except TooMuch as error:
+        except MessageTooLarge as error:
             raise Rejected(f"RabbitMQ refuses a message: {error}.", offset=alone, hint="Make it smaller.") from None
         if returned:  # the others are confirmed; those behind it will be sent again
             no = min(returned, key=lambda one: one.offset)
@@ -111,11 +111,11 @@ class RabbitMQWriter(ConvertingWriter[Outgoing]):
             )
 
 
-class Late(Exception):
+class DeadlinePassed(Exception):
     """The time is up."""
 
 
-class TooMuch(Exception):
+class MessageTooLarge(Exception):
     """The broker has closed the channel over what a message is."""
 
 
@@ -129,8 +129,8 @@ class ConfirmingChannel:
         self._open = self._closing = self._closed = False
         self._late = self._blocked = False
         self._done: Callable[[], bool] = bool
-        self._pending: dict[int, Outgoing] = {}
-        self._returned: dict[int, Outgoing] = {}
+        self._pending: dict[int, OutgoingMessage] = {}
+        self._returned: dict[int, OutgoingMessage] = {}
         self._refused = False
         self._published = 0
         self._connection = pika.SelectConnection(
@@ -138,17 +138,17 @@ class ConfirmingChannel:
         )
         try:
             self._run(lambda: self._open, 2 * SECONDS)
-        except Late:
+        except DeadlinePassed:
             self.close()
             raise Unreachable(f"RabbitMQ at {self.where} does not answer.", hint="See whether it runs.") from None
         except BaseException:
             self.close()
             raise
 
-    def send(self, messages: Sequence[Outgoing], seconds: float) -> list[Outgoing]:
+    def send(self, messages: Sequence[OutgoingMessage], seconds: float) -> list[OutgoingMessage]:
         """Publish these; return those that no queue got. All others are confirmed.
 
-        Errors: `Late`, `TooMuch`; `NotFound` for an exchange; `Unreachable` when the connection ends or the broker will not take them.
+        Errors: `DeadlinePassed`, `MessageTooLarge`; `NotFound` for an exchange; `Unreachable` when the connection ends.
         """
         self._pending, self._returned, self._refused = {}, {}, False
         try:
@@ -172,7 +172,7 @@ class ConfirmingChannel:
                 self._closing, self._problem = True, None
                 connection.close()
                 self._run(lambda: self._closed, 2.0)
-        except (exceptions.AMQPError, HeadwaterError, Late, TooMuch, OSError):
+        except (exceptions.AMQPError, HeadwaterError, DeadlinePassed, MessageTooLarge, OSError):
             pass  # it is gone, which is all that was wanted
         finally:
             self._closed = True
@@ -192,10 +192,10 @@ class ConfirmingChannel:
         if done():
             return
         if self._late:
-            raise Late("it is short of memory or disk, and blocks" if self._blocked else "")
+            raise DeadlinePassed("it is short of memory or disk, and blocks" if self._blocked else "")
         problem = self._problem or ConnectionError()
         if getattr(problem, "reply_code", 0) in (PRECONDITION, TOO_LARGE):
-            raise TooMuch(getattr(problem, "reply_text", ""))
+            raise MessageTooLarge(getattr(problem, "reply_text", ""))
         raise explained(problem, self.where)
 
     def _look(self) -> None:

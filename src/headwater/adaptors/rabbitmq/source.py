@@ -26,7 +26,7 @@ _LATEST = (1 << 63) // 1000 - 1  # seconds since 1970 that a record can tell
 _GROWS = 8  # times that a body may grow on its way into a record, at most
 
 
-class Got(NamedTuple):
+class ReceivedMessage(NamedTuple):
     tag: int
     message: Message
     wrong: str
@@ -43,7 +43,7 @@ class RabbitMQSource(SourceAdaptor[RabbitMQ]):
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
         """Pieces of messages, all queues on one channel: so one acknowledgement covers everything up to a message."""
         queues = self.adaptor.queues_for(chosen)
-        waiting: deque[Got] = deque()
+        waiting: deque[ReceivedMessage] = deque()
         cancelled: list[bool] = []
         with connected(self.adaptor) as connection:
             channel, asking = connection.channel(), connection.channel()
@@ -84,7 +84,7 @@ def _ready(channel: Any, queues: list[str]) -> bool:
     return any(channel.queue_declare(queue, passive=True).method.message_count for queue in queues)
 
 
-def _take(waiting: deque[Got], queue: str, channel: Any, method: Any, properties: Any, body: bytes) -> None:
+def _take(waiting: deque[ReceivedMessage], queue: str, channel: Any, method: Any, properties: Any, body: bytes) -> None:
     data, wrong = decoded(body, "body")
     if wrong:
         which = f"message {properties.message_id}" if properties.message_id else f"delivery {method.delivery_tag} of this run"
@@ -92,10 +92,10 @@ def _take(waiting: deque[Got], queue: str, channel: Any, method: Any, properties
     stamp = properties.timestamp
     timestamp = stamp * 1000 if isinstance(stamp, int) and 0 <= stamp <= _LATEST else 0
     message = Message(queue, data, op_said((properties.headers or {}).get("op")), timestamp=timestamp, mode=Mode.SYNC)
-    waiting.append(Got(method.delivery_tag, message, wrong, len(body)))
+    waiting.append(ReceivedMessage(method.delivery_tag, message, wrong, len(body)))
 
 
-def _piece(waiting: deque[Got]) -> tuple[Piece, int]:
+def _piece(waiting: deque[ReceivedMessage]) -> tuple[Piece, int]:
     """What is given at once, and the tag of its last message; 0 where nothing waits.
 
     Errors: `TooLarge` for a message that no record can hold. Its beginning would be kept and it be let go of: the only whole one.

@@ -26,7 +26,7 @@ _ABSENT = {"NoSuchBucket", "NoSuchKey", "NoSuchUpload", "NotFound", "404"}
 _CHANGED = {"PreconditionFailed", "412", "ConditionalRequestConflict"}
 
 
-class Object(NamedTuple):
+class S3Object(NamedTuple):
     key: str
     size: int
     tag: str
@@ -71,13 +71,13 @@ class Bucket(Closing):
         except (ClientError, BotoCoreError) as error:
             raise explained(error, f"{self.where}{self._at}") from None
 
-    def objects(self, prefix: str | None = None) -> Iterator[Object]:
+    def objects(self, prefix: str | None = None) -> Iterator[S3Object]:
         """Every object below a prefix, in the order of keys."""
         token: dict[str, str] = {}
         while True:
             page: Any = self.ask(self.client.list_objects_v2, Prefix=self.prefix if prefix is None else prefix, **token)
             for one in page.get("Contents", ()):
-                yield Object(one["Key"], int(one["Size"]), str(one["ETag"]))
+                yield S3Object(one["Key"], int(one["Size"]), str(one["ETag"]))
             if not page.get("IsTruncated"):
                 return
             token = {"ContinuationToken": page["NextContinuationToken"]}
@@ -123,7 +123,7 @@ def _descriptions() -> Any:
 class ObjectFile(io.RawIOBase):
     """An object to read and seek in, by ranges; never of another version of it than the one that was planned."""
 
-    def __init__(self, bucket: Bucket, one: Object) -> None:
+    def __init__(self, bucket: Bucket, one: S3Object) -> None:
         super().__init__()
         self._bucket, self._object, self._at = bucket, one, 0
 

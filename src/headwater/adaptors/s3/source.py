@@ -9,11 +9,11 @@ from typing import IO, Any, cast
 
 import msgspec
 
-from headwater.adaptors.file.cells import text_pieces
+from headwater.adaptors.file.csv_reader import text_pieces
 from headwater.adaptors.file.formats import collection, compression_of, decompressed, format_of, known, legible
-from headwater.adaptors.file.groups import group_rows, parquet_pieces
+from headwater.adaptors.file.parquet_reader import group_rows, parquet_pieces
 from headwater.adaptors.s3.adaptor import S3
-from headwater.adaptors.s3.connection import Bucket, Object, ObjectFile
+from headwater.adaptors.s3.connection import Bucket, ObjectFile, S3Object
 from headwater.core.errors import NotFound
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces
@@ -46,12 +46,12 @@ class S3Source(SourceAdaptor[S3]):
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         """The documents of an object from a position on. What is wrong with one names the object, too."""
-        one = Object(**part.spec)
+        one = S3Object(**part.spec)
         for piece in self._pieces(one, position):
             bad = {index: f"{one.key}: {wrong}" for index, wrong in piece.bad.items()}
             yield msgspec.structs.replace(piece, bad=bad) if bad else piece
 
-    def _pieces(self, one: Object, position: Any) -> Iterator[Piece]:
+    def _pieces(self, one: S3Object, position: Any) -> Iterator[Piece]:
         """Each with the bytes of the object that were read by then."""
         adaptor, name = self.adaptor, _path(one.key)
         kind, compression = format_of(name, adaptor.format), compression_of(name, adaptor.compression)
@@ -67,9 +67,9 @@ class S3Source(SourceAdaptor[S3]):
                 yield msgspec.structs.replace(piece, amount=piece.position if plain else source.tell())
 
 
-def found(adaptor: S3, bucket: Bucket, chosen: Namespaces) -> dict[str, Object]:
+def found(adaptor: S3, bucket: Bucket, chosen: Namespaces) -> dict[str, S3Object]:
     """The objects by name. Errors: `NotFound` where there are none."""
-    objects: dict[str, Object] = {}
+    objects: dict[str, S3Object] = {}
     for one in bucket.objects():
         if one.key == bucket.prefix and not one.key.endswith("/"):
             name = PurePosixPath(one.key).name
@@ -89,11 +89,11 @@ def found(adaptor: S3, bucket: Bucket, chosen: Namespaces) -> dict[str, Object]:
     return objects
 
 
-def _identity(objects: dict[str, Object]) -> dict[str, Any]:
+def _identity(objects: dict[str, S3Object]) -> dict[str, Any]:
     return {name: [one.size, one.tag] for name, one in objects.items()}
 
 
-def _opened(bucket: Bucket, one: Object) -> IO[bytes]:
+def _opened(bucket: Bucket, one: S3Object) -> IO[bytes]:
     return cast("IO[bytes]", io.BufferedReader(ObjectFile(bucket, one), _AHEAD))
 
 

@@ -72,7 +72,7 @@ class SparkAdaptor(CanCopy, CanWrite, frozen=True, kw_only=True):
         path = next((name for name in reversed(names) if name and not any(c in name for c in "*?[{")), "")
         return path or str(self.options.get("dbtable", "")) or self.format
 
-    def given(self) -> dict[str, str]:
+    def resolved_options(self) -> dict[str, str]:
         """The options, with what the environment holds. Errors: `BadConfig`."""
         return {name: resolve(value) for name, value in self.options.items()}
 

@@ -22,7 +22,7 @@ _PACKAGES = (
 )
 
 
-def started() -> SparkSession:
+def current_session() -> SparkSession:
     """This process's session. Never called inside a task."""
     from headwater.spark import session
 
@@ -30,7 +30,7 @@ def started() -> SparkSession:
 
 
 @contextmanager
-def spoken(adaptor: SparkAdaptor, what: str) -> Iterator[None]:
+def explaining(adaptor: SparkAdaptor, what: str) -> Iterator[None]:
     """Spark's errors become ours. Errors: `BadConfig` for what Spark will never do, `Unreachable` for what may work later."""
     from py4j.protocol import Py4JError
     from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
@@ -53,9 +53,9 @@ def spoken(adaptor: SparkAdaptor, what: str) -> Iterator[None]:
 
 
 def loaded(adaptor: SparkAdaptor) -> DataFrame:
-    """The data set. Errors: as `spoken`."""
-    with spoken(adaptor, f"read {adaptor.name} as {adaptor.format}"):
-        reader = started().read.format(adaptor.format).options(**adaptor.given())
+    """The data set. Errors: as `explaining`."""
+    with explaining(adaptor, f"read {adaptor.name} as {adaptor.format}"):
+        reader = current_session().read.format(adaptor.format).options(**adaptor.resolved_options())
         return reader.load() if adaptor.path is None else reader.load(resolve(adaptor.path))
 
 

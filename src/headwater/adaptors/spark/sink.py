@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from headwater.adaptors.file.parquet_writer import ParquetPartWriter
 from headwater.adaptors.file.readback import of_table
-from headwater.adaptors.file.tables import TableWriter
 from headwater.adaptors.file.target import gone
 from headwater.adaptors.parts.ownership import PartsOwnership
 from headwater.adaptors.spark.adaptor import SparkAdaptor
-from headwater.adaptors.spark.connection import loaded, spoken, staging, started
+from headwater.adaptors.spark.connection import current_session, explaining, loaded, staging
 from headwater.adaptors.spark.store import WORK, HadoopStore, SparkRanges
 from headwater.core.files import explained
 from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
@@ -25,7 +25,7 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
     """A path with a folder for each range of offsets; without a path, rows are appended."""
 
     def check(self, chosen: Namespaces) -> list[str]:
-        started()
+        current_session()
         if self.adaptor.path is None:
             return ["Spark has started"]  # whether a table can be written shows when it is
         with self._place() as store:
@@ -42,7 +42,7 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise explained(error, folder) from error
-        return TableWriter(folder / f"{part.start}-{part.end}-{part.bucket}of{part.buckets}.{part.attempt}", compression="snappy")
+        return ParquetPartWriter(folder / f"{part.start}-{part.end}-{part.bucket}of{part.buckets}.{part.attempt}", compression="snappy")
 
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
         """Sweep what dead runs have left. Returns the ranges that are there whole; None where nobody can tell."""
@@ -62,7 +62,7 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
 
     def publish(self, part: Part, receipt: dict[str, Any]) -> None:
         """Save what was staged. Of several tables the first one comes last: it says that the range is there."""
-        adaptor, session, files, end = self.adaptor, started(), [Path(one) for one in receipt["files"]], int(receipt["end"])
+        adaptor, session, files, end = self.adaptor, current_session(), [Path(one) for one in receipt["files"]], int(receipt["end"])
         ranges: SparkRanges | None = None
         if adaptor.path is not None:
             with self._place() as store:
@@ -74,8 +74,8 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
                 if not saved.exists():
                     raise gone(file)
                 continue  # this is a second try, and the first one came so far
-            with spoken(adaptor, f"write {adaptor.format}"):
-                out = session.read.parquet(str(file)).write.format(adaptor.format).options(**adaptor.given())
+            with explaining(adaptor, f"write {adaptor.format}"):
+                out = session.read.parquet(str(file)).write.format(adaptor.format).options(**adaptor.resolved_options())
                 if ranges is None:
                     out.mode("append").save()
                 else:
@@ -99,17 +99,17 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
         return of_table(data)
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
-        """What is there. Errors: as `spoken`."""
+        """What is there. Errors: as `explaining`."""
         adaptor = self.adaptor
         if adaptor.path is None:
             frames = [loaded(adaptor)]
         else:
             with self._place() as store:
                 paths = SparkRanges(store).readable()
-            with spoken(adaptor, f"read {adaptor.format}"):
-                frames = [started().read.format(adaptor.format).options(**adaptor.given()).load(path) for path in paths]
+            with explaining(adaptor, f"read {adaptor.format}"):
+                frames = [current_session().read.format(adaptor.format).options(**adaptor.resolved_options()).load(path) for path in paths]
         for frame in frames:
-            with spoken(adaptor, f"read {adaptor.format}"):
+            with explaining(adaptor, f"read {adaptor.format}"):
                 for row in frame.toLocalIterator():
                     yield of_table(row.asDict(recursive=True))
 
@@ -119,7 +119,7 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
             yield HadoopStore(resolve(self.adaptor.path or ""))
 
     def _using(self) -> AbstractContextManager[None]:
-        return spoken(self.adaptor, f"use the folder {self.adaptor.path}")
+        return explaining(self.adaptor, f"use the folder {self.adaptor.path}")
 
 
 def _ownership(store: HadoopStore, pipeline: str, sink: str) -> PartsOwnership:

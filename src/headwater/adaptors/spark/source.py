@@ -13,7 +13,7 @@ import msgspec
 from headwater.adaptors.file.adaptor import File
 from headwater.adaptors.file.source import FileSource
 from headwater.adaptors.spark.adaptor import SparkAdaptor
-from headwater.adaptors.spark.connection import loaded, spoken, staging
+from headwater.adaptors.spark.connection import explaining, loaded, staging
 from headwater.core.errors import NotFound
 from headwater.core.ids import random_id
 from headwater.pipeline import values
@@ -32,7 +32,7 @@ class SparkSource(SourceAdaptor[SparkAdaptor]):
         return [f"{self.adaptor.name}: {', '.join(loaded(self.adaptor).columns)}"]
 
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
-        """Load everything into a new folder; the folders of earlier copies go. Errors: `NotFound`, and as `spoken`."""
+        """Load everything into a new folder; the folders of earlier copies go. Errors: `NotFound`, and as `explaining`."""
         data, name = self._chosen(chosen), self.adaptor.name
         folder = staging(self.adaptor)
         for earlier in folder.glob("copy-*"):
@@ -70,7 +70,7 @@ class SparkSource(SourceAdaptor[SparkAdaptor]):
         return loaded(self.adaptor)
 
     def _spoken(self) -> AbstractContextManager[None]:
-        return spoken(self.adaptor, f"read {self.adaptor.name} as {self.adaptor.format}")
+        return explaining(self.adaptor, f"read {self.adaptor.name} as {self.adaptor.format}")
 
 
 def _files(folder: Path) -> FileSource:

@@ -8,7 +8,7 @@ import msgspec
 
 from headwater.adaptors.parts.offset_parts import OffsetParts
 from headwater.adaptors.parts.store import PartStore
-from headwater.adaptors.spark.connection import started
+from headwater.adaptors.spark.connection import current_session
 from headwater.core.errors import Unreachable
 from headwater.pipeline.adaptor import Part
 
@@ -21,7 +21,7 @@ class HadoopStore(PartStore):
 
     def __init__(self, path: str) -> None:
         self.where = path.rstrip("/")
-        context = started().sparkContext
+        context = current_session().sparkContext
         self._jvm: Any = context._jvm
         self._files = self._at("").getFileSystem(context._jsc.hadoopConfiguration())
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic
 from headwater.adaptors.sql.deadline import Deadline
 from headwater.adaptors.sql.infer import ColumnKind, fields
 from headwater.adaptors.sql.ranges import TakenRange, contains, of_bucket
-from headwater.adaptors.sql.run import AnyShape, RowRun, runs
+from headwater.adaptors.sql.row_batch import AnyShape, RowBatch, row_batches
 from headwater.adaptors.sql.session import Session
 from headwater.adaptors.sql.state import SqlSinkState
 from headwater.adaptors.sql.statements import Statements
@@ -43,7 +43,7 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
         """Note the span as taken, for this run's epoch; return what else was noted near it; None where it was itself noted before."""
 
     @abstractmethod
-    def send(self, run: RowRun[AnyShape]) -> None:
+    def send(self, run: RowBatch[AnyShape]) -> None:
         """Write a run."""
 
     @abstractmethod
@@ -98,7 +98,7 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
         return [one for one in wanted if not contains(done, one.offset)] if done else wanted
 
     def _apply(self, messages: Sequence[Message]) -> None:
-        for run in runs(messages, self._shapes.__getitem__, once=self.once):
+        for run in row_batches(messages, self._shapes.__getitem__, once=self.once):
             self.send(run)
 
     def _write_before_refused(self, batch: Batch) -> None:

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from headwater.adaptors.file.adaptor import File
-from headwater.adaptors.file.cells import csv_pieces
-from headwater.adaptors.file.groups import parquet_pieces
-from headwater.adaptors.file.lines import line_documents, line_pieces, stream_pieces
+from headwater.adaptors.file.csv_reader import csv_pieces
+from headwater.adaptors.file.json_lines import line_documents, line_pieces, stream_pieces
+from headwater.adaptors.file.parquet_reader import parquet_pieces
 from headwater.core.errors import BadInput, Damaged, Differs
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece

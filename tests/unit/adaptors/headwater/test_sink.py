@@ -12,7 +12,7 @@ import pytest
 from headwater_ground import ALL, changes, part, run, write
 
 from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor, headwater
-from headwater.adaptors.headwater.address import HeadwaterAddress, place_of
+from headwater.adaptors.headwater.address import HeadwaterAddress, resolved_address
 from headwater.core.errors import BadConfig, BadInput, NotFound, ReadOnly, Rejected, Unavailable, UnknownTopic, Unreachable
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.partitioner import partition_for
@@ -265,13 +265,13 @@ def test_a_circle_that_the_addresses_show_is_refused_before_anything_is_opened(t
 def test_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WHERE", "http://Host:8420/")
-    assert place_of(headwater("d", topic="t")) == HeadwaterAddress(kind="directory", where=str(tmp_path / "d"))
-    assert place_of(headwater(topic="t")).where == str(tmp_path / "data")
-    assert place_of(headwater("${WHERE}", topic="t")) == HeadwaterAddress(kind="server", where="http://host:8420")
-    kafka = place_of(headwater("kafka://a:1,b:2", topic="t", client={"sasl.password": "${WHERE}"}))
+    assert resolved_address(headwater("d", topic="t")) == HeadwaterAddress(kind="directory", where=str(tmp_path / "d"))
+    assert resolved_address(headwater(topic="t")).where == str(tmp_path / "data")
+    assert resolved_address(headwater("${WHERE}", topic="t")) == HeadwaterAddress(kind="server", where="http://host:8420")
+    kafka = resolved_address(headwater("kafka://a:1,b:2", topic="t", client={"sasl.password": "${WHERE}"}))
     assert (kafka.kind, kafka.where, kafka.client) == ("kafka", "a:1,b:2", {"sasl.password": "http://Host:8420/"})
     (tmp_path / "headwater.toml").write_text('[log]\nengine = "kafka"\n[kafka]\nbootstrap = ["b:2"]\n')
-    assert place_of(headwater(topic="t")).where == "b:2"
+    assert resolved_address(headwater(topic="t")).where == "b:2"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import IO, Any
 
-from headwater.adaptors.file.lines import KEPT, stream_pieces, too_long
+from headwater.adaptors.file.json_lines import KEPT, stream_pieces, too_long
 from headwater.adaptors.pieces import PieceBuffer
 from headwater.core.errors import BadInput
 from headwater.pipeline import values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
-from headwater.adaptors.sql.shape import Row, RowShape
+from headwater.adaptors.sql.row_shape import Row, RowShape
 from headwater.core.errors import Rejected
 from headwater.pipeline.message import Message, Op
 
@@ -13,7 +13,7 @@ Kind = Literal["upsert", "delete", "truncate"]
 AnyShape = TypeVar("AnyShape", bound=RowShape[Any])
 
 
-class RowRun(Generic[AnyShape]):
+class RowBatch(Generic[AnyShape]):
     """Rows of one shape. `key`: the columns that they are found by; none: they are added. `absent` columns get their default."""
 
     def __init__(self, shape: AnyShape, op: Kind, key: tuple[str, ...], absent: frozenset[str]) -> None:
@@ -34,9 +34,9 @@ class RowRun(Generic[AnyShape]):
         return True
 
 
-def runs(messages: Sequence[Message], shape_of: Callable[[str], AnyShape], *, once: bool) -> Iterator[RowRun[AnyShape]]:
+def row_batches(messages: Sequence[Message], shape_of: Callable[[str], AnyShape], *, once: bool) -> Iterator[RowBatch[AnyShape]]:
     """Cut messages into runs; `once`: none has the same id twice. Errors: `Rejected`."""
-    run: RowRun[AnyShape] | None = None
+    run: RowBatch[AnyShape] | None = None
     for message in messages:
         shape = shape_of(message.namespace)
         op: Kind = "upsert"
@@ -59,7 +59,7 @@ def runs(messages: Sequence[Message], shape_of: Callable[[str], AnyShape], *, on
         if run is None or not run.takes(shape, op, key, row, absent, once=once):
             if run is not None:
                 yield run
-            run = RowRun(shape, op, key, absent)
+            run = RowBatch(shape, op, key, absent)
             run.takes(shape, op, key, row, absent, once=once)
     if run is not None:
         yield run

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from headwater.adaptors.file.writers import Temporary, documents
+from headwater.adaptors.file.line_writer import Temporary, documents
 from headwater.core.errors import Rejected
 from headwater.core.files import explained
 from headwater.pipeline import values
@@ -38,7 +38,7 @@ class _Gathered(NamedTuple):
     rows: list[dict[str, Any]] | Sequence[bytes]
 
 
-class TableWriter(Temporary):
+class ParquetPartWriter(Temporary):
     """Parquet. A table whose types do not fit the ones before begins a further file of the same part."""
 
     takes_text: ClassVar[bool] = True

@@ -13,8 +13,8 @@ import msgspec
 
 from headwater.adaptors.file.adaptor import File
 from headwater.adaptors.file.formats import compression_of, open_decompressed
+from headwater.adaptors.file.line_writer import compressed
 from headwater.adaptors.file.target import Target, gone
-from headwater.adaptors.file.writers import compressed
 from headwater.core.errors import Unavailable
 from headwater.core.files import Files, replace, write_all
 from headwater.pipeline.adaptor import Part
@@ -38,7 +38,7 @@ def columns(adaptor: File) -> list[str]:
     return next(csv.reader([first.decode("utf-8-sig", "replace")]), []) if first else []
 
 
-class Single(Target):
+class SingleFile(Target):
     """One file, appended to in the order of offsets."""
 
     def __init__(self, adaptor: File, pipeline: str, sink: str, files: Files | None = None) -> None:

@@ -74,7 +74,7 @@ def test_a_value_that_the_server_cannot_give_is_no_end_of_the_table(ground: Post
     import psycopg
 
     from headwater.adaptors.postgres.connection import PostgresSession
-    from headwater.adaptors.postgres.outflow import pieces
+    from headwater.adaptors.postgres.copy_out import pieces
 
     with closing(PostgresSession(ground.uri)) as session, pytest.raises(psycopg.errors.DivisionByZero):
         statement = f"COPY (SELECT '{{}}' || v, id::text FROM {ground.name}.w) TO STDOUT (FORMAT binary)"

@@ -14,7 +14,7 @@ from headwater.adaptors.file.target import Target, gone
 from headwater.pipeline.adaptor import Part
 
 
-class Standard(Target):
+class StandardOutput(Target):
     """Standard output: written by the run itself, at least once."""
 
     def __init__(self, adaptor: File, pipeline: str, sink: str) -> None:
