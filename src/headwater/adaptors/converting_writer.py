@@ -17,23 +17,23 @@ Converted = TypeVar("Converted")
 
 
 class ConvertingWriter(SinkWriter, Generic[Converted]):
-    """Converts a batch's messages into what the system takes, then sends them, within the sink's timeout.
+    """Converts the messages of a batch, then sends them, within the sink's timeout.
 
-    A message that cannot be converted is refused once all before it are sent: they count as taken, so they have to be.
+    A message that cannot be converted is refused after all before it are sent: `Rejected` says that they are taken.
     """
 
     def __init__(self, part: Part, where: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """`where`: the system and its address, as errors call it."""
+        """`where`: the system and its address in errors."""
         self._part, self._where, self._clock = part, where, clock
         self._deadline = 0.0
 
     @abstractmethod
     def convert(self, message: Message) -> Converted:
-        """Errors: `BadInput` for a message of which nothing can be made; `Unavailable` when the system has to be asked, and cannot."""
+        """Convert one message. Errors: `BadInput` where it cannot be converted; `Unavailable` where that needs an answer of the system."""
 
     @abstractmethod
     def send(self, converted: Sequence[Converted]) -> None:
-        """Make all of them durable there. Errors: `Rejected` for the first one that is refused; else as `SinkWriter.write`."""
+        """Make all of them durable in the system. Errors: `Rejected` for the first one that it refuses; else as `SinkWriter.write`."""
 
     def write(self, batch: Batch) -> None:
         self._deadline = self._clock() + self._part.timeout
@@ -51,7 +51,7 @@ class ConvertingWriter(SinkWriter, Generic[Converted]):
             raise refused
 
     def left(self, why: str = "") -> float:
-        """Seconds that the batch may still take. Errors: `Timeout`."""
+        """The seconds until the batch's deadline. Errors: `Timeout` after it."""
         left = self._deadline - self._clock()
         if left <= 0:
             raise self.late(why)

@@ -26,7 +26,7 @@ from headwater.core.errors import (
     Unreachable,
 )
 
-# Errors about the values in a statement that the library does not call data errors: too long, no such value, a check, a trigger's own.
+# Errors about the values in a statement that PyMySQL does not class as data errors: too long, no such value, a check, a trigger's own.
 _DATA = frozenset(
     {1048, 1062, 1118, 1216, 1217, 1264, 1265, 1292, 1364, 1366, 1367, 1406, 1411, 1416, 1451, 1452, 1526, 1644, 1690, 1697}
     | {3140, 3141, 3819, 3903, 4025, 4038}
@@ -88,7 +88,7 @@ class Connection(pymysql.connections.Connection):  # type: ignore[misc]
 
 
 def parsed(uri: str) -> MySQLAddress:
-    """The URI's parts. Errors: `BadConfig`, without a word of what is in it."""
+    """The URI's parts. Errors: `BadConfig`, which never shows the URI."""
     hint = "It looks like mysql://user:password@host:3306/database, perhaps with ?ssl_ca=/path/to/ca.pem."
     try:
         parts = urlsplit(uri)
@@ -109,7 +109,7 @@ def parsed(uri: str) -> MySQLAddress:
 
 
 def settings(where: MySQLAddress, **more: Any) -> dict[str, Any]:
-    """What PyMySQL connects by."""
+    """The parameters of a connection of PyMySQL."""
     found: dict[str, Any] = {
         "host": where.host,
         "port": where.port,
@@ -224,7 +224,7 @@ def _untrusted(where: object, said: str) -> BadConfig:
 
 
 def abandon(link: Any, cursor: Any) -> None:
-    """Close a cursor; in the middle of an answer the connection with it. Closing it alone, or forgetting it, would first read the rest."""
+    """Close a cursor, and with unread rows the connection: closing the cursor alone, or dropping it, would first read the rest."""
     if cursor._result is not None and cursor._result.unbuffered_active:
         cursor._result.unbuffered_active = False
         cursor._result.connection = None

@@ -1,4 +1,4 @@
-"""Writing to MariaDB and MySQL: a run's rows in statements of some megabytes."""
+"""Writing to MariaDB and MySQL: the rows of a batch in statements of some megabytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from headwater.pipeline.namespaces import Namespaces
 
 STATEMENT = 4 << 20  # bytes of one statement with more than one row, about
 DELETES = 500  # keys of one statement
-LEFT_ALONE = 10  # seconds besides a batch's own that a transaction may be left alone
+LEFT_ALONE = 10  # seconds that a transaction may be idle, beyond the timeout of a batch
 RIGHTS = "SELECT, INSERT, UPDATE, DELETE, CREATE"
 BYTES = "surrogateescape"  # how PyMySQL keeps bytes inside of a statement's text
 
@@ -88,8 +88,8 @@ class MySQLWriter(SqlWriter[MySQLShape]):
         patience = max(1, math.ceil(part.timeout))
         settings = [
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",  # fewer locks between rows: less waiting side by side
-            # MariaDB's own way, a comment to MySQL: a writer that hangs or has lost its machine would keep its locks for hours, and a new
-            # run would wait for them.
+            # Releases the locks of a writer that hangs or has lost its machine: it would keep them for hours, and a new run would wait.
+            # MariaDB only; MySQL takes it for a comment.
             f"SET SESSION innodb_lock_wait_timeout = {patience} /*M!100300 , idle_transaction_timeout = {patience + LEFT_ALONE} */",
         ]
         super().__init__(session, sql.STATEMENTS, part, settings=settings, schema=where.database, create=create)
@@ -104,18 +104,18 @@ class MySQLWriter(SqlWriter[MySQLShape]):
         near = self._session.ask(sql.READ_NEAR, (*self._state.me, span.start, span.end))
         return [one for row in near if (one := TakenRange(*row)) != span]
 
-    def send(self, run: RowBatch[MySQLShape]) -> None:
-        one = run.shape.table
-        if run.op == "truncate":
+    def send(self, batch: RowBatch[MySQLShape]) -> None:
+        one = batch.shape.table
+        if batch.op == "truncate":
             self._session.do(f"DELETE FROM {one.quoted}")  # TRUNCATE would commit what is not finished
-        elif run.op == "delete":
-            for at in range(0, len(run.rows), DELETES):
-                page = run.rows[at : at + DELETES]
-                self._session.do(sql.delete(one, run.key, len(page)), [row[name] for row in page for name in run.key])
-        elif run.key and one.others:
-            self._replace_each(run)
+        elif batch.op == "delete":
+            for at in range(0, len(batch.rows), DELETES):
+                page = batch.rows[at : at + DELETES]
+                self._session.do(sql.delete(one, batch.key, len(page)), [row[name] for row in page for name in batch.key])
+        elif batch.key and one.others:
+            self._replace_each(batch)
         else:
-            self._upsert(run)
+            self._upsert(batch)
 
     def shape(self, schema: str, name: str) -> MySQLShape | None:
         found = table(self._own, schema, name)
@@ -131,29 +131,29 @@ class MySQLWriter(SqlWriter[MySQLShape]):
     def add_columns(self, shape: MySQLShape, columns: dict[str, ColumnKind]) -> Sequence[str]:
         return [sql.add_column(shape.table, name, kind) for name, kind in columns.items()]
 
-    def _upsert(self, run: RowBatch[MySQLShape]) -> None:
+    def _upsert(self, batch: RowBatch[MySQLShape]) -> None:
         """Many rows with one statement. Where the key is the only unique index, a row that is there is replaced."""
-        names = run.shape.names(run.absent)
-        first = sql.insert(run.shape.table, names).replace("%%", "%").encode()
-        last = sql.on_conflict(run.shape.table, names, run.key, run.absent).replace("%%", "%").encode() if run.key else b""
+        names = batch.shape.names(batch.absent)
+        first = sql.insert(batch.shape.table, names).replace("%%", "%").encode()
+        last = sql.on_conflict(batch.shape.table, names, batch.key, batch.absent).replace("%%", "%").encode() if batch.key else b""
         escape = self._link.escape
-        rows = (f"({','.join([escape(row.get(name)) for name in names])})".encode(errors=BYTES) for row in run.rows)
+        rows = (f"({','.join([escape(row.get(name)) for name in names])})".encode(errors=BYTES) for row in batch.rows)
         for page in portions(rows, len, self._most):
             self._say(first + b",".join(page) + last)
 
-    def _replace_each(self, run: RowBatch[MySQLShape]) -> None:
+    def _replace_each(self, batch: RowBatch[MySQLShape]) -> None:
         """Row by row: with a second unique index, ON DUPLICATE KEY could replace another document's row."""
-        names = run.shape.names(run.absent)
-        update = sql.update(run.shape.table, names, run.key, run.absent)
-        insert = sql.insert(run.shape.table, names) + f"({', '.join(['%s'] * len(names))})"
+        names = batch.shape.names(batch.absent)
+        update = sql.update(batch.shape.table, names, batch.key, batch.absent)
+        insert = sql.insert(batch.shape.table, names) + f"({', '.join(['%s'] * len(names))})"
         with self._link.cursor() as cursor:
-            for row in run.rows:
-                given = [row.get(name) for name in names if name not in run.key] + [row[name] for name in run.key]
+            for row in batch.rows:
+                given = [row.get(name) for name in names if name not in batch.key] + [row[name] for name in batch.key]
                 if not self._say(cursor.mogrify(update, given).encode(errors=BYTES)):
                     self._say(cursor.mogrify(insert, [row.get(name) for name in names]).encode(errors=BYTES))
 
     def _say(self, statement: bytes) -> int:
-        """Run a statement of any size. Errors: `Rejected`; the server would hang up, as one does that is not well."""
+        """Run a statement of any size. Errors: `Rejected` for one that is too large: the server would close the connection."""
         if len(statement) + 1 > self._packet:
             raise Rejected(
                 f"{len(statement)} bytes are more than the server's max_allowed_packet of {self._packet} lets in.",

@@ -27,7 +27,7 @@ from headwater.pipeline.namespaces import Namespaces
 PIECE = 4 << 20  # bytes
 PAGE = 2 << 20  # bytes, about
 PAGE_ROWS = 5000
-AT_ONCE = 50  # rows taken from the connection, until their size is known
+AT_ONCE = 50  # rows fetched at once, until their size is known
 
 
 class MySQLSource(SqlSource[MySQL, MySQLSession, MysqlTable]):
@@ -105,15 +105,15 @@ def _pages(link: Any, one: MysqlTable, spec: dict[str, Any], position: Any) -> I
 
 
 def _sorted(link: Any, one: MysqlTable, position: Any) -> Iterator[Piece]:
-    """By a key whose index cannot be entered in the middle: all that is behind the last one, which the server sorts."""
-    # A copy that an older version has begun counted rows: it goes on at the beginning, since rows may be gone by now.
+    """Rows in the order of a key whose index a literal cannot enter: the server sorts everything behind the last key."""
+    # A copy that an older version has begun counted rows: it begins again, since rows may be deleted by now.
     last = (position or {}).get("key")
     for rows in _read(link, _select(one, _behind(link, one, last, equal=False) if last is not None else "")):
         yield Piece(position={"key": _key(rows[-1], one)}, values=[_text(row[0], one) for row in rows])
 
 
 def _stream(link: Any, one: MysqlTable, position: Any) -> Iterator[Piece]:
-    """Without a key: all rows in the order in which the server keeps them, those read before passed over."""
+    """Rows of a table without a key, in the order of the server; those that were read before are skipped."""
     done = position["rows"] if position is not None else 0
     seen = 0
     for rows in _read(link, f"SELECT {document(one)} FROM {one.quoted} t"):
@@ -124,14 +124,14 @@ def _stream(link: Any, one: MysqlTable, position: Any) -> Iterator[Piece]:
 
 
 def _select(one: MysqlTable, test: str) -> str:
-    """Documents, and behind each what of its key the document does not tell, in the order of the key."""
+    """A SELECT of documents in the order of the key, each with the parts of its key that the document does not have."""
     marks = "".join(f", {column.mark}" for column in one.places if column.mark)
     order = ", ".join(column.place for column in one.places)
     return f"SELECT {document(one)}{marks} FROM {one.quoted} t{f' WHERE {test}' if test else ''} ORDER BY {order}"
 
 
 def _read(link: Any, question: str) -> Iterator[list[tuple[Any, ...]]]:
-    """An answer's rows as they come, as many at once as a piece may hold: of a page whose rows are large, memory would not hold all."""
+    """The rows of a SELECT as they arrive, as many at once as a piece may hold: a page of large rows would not fit into memory."""
     cursor = link.cursor(SSCursor)
     cursor.execute(question)
     try:
@@ -165,18 +165,18 @@ def _cuts(session: MySQLSession, one: MysqlTable, slices: int) -> list[list[Any]
 
 
 def _key(row: tuple[Any, ...], one: MysqlTable) -> list[Any]:
-    """What stands for the row's place: of each column of its key the mark that was read with it, or the document's value."""
+    """The row's key: of each column the literal that was read with it, or the document's value."""
     told, marks = values.decode(_text(row[0], one)), iter(row[1:])
     return [_mark(next(marks)) if column.mark else told[column.name] for column in one.places]
 
 
 def _mark(value: Any) -> Any:
-    """As JSON: of a date the text, else the number."""
+    """A literal as JSON: the text of a date, else the number."""
     return value.decode() if isinstance(value, bytes) else value
 
 
 def _behind(link: Any, one: MysqlTable, key: Sequence[Any], *, equal: bool) -> str:
-    """A test for keys behind one, column by column: servers do not use their index for a comparison of lists."""
+    """A condition for keys behind one, column by column: the servers do not use an index to compare row values."""
     columns = [column.place for column in one.places]
     texts = [link.escape(literal(value)) for value in key]
     tests = []
@@ -185,7 +185,7 @@ def _behind(link: Any, one: MysqlTable, key: Sequence[Any], *, equal: bool) -> s
         tests.append("(" + " AND ".join([*same, f"{column} > {texts[at]}"]) + ")")
     if equal:
         tests.append("(" + " AND ".join(f"{column} = {text}" for column, text in zip(columns, texts, strict=True)) + ")")
-    # Said again for the first column alone, by which the index can be entered.
+    # Repeated for the first column alone, so that the server uses the index.
     return f"(({' OR '.join(tests)}) AND {columns[0]} >= {texts[0]})"
 
 
@@ -201,6 +201,6 @@ def _text(value: Any, one: MysqlTable) -> bytes:
     if value is None:
         raise TooLarge(f"A row of {one.namespace} is larger than the server's max_allowed_packet.", hint="Raise max_allowed_packet.")
     data = value.encode() if isinstance(value, str) else bytes(value)
-    if b"\n" in data or b"\r" in data:  # JSON columns keep their line breaks, and lines of JSON must not have any
+    if b"\n" in data or b"\r" in data:  # JSON columns keep their line breaks; a line of JSON must not have any
         return values.encode(values.decode(data))
     return data

@@ -1,4 +1,4 @@
-"""The publication whose changes a slot gives: which tables it lacks, and the statement that mends it."""
+"""The publication of the followed tables: which tables it lacks, and the statement that adds them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headwater.core.errors import BadConfig, Forbidden
 
 _KNOWN = "SELECT puballtables, pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s"
 _THERE = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
-# Publishing a table takes its owner. A publication is made with the right to create in the database, and added to by its own owner.
+# To publish a table takes its owner. To create a publication takes CREATE on the database, to add to one its owner.
 _ALLOWED = """
 SELECT (SELECT coalesce(bool_and(pg_has_role(relowner, 'USAGE')), true) FROM pg_class WHERE oid = ANY(%s))
    AND coalesce((SELECT pg_has_role(pubowner, 'USAGE') FROM pg_publication WHERE pubname = %s),
@@ -22,7 +22,7 @@ SELECT (SELECT coalesce(bool_and(pg_has_role(relowner, 'USAGE')), true) FROM pg_
 
 
 def missing_statement(session: PostgresSession, publication: str, found: Sequence[PostgresTable]) -> str:
-    """The statement after which the tables are published; empty where they are. Errors: `BadConfig`."""
+    """The statement that publishes the tables; empty where they are published. Errors: `BadConfig`."""
     known = session.ask(_KNOWN, (publication,))
     if not known:
         names = ", ".join(one.quoted for one in found)
@@ -35,7 +35,7 @@ def missing_statement(session: PostgresSession, publication: str, found: Sequenc
 
 
 def _complete(publication: str, found: Sequence[PostgresTable], *, every_change: bool, by_root: bool) -> None:
-    """Errors: `BadConfig` for a publication, made by somebody else, that leaves changes of the tables out."""
+    """Errors: `BadConfig` for an existing publication that leaves out changes of the tables."""
     parts = next((one.namespace for one in found if one.partitioned), None)
     if not every_change:
         raise BadConfig(
@@ -44,7 +44,7 @@ def _complete(publication: str, found: Sequence[PostgresTable], *, every_change:
         )
     if parts is not None and not by_root:
         raise BadConfig(
-            f"The publication {publication} tells the changes of {parts} by the names of its partitions.",
+            f"The publication {publication} publishes the changes of {parts} under the names of its partitions.",
             hint=f"Let its owner run: ALTER PUBLICATION {quote(publication)} SET (publish_via_partition_root = true)",
         )
 

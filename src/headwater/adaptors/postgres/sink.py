@@ -1,4 +1,4 @@
-"""Writing to PostgreSQL: a run's rows as one JSON list, which the server itself makes rows of."""
+"""Writing to PostgreSQL: the rows of a batch as one JSON list, which the server turns into rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part
 from headwater.pipeline.namespaces import Namespaces
 
-LEFT_ALONE = 10.0  # seconds besides a batch's own that a transaction may be left alone
+LEFT_ALONE = 10.0  # seconds that a transaction may be idle, beyond the timeout of a batch
 
 
 class PostgresSink(SqlSink[Postgres]):
@@ -72,10 +72,10 @@ class PostgresWriter(SqlWriter[PostgresShape]):
         session = PostgresSession(uri)
         patience = max(1, int(part.timeout * 1000))
         settings = [
-            # Taken means on the disk: of a commit that is only in memory, a crash of the server would leave nothing.
+            # Taken means on disk: a crash of the server would lose a commit that is only in memory.
             "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
             f"SET statement_timeout = {patience}",
-            # A writer that hangs or has lost its machine would keep its locks, and a new run would wait for them for ever.
+            # Releases the locks of a writer that hangs or has lost its machine: a new run would wait for them for ever.
             f"SET idle_in_transaction_session_timeout = {patience + int(LEFT_ALONE * 1000)}",
         ]
         super().__init__(session, sql.statements(state), part, settings=settings, schema=schema, create=create)
@@ -86,15 +86,15 @@ class PostgresWriter(SqlWriter[PostgresShape]):
         part, me = self._part, self._state.me
         taken = (span.start, span.end, span.bucket, span.buckets)
         epoch, noted, near = self._session.ask(self._open, (*me, *me, *taken, part.epoch, *me, span.start, span.end))[0]
-        if epoch is None:  # nobody has begun a run: stepping may come first
+        if epoch is None:  # no run has begun: an operator may step first
             self._state.first(part.epoch)
             return self.opened(span)
         self._state.fence(epoch, part.epoch)
         return [TakenRange(*one) for one in near or ()] if noted else None
 
-    def send(self, run: RowBatch[PostgresShape]) -> None:
-        one = run.shape.table
-        if run.op == "truncate":
+    def send(self, batch: RowBatch[PostgresShape]) -> None:
+        one = batch.shape.table
+        if batch.op == "truncate":
             try:
                 self._session.do(f"TRUNCATE {one.quoted}")
             except FeatureNotSupported as error:  # other tables refer to its rows
@@ -102,8 +102,8 @@ class PostgresWriter(SqlWriter[PostgresShape]):
                     self._session.said(error), hint="Acknowledge it with `headwater pipeline ack`, or drop the constraint."
                 ) from None
             return
-        text = sql.delete(one, run.key) if run.op == "delete" else sql.upsert(one, run.key, run.absent)
-        self._session.do(text, (values.encode(run.rows).decode(),))
+        text = sql.delete(one, batch.key) if batch.op == "delete" else sql.upsert(one, batch.key, batch.absent)
+        self._session.do(text, (values.encode(batch.rows).decode(),))
 
     def shape(self, schema: str, name: str) -> PostgresShape | None:
         found = table(self._own, schema, name)
@@ -114,7 +114,7 @@ class PostgresWriter(SqlWriter[PostgresShape]):
         return PostgresShape(found) if found is not None else None
 
     def create_table(self, schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str]) -> Sequence[str]:
-        # Asked first: to make a schema takes a right in the database, also where it is there.
+        # Asked first: CREATE SCHEMA IF NOT EXISTS needs a right in the database even where the schema exists.
         there = self._session.ask("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
         made = sql.create_table(schema, name, columns, key)
         return (made,) if there else (sql.create_schema(schema), made)

@@ -1,6 +1,6 @@
-"""The replication stream of PostgreSQL: a slot's changes as the server sends them, and the answer how far they are kept.
+"""The replication stream of PostgreSQL: the changes that a slot sends, and the reply that says how far they are durable here.
 
-psycopg has no interface for this, but lets libpq be used: COPY in both directions at once.
+psycopg has no interface for COPY in both directions, but gives access to libpq.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from headwater.adaptors.postgres.connection import PostgresSession
 from headwater.adaptors.postgres.pgoutput import lsn_text
 from headwater.core.errors import OffsetGone, Unavailable, Unreachable
 
-STATUS_EVERY = 10.0  # seconds between two words to the server, which hangs up on who is silent for a minute
-BUSY_FOR = 10.0  # how long a slot may still be held by a connection of ours that the server has not yet missed
+STATUS_EVERY = 10.0  # seconds between two status messages: the server ends the connection after a minute without one
+BUSY_FOR = 10.0  # seconds to wait for a slot that our own lost connection may still hold
 _DATA = struct.Struct(">cQQq")
 _ALIVE = struct.Struct(">cQqB")
 
@@ -43,7 +43,7 @@ class ReplicationStream:
             raise
 
     def receive(self, wait: float) -> tuple[int, bytes] | None:
-        """The next change as (the WAL's end there, bytes); empty bytes: only the end is told; None when nothing came within `wait`."""
+        """The next change as (end of WAL, bytes); empty bytes for a keepalive; None when nothing came within `wait` seconds."""
         connection = self._connection
         deadline = time.monotonic() + wait
         while True:
@@ -71,10 +71,12 @@ class ReplicationStream:
                 with self._explained():
                     connection.consume_input()
                 if connection.status != pq.ConnStatus.OK:
-                    raise Unreachable(f"PostgreSQL at {self._session.where} hung up.", hint="See whether it runs, then start again.")
+                    raise Unreachable(
+                        f"PostgreSQL at {self._session.where} has closed the connection.", hint="See whether it runs, then start again."
+                    )
 
     def keep(self, upto: int) -> None:
-        """Everything below `upto` is safe with us: the server may let go of it."""
+        """Confirm everything below the LSN `upto`: the server may remove that WAL."""
         self._kept = max(self._kept, upto)
         now = int((time.time() - 946_684_800) * 1_000_000)
         with self._explained():
@@ -111,7 +113,7 @@ class ReplicationStream:
                 return
             state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
             text = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace")
-            if state == "55006" and time.monotonic() < deadline:  # in use: perhaps by our own last connection, which is being missed
+            if state == "55006" and time.monotonic() < deadline:  # in use: perhaps by our own last connection
                 time.sleep(0.05)
                 continue
             if state == "55006":

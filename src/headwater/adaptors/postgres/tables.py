@@ -1,4 +1,4 @@
-"""Tables as PostgreSQL's catalog has them: columns, keys, and by what their rows are told apart when they change."""
+"""Tables of PostgreSQL's catalog: columns, keys, and replica identity."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _HEIRS = """
 WITH RECURSIVE t(oid) AS (SELECT %s::oid UNION SELECT h.inhrelid FROM pg_inherits h JOIN t ON h.inhparent = t.oid)
 SELECT 'ONLY ' || oid::regclass::text FROM t ORDER BY 1
 """
-# What the planner believes, of the tables and of those that they consist of. One that was never analysed has pages and no rows.
+# The planner's estimate for the tables, their partitions and heirs. A table that was never analysed has pages and no rows.
 _ESTIMATE = """
 WITH RECURSIVE t(oid) AS (SELECT unnest(%s::bigint[])::oid UNION SELECT h.inhrelid FROM pg_inherits h JOIN t ON h.inhparent = t.oid)
 SELECT CASE WHEN bool_and(c.reltuples > 0 OR pg_relation_size(c.oid) = 0) THEN sum(greatest(c.reltuples, 0))::bigint END
@@ -66,7 +66,7 @@ class PostgresColumn(msgspec.Struct, frozen=True):
     name: str
     type: Type
     declared: str  # as in CREATE TABLE
-    generated: bool = False  # made by the server: cannot be written
+    generated: bool = False  # computed by the server: cannot be written
     identity: bool = False
     default: bool = False
     oid: int = 0
@@ -79,11 +79,11 @@ class PostgresColumn(msgspec.Struct, frozen=True):
 class PostgresTable(SqlTable[PostgresColumn], frozen=True, kw_only=True):
     oid: int
     partitioned: bool = False
-    identity: str = "d"  # what a change says of the row before: d(efault: the key), i(ndex), f(ull), n(othing)
+    identity: str = "d"  # the replica identity: d(efault: the key), i(ndex), f(ull), n(othing)
     bytes: int = 0
-    replica: tuple[str, ...] = ()  # the columns of the index that was chosen as identity
-    heirs: bool = False  # whether other tables inherit from it: it has their rows, too
-    deferrable: bool = False  # whether the key may be broken until the commit, which no upsert can use
+    replica: tuple[str, ...] = ()  # the columns of the index of the replica identity
+    heirs: bool = False  # whether other tables inherit from it: a SELECT returns their rows, too
+    deferrable: bool = False  # whether the key is checked at the commit only: ON CONFLICT cannot use such a key
 
     @property
     def quoted(self) -> str:
@@ -114,7 +114,7 @@ def tables(session: PostgresSession, chosen: Namespaces) -> list[PostgresTable]:
 
 
 def table(session: PostgresSession, schema: str, name: str) -> PostgresTable | None:
-    """One table; None where there is none."""
+    """One table; None where it does not exist."""
     return next(iter(_described(session, session.ask(_TABLES, ("", "", name, schema, name)))), None)
 
 
@@ -123,7 +123,7 @@ def followable(found: Sequence[PostgresTable]) -> None:
     for one in found:
         if not one.ids:
             raise BadConfig(
-                f"The table {one.namespace} has nothing that tells its rows apart, so its changes cannot be followed.",
+                f"The table {one.namespace} has no replica identity, so its changes cannot be followed.",
                 hint="Give it a primary key, or REPLICA IDENTITY USING INDEX, or choose a narrower namespace.",
             )
         if generated := [name for name in one.ids if (column := one.column(name)) is not None and column.generated]:
@@ -139,7 +139,7 @@ def followable(found: Sequence[PostgresTable]) -> None:
 
 
 def logical(session: PostgresSession) -> None:
-    """Errors: `BadConfig` for a server that does not tell of changes."""
+    """Errors: `BadConfig` for a server without logical decoding."""
     level = session.one("SHOW wal_level")
     if level != "logical":
         raise BadConfig(f"The server's wal_level is {level}.", hint="Set wal_level = logical in postgresql.conf and restart PostgreSQL.")
@@ -153,20 +153,20 @@ def may_replicate(session: PostgresSession) -> None:
 
 
 def leaves(session: PostgresSession, one: PostgresTable) -> list[str]:
-    """What to select from, table by table, to have all of a table's rows: a row's place is only unique inside of its own."""
+    """The tables that together have all rows of a table: a ctid is unique within one of them only."""
     if not one.partitioned and not one.heirs:
         return [one.quoted]
     return [row[0] for row in session.ask(_LEAVES if one.partitioned else _HEIRS, (one.oid,))]
 
 
 def estimated_rows(session: PostgresSession, chosen: list[PostgresTable]) -> int | None:
-    """About how many rows the tables have; None where the server has not looked at one of them yet."""
+    """An estimate of the rows of the tables; None where one of them was never analysed."""
     rows: int | None = session.one(_ESTIMATE, ([one.oid for one in chosen],))
     return rows
 
 
 def types(session: PostgresSession, oids: list[int]) -> dict[int, Type]:
-    """Types by their numbers."""
+    """Types by their OIDs."""
     question = _COLUMNS.partition("SELECT a.attrelid")[0] + (
         "SELECT b.oid::bigint, t.typname, e.typname FROM base b JOIN pg_type t ON t.oid = b.into_oid AND t.typtype <> 'd' "
         "LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typcategory = 'A' WHERE b.oid = ANY(%s::oid[])"

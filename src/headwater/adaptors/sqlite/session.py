@@ -16,10 +16,10 @@ from headwater.store.sqlite.library import close_connection, open_file
 RANGES = "headwater_ranges"
 RUNS = "headwater_runs"
 OWN = (RANGES, RUNS)
-WAIT = 30.0  # seconds that somebody else's lock is waited for, where nothing else is said
+WAIT = 30.0  # seconds to wait for a lock by default
 
 _MINE = "pipeline = ? and sink = ?"
-_EPOCH = f"select epoch from {RUNS} where {_MINE}"  # whoever writes holds the only lock there is
+_EPOCH = f"select epoch from {RUNS} where {_MINE}"  # a writer holds the only lock of the file
 STATEMENTS = Statements(
     there=f"select 1 from sqlite_master where name = '{RANGES}'",
     create=(
@@ -37,7 +37,7 @@ STATEMENTS = Statements(
     untake=f"delete from {RANGES} where {_MINE} and start = ? and stop = ? and bucket = ? and buckets = ?",
     clear=f"delete from {RANGES} where {_MINE}",
 )
-READ_NEAR = f"{STATEMENTS.read} and start <= ? and stop >= ?"  # given pipeline, sink, end and start: what overlaps or touches
+READ_NEAR = f"{STATEMENTS.read} and start <= ? and stop >= ?"  # parameters: pipeline, sink, end, start; the spans that overlap or touch
 
 
 class SqliteSession(Session):

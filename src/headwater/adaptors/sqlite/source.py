@@ -1,4 +1,4 @@
-"""Reading SQLite: tables by ranges of rowid, or by the order of their key where they have none."""
+"""Reading SQLite: tables by ranges of rowid, or in the order of their key where they have no rowid."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headwater.pipeline.source_progress import CopySize
 
 _ROWS = 5000
 _BYTES = 4 << 20  # of documents in a piece
-_PLAIN = frozenset({type(None), int, str})  # floats may be infinite, bytes are none of JSON's
+_PLAIN = frozenset({type(None), int, str})  # floats may be infinite, and JSON has no bytes
 _LEAST = 20_000
 
 
@@ -78,10 +78,10 @@ def _opened(adaptor: Sqlite) -> Iterator[apsw.Connection]:
 
 
 def _rowid(table: str, columns: list[str]) -> str:
-    """A name of the rowid that no column has taken: under a column's, rows that have the same in it would be passed over."""
+    """A name of the rowid that no column has: by a column of that name, rows with equal values would be skipped."""
     free = [one for one in ("rowid", "_rowid_", "oid") if one not in columns]
     if not free:
-        raise Unsupported(f"Table {table} has columns named rowid, _rowid_ and oid: nothing tells its rows apart.", hint="Rename one.")
+        raise Unsupported(f"Table {table} has columns named rowid, _rowid_ and oid: its rowid has no name.", hint="Rename one.")
     return free[0]
 
 
@@ -103,11 +103,11 @@ def _cut(db: apsw.Connection, name: str, keys: tuple[str, ...], rowid: str, slic
 
 def _by_rowid(db: apsw.Connection, part: Slice, position: Any) -> Iterator[Piece]:
     low, end = part.spec["rowid"]
-    begin = 1 if part.spec["named"] else 0  # without a key of its own, the rowid is what tells rows apart
+    begin = 1 if part.spec["named"] else 0  # without a primary key, the rowid is the id of a row
     rowid = part.spec.get("called", "rowid")
     select = f"select {rowid} as {rowid}, * from {quote(part.namespace)} where {rowid}"
     while True:
-        bounds = (low if position is None else position, end - 1)  # the greatest rowid has none above it that SQLite could be asked for
+        bounds = (low if position is None else position, end - 1)  # inclusive: no integer lies above the greatest rowid
         query = f"{select} {'>=' if position is None else '>'} ? and {rowid} <= ? order by {rowid} limit {_ROWS}"
         piece = _piece(db, query, bounds, part.namespace, begin)
         if piece.last is None:
@@ -117,13 +117,13 @@ def _by_rowid(db: apsw.Connection, part: Slice, position: Any) -> Iterator[Piece
 
 
 def _by_key(db: apsw.Connection, part: Slice, position: Any) -> Iterator[Piece]:
-    """In the order of the key. A position is extended JSON, so that bytes are bytes when they come back from the log, and a list of its
-    bytes in hex for text that is not in UTF-8."""
+    """Rows in the order of the key. A position is extended JSON, so that bytes survive the log; text that is not in UTF-8 is a list with
+    its bytes in hex."""
     keys = part.spec["keys"]
     order = ", ".join(quote(name) for name in keys)
     while True:
         given = position or []
-        # Bytes of text stand in the statement itself: SQLite takes given ones for UTF-8, whatever the database's encoding.
+        # Bytes of text are literals of the statement: SQLite takes parameters for UTF-8, whatever the database's encoding.
         ends = [f"cast(x'{bytes.fromhex(one[0]).hex()}' as text)" if isinstance(one, list) else "?" for one in given]
         where = f"where ({order}) > ({', '.join(ends)})" if given else ""
         bounds = [values.native(one) for one in given if not isinstance(one, list)]
@@ -136,7 +136,7 @@ def _by_key(db: apsw.Connection, part: Slice, position: Any) -> Iterator[Piece]:
 
 
 class _Rows(NamedTuple):
-    """Rows as documents, those that could not be read, and the last row as it is."""
+    """Rows as documents, what is wrong with some, and the last row."""
 
     values: list[bytes]
     bad: dict[int, str]
@@ -144,16 +144,16 @@ class _Rows(NamedTuple):
 
 
 class _NoText(bytes):
-    """What a column has as text, and is not in the database's encoding."""
+    """Text of a column that is not in the database's encoding."""
 
     shown: str
 
 
 def _piece(db: apsw.Connection, query: str, bounds: Sequence[Any], table: str, begin: int) -> _Rows:
-    """As many rows as a piece may hold. `begin`: the column that documents begin with; what is before it tells rows apart."""
+    """As many rows as a piece may hold. `begin`: the first column of documents; the columns before it are the position."""
     try:
         return _read_rows(db, query, bounds, table, begin)
-    except UnicodeDecodeError:  # the lenient way is slower: it is for the pieces that need it
+    except UnicodeDecodeError:  # slower, so only for pieces that need it
         return _read_rows(db, query, bounds, table, begin, lenient=True)
 
 
@@ -177,7 +177,7 @@ def _read_rows(db: apsw.Connection, query: str, bounds: Sequence[Any], table: st
 
 
 def _columns(cursor: apsw.Cursor) -> list[str]:
-    """The names of a query's columns; none where it has no rows, of which apsw tells nothing."""
+    """The names of a query's columns; none where it has no rows: apsw describes no empty result."""
     try:
         return [column[0] for column in cursor.description]
     except apsw.ExecutionCompleteError:
@@ -188,7 +188,7 @@ def _lenient_rows(db: apsw.Connection, query: str, bounds: Sequence[Any], count:
     """The rows of a query with `count` columns. Text that cannot be decoded is `_NoText`."""
     encoding = db.pragma("encoding")
     names = [f"c{number}" for number in range(count)]
-    # apsw decodes all text, and has no other way. So text is read as a blob, and a blob as text in hex, which tells the two apart.
+    # apsw decodes all text. So text is read as a blob, and a blob as text in hex, which distinguishes the two.
     cells = (f"case typeof({name}) when 'text' then cast({name} as blob) when 'blob' then hex({name}) else {name} end" for name in names)
     for row in db.execute(f"with piece ({', '.join(names)}) as ({query}) select {', '.join(cells)} from piece", bounds):
         yield tuple(_decoded(cell, encoding) for cell in row)
@@ -222,7 +222,7 @@ def _cell(value: Any) -> Any:
 
 
 def rows(adaptor: Sqlite, table: str) -> Iterator[dict[str, Any]]:
-    """What a sink's table holds, for `verify`."""
+    """The rows of a sink's table, for `verify`."""
     with _opened(adaptor) as db:
         cursor = db.execute(f"select * from {quote(table)}")
         names = _columns(cursor)
