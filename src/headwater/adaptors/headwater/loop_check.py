@@ -1,4 +1,4 @@
-"""A pipeline that reads what it writes would never end. It is seen where the log that is written to also holds the pipeline's own."""
+"""Refuses a pipeline that reads the topic it writes to. Possible where that log also holds the pipeline's own log."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from headwater.log.record import Topic
 from headwater.pipeline.offsets.control import log_topic, offsets_topic
 from headwater.pipeline.offsets.state import ReaderState, from_record
 
-_RECORDS = 2000  # of the offset log that are read at once
+_RECORDS = 2000  # records of the offset log that are read at once
 
 
 def refuse_loop(connection: HeadwaterConnection, pipeline: str, topic: Topic) -> None:
-    """Compares the topic with what the pipeline's stored plan reads, by what each was made as: no two names of it deceive.
-
-    Errors: `BadConfig`.
-    """
+    """Compare the topic's generation with that of the source in the pipeline's stored plan. Errors: `BadConfig` where they are equal."""
     name, _, generation = pipeline.rpartition("#")
     try:
         if connection.find(log_topic(name)).generation[:12] != generation:
@@ -31,7 +28,7 @@ def refuse_loop(connection: HeadwaterConnection, pipeline: str, topic: Topic) ->
 
 
 def stored_reader(connection: HeadwaterConnection, pipeline: str) -> ReaderState | None:
-    """What a pipeline's offset log says last of its source. Errors: `UnknownTopic`."""
+    """The last state of the reader in a pipeline's offset log. Errors: `UnknownTopic`."""
     topic, found = offsets_topic(pipeline), None
     bounds = connection.bounds(topic, 0)
     at = bounds.start

@@ -42,7 +42,7 @@ Addressed = tuple[str, int, Sent]  # with its topic and partition
 
 
 class HeadwaterSink(SinkAdaptor[HeadwaterAdaptor]):
-    """Topics, which are made where they are missing."""
+    """Topics, which are created where they are missing."""
 
     def check(self, chosen: Namespaces) -> list[str]:
         adaptor = self.adaptor
@@ -67,7 +67,7 @@ class HeadwaterSink(SinkAdaptor[HeadwaterAdaptor]):
             return [f"topic {adaptor.topic} at {connection.where}: {counted(topic.partitions)}"]
 
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
-        """Make the topic. That also tells a wrong token before the first message, whose fault it is not."""
+        """Create the topic. This also reports a wrong token before the first message."""
         self.adaptor.check_written()
         if "{namespace}" not in self.adaptor.topic:
             with opened(self.adaptor, read_only=False) as connection:
@@ -83,16 +83,16 @@ class HeadwaterSink(SinkAdaptor[HeadwaterAdaptor]):
         return self.adaptor.topic_for(namespace)
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
-        """The last document of each key. Of records without a key each message once, however often it was sent."""
+        """The last document of each key; of records without a key each message once, however often it was sent."""
         if self.adaptor.format == "bytes":
-            raise Unsupported("Records that were copied as they are cannot be compared as documents.", hint="Compare the topics.")
+            raise Unsupported("Records of the format bytes cannot be compared as documents.", hint="Compare the topics.")
         with opened(self.adaptor, read_only=True) as connection:
             try:
                 topic = connection.topic(self.adaptor.topic_for(namespace))
             except NotFound:
                 return
             every = connection.all_bounds(topic)
-            # Twice through: which record is the last of each key, then those records. The documents themselves may not fit into memory.
+            # Two passes: find the last record of each key, then return these. The documents may not fit into memory.
             last = {_told_apart(number, one): (number, one.offset) for number, one in _admitted(connection, topic, every)}
             for number, one in _admitted(connection, topic, every):
                 if one.value is not None and last[_told_apart(number, one)] == (number, one.offset):
@@ -100,7 +100,7 @@ class HeadwaterSink(SinkAdaptor[HeadwaterAdaptor]):
 
 
 class HeadwaterWriter(ConvertingWriter[Addressed]):
-    """Where a message is refused, all before it are there, and those behind it may be."""
+    """Where a message is refused, all before it are appended; those behind it may be."""
 
     def __init__(self, adaptor: HeadwaterAdaptor, part: Part) -> None:
         self._adaptor = adaptor
@@ -147,20 +147,20 @@ class HeadwaterWriter(ConvertingWriter[Addressed]):
         name = self._adaptor.topic_for(message.namespace)
         topic = self._topics.get(name) or self._found(name)
         record = as_bytes(message) if self._adaptor.format == "bytes" else as_json(message, f"{self._part.pipeline}/{self._part.sink}")
-        size = _size((message.offset, record))  # with its headers it may still be too large: the append finds that
+        size = _size((message.offset, record))  # without headers; the append checks those
         if size > topic.settings.max_record:
             raise too_large(size, topic.settings.max_record)
         return name, self._partition(topic, message, record), (message.offset, record)
 
     def _found(self, name: str) -> Topic:
         topic = made(self._connection, name, self._adaptor.partitions)
-        if self._part.start == 0:  # the plan of a first run is stored by now, which it was not when the sink began
+        if self._part.start == 0:  # by now the plan of a first run is stored, which `begin` could not see
             refuse_loop(self._connection, self._part.pipeline, topic)
         self._topics[name] = topic
         return topic
 
     def _partition(self, topic: Topic, message: Message, record: Record) -> int:
-        """By the key, so that changes of one document stay in order; a record that is copied as it is stays in its partition."""
+        """The partition of the key, so that changes of one document stay in order; with bytes the partition that the record had."""
         if self._adaptor.format == "bytes":
             said: Any = message.data.get("partition")
             if isinstance(said, int) and 0 <= said < topic.partitions:
@@ -172,19 +172,19 @@ class HeadwaterWriter(ConvertingWriter[Addressed]):
     # -- one append -----------------------------------------------------------------------------------------
 
     def _append(self, topic: str, partition: int, sent: Sequence[Sent]) -> Rejected | None:
-        """Append these; where one is refused, those before it, and say which."""
+        """Append these. Where one is refused, append those before it, and return the refusal."""
         left = self.left()
         try:
             self._connection.append(topic, partition, [record for _, record in sent], left)
         except Fenced:
             raise ReadOnly(
-                f"Partition {partition} of {topic} at {self._connection.where} has an only writer, and that is not this pipeline.",
+                f"Partition {partition} of {topic} at {self._connection.where} has another owner.",
                 hint="Name a topic that everybody may append to.",
             ) from None
         except BadInput as error:
             if len(sent) == 1:
                 if isinstance(error, TooLarge):
-                    error = TooLarge(error.message, hint="Make it smaller with edit, or raise what the log takes.")
+                    error = TooLarge(error.message, hint="Make it smaller with edit, or raise max_record of the topic.")
                 return rejected(sent[0][0], error)
             half = len(sent) // 2
             return self._append(topic, partition, sent[:half]) or self._append(topic, partition, sent[half:])
@@ -192,19 +192,19 @@ class HeadwaterWriter(ConvertingWriter[Addressed]):
 
 
 def made(connection: HeadwaterConnection, name: str, partitions: int) -> Topic:
-    """The topic, made where there is none. One that is there keeps the partitions that it has."""
+    """The topic, created where it does not exist. An existing one keeps its partitions."""
     try:
         return connection.find(name)
     except UnknownTopic:
         pass
     try:
         return connection.create(name, partitions)
-    except AlreadyExists:  # another task was quicker
+    except AlreadyExists:  # another task has created it
         return connection.find(name)
 
 
 def _admitted(connection: HeadwaterConnection, topic: Topic, every: Sequence[Bounds]) -> Iterator[tuple[int, Record]]:
-    """The records within these bounds that count, with their partitions."""
+    """The records within these bounds that no newer claim fences, with their partitions."""
     for number, bounds in enumerate(every):
         at, epochs = bounds.start, Epochs()
         while at < bounds.end and (records := connection.read(topic.name, number, at, _ONCE)):
@@ -215,7 +215,7 @@ def _admitted(connection: HeadwaterConnection, topic: Topic, every: Sequence[Bou
 
 
 def _told_apart(partition: int, record: Record) -> bytes:
-    """A digest of what makes two records the same document, or the same message."""
+    """A digest of the key; without a key, of the message's origin, or of the record's offset."""
     if record.key is not None:
         return blake2b(record.key, digest_size=16, person=b"key").digest()
     headers = dict(record.headers)

@@ -1,4 +1,4 @@
-"""Reading a topic: as changes in their order, or as a copy in ranges of offsets side by side."""
+"""Reading a topic: as changes in order, or as a copy in parallel ranges of offsets."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.source_progress import CopySize
 
 _ONCE = 10_000  # records asked for at once
-_LOOK = 5.0  # seconds between two looks whether the topic is still the same one
+_LOOK = 5.0  # seconds between two checks that the topic was not created anew
 _AGAIN = "Read it anew from its beginning with `headwater pipeline run --again`."
 
 
 class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
-    """One topic. Positions are offsets of its partitions, each with the claim that holds there."""
+    """One topic. A position is the next offset of each partition, with the epoch of its claim."""
 
     def check(self, chosen: Namespaces) -> list[str]:
         self.adaptor.check_read()
@@ -72,7 +72,7 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
             return plan.identity == {"topic": topic.name, "generation": topic.generation}
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
-        """The records of a range of a partition. The position is the next offset, and the claim that holds there."""
+        """The records of a range of a partition. The position is the next offset and the epoch of the claim."""
         number, end, chosen = part.spec["partition"], part.spec["end"], Namespaces(part.spec["chosen"])
         with opened(self.adaptor, read_only=True) as connection:
             topic = _still(connection, topic_of(self.adaptor.format, self.adaptor.topic), part.spec["generation"])
@@ -82,13 +82,13 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
                 try:
                     records = list(reading.next(end))
                 except OffsetGone as error:
-                    raise Differs(f"{error.message} That was to be copied.", hint=_AGAIN) from error
+                    raise Differs(f"{error.message} The copy needs them.", hint=_AGAIN) from error
                 for some, after in records:
                     messages, bad = decoder.messages(number, some)
                     yield Piece(position=after, messages=messages, bad=bad, amount=after[0] - part.spec["begin"])
 
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
-        """Everything from the cursor on. An empty piece is given only when there is nothing more for now."""
+        """Everything from the cursor on. An empty piece says that there is nothing new."""
         with opened(self.adaptor, read_only=True) as connection, ExitStack() as stack:
             generation, before = cursor["generation"], cursor.get("before")
             topic = _still(connection, topic_of(self.adaptor.format, self.adaptor.topic), generation)
@@ -99,7 +99,7 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
             for watching in connection.watch(topic, arrived.set):
                 stack.enter_context(watching)
             while not stopped():
-                arrived.clear()  # before the look: what comes after it ends the wait
+                arrived.clear()  # before reading: a record that arrives later ends the wait
                 quiet = True
                 for one in every:
                     for some, after in one.next(None):
@@ -116,17 +116,17 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
                         _still(connection, topic.name, generation)
 
     def _topic(self, connection: HeadwaterConnection, chosen: Namespaces) -> Topic:
-        """The topic that is read. Errors: `UnknownTopic`; `NotFound` where the namespaces leave it out."""
+        """The topic to read. Errors: `UnknownTopic`; `NotFound` where the namespaces leave it out."""
         topic = connection.topic(topic_of(self.adaptor.format, self.adaptor.topic))
         if self.adaptor.format != "message" and self.adaptor.topic not in chosen:
             raise NotFound(
-                f"The namespace {chosen} leaves out {self.adaptor.topic}, which is all that is read.",
+                f"The namespace {chosen} does not match {self.adaptor.topic}, the only one of this source.",
                 hint="Leave out the source's namespace: it is the topic's name.",
             )
         return topic
 
     def _partition(self, connection: HeadwaterConnection, topic: Topic, number: int, position: Sequence[int]) -> _Partition:
-        # In the log of a pipeline every message counts: one that compaction took before it was read here is lost, and must be told.
+        # In the log of a pipeline every message counts: one that compaction removed before it was read is lost, and must be reported.
         whole = self.adaptor.format == "message" and not self.adaptor.compacted
         return _Partition(connection, topic.name, number=number, at=position[0], epoch=position[1], whole=whole)
 
@@ -142,7 +142,7 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
                 return TableDecoder(table_of(other, self.adaptor.topic), self.adaptor.topic, self.adaptor.ids)
 
     def _ids(self, connection: HeadwaterConnection) -> dict[str, tuple[str, ...]]:
-        """By namespace, the fields that tell documents apart: of another pipeline's log, as its source has said."""
+        """The id fields by namespace; for another pipeline's log those that its source has declared."""
         if self.adaptor.format != "message":
             return {self.adaptor.topic: self.adaptor.ids}
         try:
@@ -161,20 +161,20 @@ class _Partition:
         self._epochs = Epochs(epoch)
 
     def next(self, end: int | None) -> Iterator[tuple[list[Record], list[int]]]:
-        """Records in portions of some BYTES, each with the position behind it; nothing at the end. Errors: `OffsetGone`, `Differs`."""
+        """Records in portions of about BYTES, each with the position behind it; none at the end. Errors: `OffsetGone`, `Differs`."""
         try:
             with blaming_no_message(Unavailable):  # a reader waits for a server that starts or stops
                 records = self._connection.read(self._topic, self.number, self.at, _ONCE if end is None else min(_ONCE, end - self.at))
         except OffsetGone as error:
-            raise OffsetGone(f"{error.message} It was deleted before it was read.", hint=_AGAIN) from error
+            raise OffsetGone(f"{error.message} Records were deleted before the pipeline read them.", hint=_AGAIN) from error
         except BadBounds as error:
-            raise Differs(f"{error.message} More than that was read of it before: it is another topic by now.", hint=_AGAIN) from error
+            raise Differs(f"{error.message} The pipeline has read more than that: the topic is another one now.", hint=_AGAIN) from error
         if end is not None:
             records = [one for one in records if (one.offset or 0) < end]
         if self._whole:
             self._check_whole(records, end)
         if not records and end is not None:
-            self.at = end  # what lies between was compacted away
+            self.at = end  # compaction removed the records in between
             yield [], [self.at, self._epochs.epoch]
         for some in portions(records, _size, BYTES):
             admitted = [unmarked(one) for one in some if self._epochs.admits(one)]
@@ -192,7 +192,7 @@ class _Partition:
 
     def _gone(self, first: int, last: int) -> OffsetGone:
         return OffsetGone(
-            f"Compaction has taken messages {first} to {last} of {self._topic} before they were read.",
+            f"Compaction has removed messages {first} to {last} of {self._topic} before they were read.",
             hint="Say compacted=True to read what is left. To read all the next time, give that pipeline a longer compact_every.",
         )
 
@@ -207,7 +207,7 @@ def _cut(start: int, end: int, share: int) -> Iterator[tuple[int, int]]:
 
 
 def _piece(generation: str, at: dict[str, list[int]], before: int | None) -> Piece:
-    """A piece without messages. `before`: the sum of the offsets that reading began at, where what is behind them was not copied."""
+    """A piece without messages. `before`: the sum of the first offsets, where reading began without a copy."""
     position: dict[str, Any] = {"generation": generation, "at": {number: list(where) for number, where in at.items()}}
     if before is None:
         return Piece(position=position)

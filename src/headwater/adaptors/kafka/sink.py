@@ -1,4 +1,4 @@
-"""Writing to topics: a batch counts once every message of it is acknowledged by all in-sync replicas."""
+"""Writing to topics: a batch counts when all in-sync replicas have acknowledged each of its messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LATE = frozenset({"_MSG_TIMED_OUT", "_TIMED_OUT", "_PURGE_QUEUE", "_PURGE_INFLI
 
 
 class KafkaSink(SinkAdaptor[KafkaAdaptor]):
-    """Topics that are there: none is created."""
+    """Existing topics: none is created."""
 
     def check(self, chosen: Namespaces) -> list[str]:
         with Cluster(self.adaptor) as cluster:
@@ -45,7 +45,7 @@ class OutgoingRecord(NamedTuple):
 
 
 class KafkaSinkWriter(ConvertingWriter[OutgoingRecord]):
-    """Where a message is refused, all before it are there, and those behind it may be."""
+    """Where a message is refused, all before it are written; those behind it may be."""
 
     def __init__(self, adaptor: KafkaAdaptor, part: Part) -> None:
         super().__init__(part, f"Kafka at {adaptor.resolved().servers}")
@@ -56,16 +56,16 @@ class KafkaSinkWriter(ConvertingWriter[OutgoingRecord]):
             "enable.idempotence": True,
             "acks": "all",
             "linger.ms": 5,
-            "partitioner": "murmur2_random",  # the same partition for a key as other clients choose
+            "partitioner": "murmur2_random",  # the same partition for a key as Java clients choose
             "message.timeout.ms": int(part.timeout * 1000) + 5000,  # the batch's own deadline comes first
-            "topic.metadata.propagation.max.ms": 2000,  # a topic that is not there is reported after this long
+            "topic.metadata.propagation.max.ms": 2000,  # an unknown topic is reported after this time
             "retry.backoff.ms": 50,
         }
         self._producer = new_client(Producer, settings(adaptor, **own))
         self._failed: dict[int, Any] = {}
 
     def close(self) -> None:
-        self._producer.purge(in_queue=True, in_flight=True)  # what was not acknowledged is not waited for
+        self._producer.purge(in_queue=True, in_flight=True)  # does not wait for acknowledgements
         self._producer.flush(1.0)
 
     def convert(self, message: Message) -> OutgoingRecord:
@@ -84,7 +84,7 @@ class KafkaSinkWriter(ConvertingWriter[OutgoingRecord]):
         for one in converted:
             self._produce(one)
         if self._producer.flush(max(0.0, self._deadline - self._clock())):
-            raise self._late()  # though others have failed: what is still on its way may lie before them, and would count as taken
+            raise self._late()  # even where others failed: messages in flight may lie before them, and would count as taken
         if self._failed:
             raise self._first_failure()
 
@@ -113,7 +113,7 @@ class KafkaSinkWriter(ConvertingWriter[OutgoingRecord]):
                 "Create the topic first." if name in GONE else "Make it smaller, or raise max.message.bytes." if name in _TOO_LARGE else ""
             )
             what = "it has no such topic" if name in GONE else str(error.str()).rstrip(".")
-            # Brokers refuse what the client sent at once as a whole: who of several is to blame shows when they are sent one at a time.
+            # Brokers refuse a whole record batch: which of several messages is to blame shows when they are sent one at a time.
             exact = name in GONE or len(self._failed) == 1
             return Rejected(
                 f"{self._where} refuses it: {what}.",

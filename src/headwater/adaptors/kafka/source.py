@@ -1,4 +1,4 @@
-"""Reading topics: each partition up to where it ended, then whatever comes."""
+"""Reading topics: each partition up to its end, then new messages."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from headwater.pipeline.source_progress import CopySize
 _PIECE = 4 << 20  # bytes
 _ONCE = 2000  # messages asked for at once
 _WAIT = 0.5  # seconds
-_FIRST = 15.0  # seconds without anything, before the end of what is followed was seen, after which brokers are said not to answer
-_SILENCE = 60.0  # seconds after which a copy that gets nothing gives up
-_LOOK = 30.0  # seconds between two looks for new topics and partitions
-_ID = "id"  # beside the offsets of a topic's partitions in a cursor: which topic of that name it is
+_FIRST = 15.0  # seconds without a message before every partition's end was seen, after which the brokers count as silent
+_SILENCE = 60.0  # seconds without a message, after which a copy gives up
+_LOOK = 30.0  # seconds between two checks for new topics and partitions
+_ID = "id"  # the topic's id, beside the offsets of its partitions in a cursor
 
 Cursor = dict[str, dict[str, Any]]  # by topic, the next offset of each partition, and the topic's id
 
@@ -98,10 +98,10 @@ class KafkaSource(SourceAdaptor[KafkaAdaptor]):
             yield gathered.piece(end, end - begin)
 
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
-        """Everything from the cursor on. Partitions that are new are read from their beginning."""
+        """Everything from the cursor on. New partitions are read from their beginning."""
         at: Cursor = _copied(cursor or {})
         with Cluster(self.adaptor, **{"queued.max.messages.kbytes": 32 << 10}) as cluster:
-            behind = _assign(cluster, at, chosen, {})  # partitions whose end was not seen yet
+            behind = _assign(cluster, at, chosen, {})  # partitions whose end was not reached yet
             looked = heard = time.monotonic()
             gathered = PieceBuffer(_PIECE)
             while not stopped():
@@ -112,12 +112,12 @@ class KafkaSource(SourceAdaptor[KafkaAdaptor]):
                         at[got.topic()][str(got.partition())] = got.offset() + 1
                         if gathered.full:
                             yield gathered.piece(_copied(at))
-                        heard = time.monotonic()  # behind the piece: whoever takes it may be busy with it for long
+                        heard = time.monotonic()  # after the yield: the caller may take long
                     elif error.code() == KafkaError._PARTITION_EOF:
                         behind.discard((got.topic(), got.partition()))
                     elif problem := _ending(error, got, at, cluster):
                         raise problem
-                # An empty piece says that there is nothing more for now: not before the client has come to each partition's end once.
+                # An empty piece says that there is nothing new: not before each partition's end was reached once.
                 if gathered or not behind:
                     yield gathered.piece(_copied(at))
                     heard = time.monotonic()
@@ -130,9 +130,9 @@ class KafkaSource(SourceAdaptor[KafkaAdaptor]):
 
 
 def _assign(cluster: Cluster, at: Cursor, chosen: Namespaces, known: Cursor) -> set[tuple[str, int]]:
-    """Read those of the chosen partitions that are not known, each from where `at` says. Returns them.
+    """Assign the chosen partitions that are not in `known`, each at its offset in `at`. Returns them.
 
-    Errors: `Differs` for a topic that is no longer the one of which `at` speaks: its offsets mean other messages.
+    Errors: `Differs` for a topic that was created anew since: its offsets mean other messages.
     """
     topics = cluster.topics(chosen)
     for name, id in cluster.identity(list(topics)).items():
@@ -157,13 +157,13 @@ def _silent(behind: set[tuple[str, int]], cluster: Cluster) -> Unreachable:
     name, number = min(behind)
     more = f" and {len(behind) - 1} more" if len(behind) > 1 else ""
     return Unreachable(
-        f"Kafka at {cluster.where} gives nothing of {name}, partition {number}{more}, and does not say that there is nothing.",
+        f"Kafka at {cluster.where} returns neither messages nor the end of {name}, partition {number}{more}.",
         hint="See whether the brokers run, and whether each partition has a leader.",
     )
 
 
 def _ending(error: Any, got: Any, at: Cursor, cluster: Cluster) -> HeadwaterError | None:
-    """The error that ends the following; None for what passes: the client goes on by itself when brokers come back."""
+    """The error that ends following; None for a temporary one: the client recovers when brokers come back."""
     if is_gone(error):
         topic, number = got.topic(), got.partition()
         return OffsetGone(
@@ -177,7 +177,7 @@ def _ending(error: Any, got: Any, at: Cursor, cluster: Cluster) -> HeadwaterErro
 
 
 def is_final(error: Any) -> bool:
-    """Whether the client does not get over it by itself. A right that is missing looks like a topic without messages else."""
+    """Whether the client cannot recover from the error. Without a check, a missing right looks like a topic without messages."""
     return bool(error.name() in GONE or error.name() in DENIED or error.fatal())
 
 
@@ -190,7 +190,7 @@ def _copied(at: Cursor) -> Cursor:
 
 
 def message_of(got: Any, ids: tuple[str, ...]) -> tuple[Message, str]:
-    """A message of a topic as one of ours, and what is wrong with it: a value that is no JSON object is kept as text."""
+    """The message of a record, and its error, which may be empty. A value that is no JSON object is kept as text."""
     found = dict(headers_of(got))
     headers = {name: value for name, value in found.items() if value is not None}
     op, value = op_said(headers.get("op")), got.value()

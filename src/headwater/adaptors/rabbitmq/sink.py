@@ -1,6 +1,6 @@
-"""Writing to an exchange: a batch is published at once, and taken when the broker has confirmed every message of it.
+"""Writing to an exchange: a batch is published at once, and taken when the broker has confirmed all of its messages.
 
-Waiting for each confirmation by itself costs a sync of the broker's disk per message: a hundred or so in a second.
+To wait for each confirmation costs a sync of the broker's disk per message: about a hundred in a second.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RabbitMQSink(SinkAdaptor[RabbitMQ]):
 
 
 class RabbitMQWriter(ConvertingWriter[OutgoingMessage]):
-    """What lies before a message that the broker refuses is confirmed."""
+    """Where the broker refuses a message, all before it are confirmed."""
 
     def __init__(self, adaptor: RabbitMQ, part: Part) -> None:
         self._confirming = ConfirmingChannel(parameters(adaptor))
@@ -65,7 +65,7 @@ class RabbitMQWriter(ConvertingWriter[OutgoingMessage]):
             if len(text.encode()) > LONGEST_KEY:
                 raise BadInput(f"The {name} {text[:40]!r}... has more than {LONGEST_KEY} bytes.", hint="Shorten it.")
         part = self._part
-        # An operator wants it sent again: whoever tells messages apart by their ids must not take it for the first one.
+        # A replay has another id: a receiver that drops repeats must not drop it.
         again = f"/{part.attempt}" if part.again else ""
         properties = pika.BasicProperties(
             content_type="application/json",
@@ -94,13 +94,13 @@ class RabbitMQWriter(ConvertingWriter[OutgoingMessage]):
             returned = self._confirming.send(converted, self._deadline - self._clock())
         except DeadlinePassed as late:
             raise self.late(str(late)) from None
-        except NotFound as error:  # of one namespace its exchange; else the one that every message goes to, which is no message's fault
+        except NotFound as error:  # the exchange of one namespace; or the exchange of every message, which is no message's fault
             if "{namespace}" not in self._adaptor.exchange:
                 raise as_unreachable(error) from None
             raise Rejected(error.message, offset=alone, hint=error.hint) from None
         except MessageTooLarge as error:
             raise Rejected(f"RabbitMQ refuses a message: {error}.", offset=alone, hint="Make it smaller.") from None
-        if returned:  # the others are confirmed; those behind it will be sent again
+        if returned:  # the others are confirmed; those behind it are sent again
             no = min(returned, key=lambda one: one.offset)
             to = f"exchange {no.exchange!r}" if no.exchange else "the default exchange"
             raise Rejected(
@@ -112,15 +112,15 @@ class RabbitMQWriter(ConvertingWriter[OutgoingMessage]):
 
 
 class DeadlinePassed(Exception):
-    """The time is up."""
+    """The batch was not confirmed within its timeout."""
 
 
 class MessageTooLarge(Exception):
-    """The broker has closed the channel over what a message is."""
+    """The broker has closed the channel because of a message's size or content."""
 
 
 class ConfirmingChannel:
-    """A channel with confirmations, run by hand: pika's blocking one waits for each message by itself."""
+    """A channel with publisher confirms, for many messages at once: pika's blocking channel waits for each message."""
 
     def __init__(self, found: Any) -> None:
         self.where = place(found)
@@ -152,7 +152,7 @@ class ConfirmingChannel:
         """
         self._pending, self._returned, self._refused = {}, {}, False
         try:
-            if self._closed or not self._channel.is_open:  # without this, nothing would be pending, and all would pass for confirmed
+            if self._closed or not self._channel.is_open:  # without this check nothing would be pending, and all would count as confirmed
                 raise explained(self._problem or ConnectionError(), self.where)
             for one in messages:
                 self._published += 1
@@ -173,7 +173,7 @@ class ConfirmingChannel:
                 connection.close()
                 self._run(lambda: self._closed, 2.0)
         except (exceptions.AMQPError, HeadwaterError, DeadlinePassed, MessageTooLarge, OSError):
-            pass  # it is gone, which is all that was wanted
+            pass  # it is closed already
         finally:
             self._closed = True
             connection.ioloop.close()
@@ -181,7 +181,7 @@ class ConfirmingChannel:
     # -- the loop -------------------------------------------------------------------------------------------
 
     def _run(self, done: Callable[[], bool], seconds: float) -> None:
-        """Let the connection work until `done`. Errors: as `send`."""
+        """Run the connection's loop until `done`. Errors: as `send`."""
         self._late = False
         self._done = done
         loop = self._connection.ioloop

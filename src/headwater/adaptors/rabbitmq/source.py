@@ -1,4 +1,4 @@
-"""Reading queues: consumed with acknowledgements that are sent when the caller asks for more, which it does once it has stored the last."""
+"""Reading queues: a message is acknowledged when the caller asks for the next piece, after it has stored the last one."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from headwater.pipeline.message import Message, Mode, op_said
 from headwater.pipeline.namespaces import Namespaces
 
 _PIECE = 4 << 20  # bytes
-_WAIT = 0.2  # seconds between two looks at whether to stop
-_FIRST = 15.0  # seconds that a broker may take to send what it has
-_LATEST = (1 << 63) // 1000 - 1  # seconds since 1970 that a record can tell
-_GROWS = 8  # times that a body may grow on its way into a record, at most
+_WAIT = 0.2  # seconds between two checks whether to stop
+_FIRST = 15.0  # seconds that a broker may take to send its messages
+_LATEST = (1 << 63) // 1000 - 1  # seconds since 1970 that a record can hold
+_GROWS = 8  # the most that a body may grow in a record
 
 
 class ReceivedMessage(NamedTuple):
@@ -41,7 +41,7 @@ class RabbitMQSource(SourceAdaptor[RabbitMQ]):
             return [f"queue {name}: {declared(connection, queue=name)} messages" for name in self.adaptor.queues_for(chosen)]
 
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
-        """Pieces of messages, all queues on one channel: so one acknowledgement covers everything up to a message."""
+        """Messages of all queues on one channel: one acknowledgement covers everything up to a message."""
         queues = self.adaptor.queues_for(chosen)
         waiting: deque[ReceivedMessage] = deque()
         cancelled: list[bool] = []
@@ -55,7 +55,7 @@ class RabbitMQSource(SourceAdaptor[RabbitMQ]):
             while not stopped():
                 if not waiting:
                     connection.process_data_events(time_limit=_WAIT)
-                # An empty piece says that there is nothing more for now, which a broker that is slow to send does not mean.
+                # An empty piece says that there is nothing new: not while a slow broker still has messages to send.
                 if not waiting and not cancelled and time.monotonic() - quiet_from < _FIRST and _ready(asking, queues):
                     continue
                 quiet_from = time.monotonic()
@@ -63,12 +63,12 @@ class RabbitMQSource(SourceAdaptor[RabbitMQ]):
                     raise _cancelled(asking, queues, place(parameters(self.adaptor)))
                 piece, last = _piece(waiting)
                 yield piece
-                if last:  # asked for more: what was given is durable now
+                if last:  # the caller asks for more: the last piece is durable
                     channel.basic_ack(last, multiple=True)
 
 
 def _cancelled(channel: Any, queues: list[str], where: str) -> HeadwaterError:
-    """Why the broker sends no more: a queue is gone, or it is there and has moved to another node, or was made anew."""
+    """The error of a cancelled consumer: a queue is deleted, has moved to another node, or was declared anew."""
     names = ", ".join(queues)
     try:
         _ready(channel, queues)
@@ -76,11 +76,11 @@ def _cancelled(channel: Any, queues: list[str], where: str) -> HeadwaterError:
         if error.reply_code == ABSENT:
             return NotFound(f"A queue of {names} was deleted at {where}.", hint="Declare it again, or leave it out.")
         raise
-    return Unreachable(f"RabbitMQ at {where} no longer gives us its messages of {names}.", hint="See its log.")
+    return Unreachable(f"RabbitMQ at {where} has cancelled the consumer of {names}.", hint="See its log.")
 
 
 def _ready(channel: Any, queues: list[str]) -> bool:
-    """Whether a queue holds messages that nobody has been given yet."""
+    """Whether a queue holds messages that no consumer has received yet."""
     return any(channel.queue_declare(queue, passive=True).method.message_count for queue in queues)
 
 
@@ -96,9 +96,9 @@ def _take(waiting: deque[ReceivedMessage], queue: str, channel: Any, method: Any
 
 
 def _piece(waiting: deque[ReceivedMessage]) -> tuple[Piece, int]:
-    """What is given at once, and the tag of its last message; 0 where nothing waits.
+    """The next piece, and the tag of its last message; 0 where nothing waits.
 
-    Errors: `TooLarge` for a message that no record can hold. Its beginning would be kept and it be let go of: the only whole one.
+    Errors: `TooLarge` for a message that no record can hold: its beginning alone would be stored, and the whole message acknowledged.
     """
     gathered = PieceBuffer(_PIECE)
     last = 0

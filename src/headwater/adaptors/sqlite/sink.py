@@ -91,7 +91,7 @@ class SqliteWriter(SinkWriter):
             if not isinstance(error, apsw.Error):
                 raise
             if self._session.about_data(error):
-                raise Rejected(f"SQLite refuses a message: {error}.", offset=-1) from error
+                raise Rejected(f"SQLite refuses it: {error}.", offset=-1) from error
             raise self._session.meaning(error) from error
 
     def _taken(self, batch: Batch) -> bool:
