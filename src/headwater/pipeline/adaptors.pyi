@@ -40,11 +40,11 @@ def file(
     """Files of JSON lines, CSV or Parquet; folders; standard input and output.
 
     `uri`: A file, a folder (with a slash at its end), a pattern such as `in/*.csv`, or `-` for standard input and output.
-    `format`: The format; `auto` tells it by the name's end.
-    `compression`: The compression; `auto` tells it by the name's end.
-    `existing`: What a new sink does with what is there.
-    `envelope`: Write `{"op", "namespace", "timestamp", "data"}` instead of the data alone, so that deletes can be told.
-    `id`: The fields that tell documents apart.
+    `format`: The format; `auto`: by the file's suffix.
+    `compression`: The compression; `auto`: by the file's suffix.
+    `existing`: What a new sink does with existing files.
+    `envelope`: Write `{"op", "namespace", "timestamp", "data"}` instead of the data alone, so that deletes can be written.
+    `id`: The fields of a document's id.
     `infer`: Numbers in CSV become numbers.
     """
 
@@ -162,7 +162,7 @@ def opensearch(
     `versions`: Documents carry versions, so that a late duplicate never overwrites what is newer.
     `batch`: Documents read at once.
     `body`: Bytes sent at once.
-    `keep`: How long a scroll may rest between two reads.
+    `keep`: The keep-alive of a scroll between two reads.
     `ca`: A file with the authority's certificate.
     """
 
@@ -230,10 +230,10 @@ def s3(
     `compression`: The compression; `auto` tells it by the key's end, and is `none` for a sink.
     `endpoint_url`: The address of a store other than Amazon's.
     `region`: The region of the bucket.
-    `access_key`: The name of the key; without one the usual places are asked for credentials.
+    `access_key`: The access key; without one the credentials come from AWS's usual places.
     `secret_key`: The secret that belongs to `access_key`.
-    `envelope`: Write `{"op", "namespace", "timestamp", "data"}` instead of the data alone, so that deletes can be told.
-    `id`: The fields that tell documents apart.
+    `envelope`: Write `{"op", "namespace", "timestamp", "data"}` instead of the data alone, so that deletes can be written.
+    `id`: The fields of a document's id.
     `infer`: Numbers in CSV become numbers.
     """
 
@@ -254,8 +254,8 @@ def spark(
     `options`: Options of Spark's reader or writer, as text, which may hold `${NAME}`; a driver of JDBC is named there as well:
         `{"driver": "org.postgresql.Driver", "url": ..., "dbtable": ...}`.
     `namespace`: The namespace of everything that is read.
-    `staging`: The folder for what is on its way, which all workers must see; empty: `staging` in the data directory.
-    `id`: The fields that tell documents apart.
+    `staging`: The staging folder, which all workers must see; empty: `staging` in the data directory.
+    `id`: The fields of a document's id.
     """
 
 def sqlite(

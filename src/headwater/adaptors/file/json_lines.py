@@ -1,4 +1,4 @@
-"""Documents of JSON lines: of a file that can be entered anywhere, and of a stream."""
+"""Reading documents from JSON lines: of a file, in slices, and of a stream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headwater.pipeline.adaptor import LONGEST, Piece
 from headwater.pipeline.texts import Texts
 
 _BLOCK = 2 << 20
-KEPT = 64 << 10  # bytes of a document that is longer
+KEPT = 64 << 10  # bytes that are kept of a line that is too long
 
 
 class _Object(msgspec.Struct, gc=False):
@@ -62,11 +62,11 @@ def too_long(line: int, longest: int) -> str:
 
 
 def line_documents(data: bytes, number: Callable[[int], int], longest: int = LONGEST) -> tuple[Sequence[bytes], dict[int, str]]:
-    """The documents of whole lines; what is no JSON object is kept as it is, with what is wrong with it and its line's number."""
+    """The documents of whole lines. A line that is no JSON object is kept as it is, with an error that has its number."""
     checked = _utf8(data)
     if checked and len(data) <= longest:
         with suppress(msgspec.DecodeError, RecursionError):
-            if (texts := _plain(data if data.endswith(b"\n") else data + b"\n")) is not None:  # the rule: nothing is wrong
+            if (texts := _plain(data if data.endswith(b"\n") else data + b"\n")) is not None:  # usual: every line is an object
                 return texts, {}
     lines = data.split(b"\n")
     if not lines[-1]:
@@ -98,10 +98,10 @@ def line_documents(data: bytes, number: Callable[[int], int], longest: int = LON
 
 
 def _plain(data: bytes) -> Texts | None:
-    """Lines of which each is a document without a space around it; None where one is not, or an error of the decoder.
+    """Lines of which each is one object without spaces around it; None where one is not. Raises the decoder's errors.
 
-    The decoder takes documents whatever stands between them. But inside of one, no `}` is followed by a line's end and a `{`: where all
-    lines begin and end so, each of them holds at least one document, and where there are as many documents, just one.
+    The decoder ignores what separates documents. But inside of an object, no `}` is followed by a line end and a `{`: where every line
+    begins with `{` and ends with `}`, each has at least one object, and with as many objects as lines, exactly one.
     """
     texts = Texts.of_lines(data)
     if not texts.stand_between(b"{", b"}"):
@@ -179,7 +179,7 @@ def stream_pieces(source: IO[bytes], position: Any, *, seek: bool = False, usual
 
 
 def _passed(source: IO[bytes], usual: int) -> tuple[int, bytes]:
-    """Read past a line's end: how many bytes that was, and what was read of the lines behind it."""
+    """Read up to a line's end: the count of its bytes, and what was read of the lines behind it."""
     length = 0
     while data := source.read(usual):
         end = data.find(b"\n") + 1

@@ -1,4 +1,4 @@
-"""Documents of Parquet, row group by row group."""
+"""Reading documents from Parquet, row group by row group."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def parquet_pieces(path: Path | IO[bytes], position: Any, groups: list[int] | No
 
 
 def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Rows with every digit: Python's moments and times end with the microsecond, so those that go further are taken as numbers."""
+    """Rows with full precision: Python's times end with the microsecond, so nanoseconds are read as integers."""
     exact: dict[str, Callable[[Any], Any]] = {}
     for at, field in enumerate(batch.schema):
         kind = _as_numbers(field.type)
@@ -64,7 +64,7 @@ def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def _as_numbers(kind: pa.DataType) -> pa.DataType:
-    """A type with what is counted in nanoseconds as integers."""
+    """The type with nanoseconds as integers."""
     if getattr(kind, "unit", None) == "ns":
         return pa.int64()
     if pa.types.is_struct(kind):
@@ -75,7 +75,7 @@ def _as_numbers(kind: pa.DataType) -> pa.DataType:
 
 
 def _reading(kind: pa.DataType) -> Callable[[Any], Any]:
-    """What makes values of a type of what `_as_numbers` has made of it."""
+    """The function from the integers of `_as_numbers` to the values of a type."""
     if pa.types.is_struct(kind):
         fields = {one.name: _reading(one.type) for one in kind}
         return lambda value: value and {name: read(value[name]) for name, read in fields.items()}

@@ -1,4 +1,4 @@
-"""Documents as a file gives them back: what `verify` compares with what the log holds."""
+"""Documents as they are read back from files: `verify` compares them with the log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rows(adaptor: File) -> Iterator[dict[str, Any]]:
 
 
 def read_as(kind: str, envelope: bool, row: dict[str, Any]) -> dict[str, Any]:
-    """A document that was read from a file of some format, or its envelope, as `stored_as` gives it."""
+    """A document, or its envelope, that was read from a file, in the form of `stored_as`."""
     if envelope:
         row = row["data"]
     if kind == "parquet":
@@ -33,7 +33,7 @@ def read_as(kind: str, envelope: bool, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def stored_as(kind: str, envelope: bool, infer: bool, data: dict[str, Any]) -> dict[str, Any]:
-    """A document as a file of some format gives it back."""
+    """A document in the form in which a file returns it."""
     if kind == "parquet":
         return of_table(data)
     if kind == "csv" and not envelope:
@@ -42,17 +42,17 @@ def stored_as(kind: str, envelope: bool, infer: bool, data: dict[str, Any]) -> d
 
 
 def of_table(row: dict[str, Any]) -> dict[str, Any]:
-    """A row without what tables cannot tell apart."""
+    """A row without the distinctions that a table cannot keep."""
     return _plain(values.extended(values.natives(row))) or {}
 
 
 def _present(row: dict[str, Any]) -> dict[str, Any]:
-    """A row has a cell for every column: one without a value is a field that is missing."""
+    """A row without nulls: an empty cell is a missing field."""
     return {name: value for name, value in row.items() if value is not None}
 
 
 def _plain(value: Any) -> Any:
-    """A value without what a table cannot tell apart: fields that are null or missing, and the types of equal numbers."""
+    """A value without null fields, and with equal numbers in one type: a table does not distinguish these."""
     if isinstance(value, dict):
         return {name: one for name, old in value.items() if (one := _plain(old)) is not None} or None
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""Writing files so that each message is there once, whatever dies.
+"""Writing files so that each message is there exactly once, whatever process dies.
 
-Tasks write to temporary names only. The run makes them count: a folder's part by renaming it to the offsets that it holds, a single file by
-appending the part and then noting the offset and the length, so that what a dead run left behind the noted length is cut off.
+Tasks write temporary files only. The run publishes them: in a folder it renames a part to the offsets that it holds; to a single file it
+appends the part, then stores offset and length, so that bytes of a dead run behind that length are cut off.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class FileSink(SinkAdaptor[File]):
 def part_writer(
     path: Path, kind: WrittenFormat, compression: WrittenCompression, *, envelope: bool, names: Sequence[str] = ()
 ) -> Temporary:
-    """What writes a part to a file of some format. `names`: the columns that a CSV file has already."""
+    """The writer of a part in some format. `names`: the columns that a CSV file has already."""
     if kind == "parquet":
         return ParquetPartWriter(path, compression="zstd" if compression == "zstd" else "snappy")
     if kind == "jsonl" and not envelope:

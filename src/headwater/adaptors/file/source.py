@@ -1,4 +1,4 @@
-"""Reading files: which there are, how they are cut, and each format's documents from a position on."""
+"""Reading files: the list of them, their slices, and the documents of each from a position on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CHANGED = "Put it back as it was, or read it anew from its beginning with `head
 
 
 class FileSource(SourceAdaptor[File]):
-    """Files as they are at one moment: one that changes under a copy is an error."""
+    """Files as they were when the copy began: one that changes meanwhile is an error."""
 
     def check(self, chosen: Namespaces) -> list[str]:
         if self.adaptor.standard:
@@ -45,7 +45,7 @@ class FileSource(SourceAdaptor[File]):
             parts += [Slice(collection(name), {**known_as, **spec}, size) for spec, size in _cut(adaptor, path, slices)]
         kinds = {format_of(path, adaptor.format) == "parquet" for path in files.values()}
         unit: Unit = "documents" if kinds == {True} else "bytes"
-        size = CopySize(total=sum(one.size or 0 for one in parts), unit=unit) if len(kinds) == 1 else None  # rows and bytes make no sum
+        size = CopySize(total=sum(one.size or 0 for one in parts), unit=unit) if len(kinds) == 1 else None  # rows and bytes have no sum
         if size is None:
             parts = [msgspec.structs.replace(one, size=None) for one in parts]
         return CopyPlan(identity=stamps, slices=tuple(parts), ids=dict.fromkeys(map(collection, files), adaptor.id), size=size)
@@ -62,7 +62,7 @@ class FileSource(SourceAdaptor[File]):
         return {name: _stamp(one) for name, one in found(self.adaptor, chosen).items()}
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
-        """The documents of a slice. Errors: `Differs` for a file that is no longer the one that was planned; `Damaged`."""
+        """The documents of a slice. Errors: `Differs` for a file that is not the planned one; `Damaged`."""
         adaptor = self.adaptor
         if "path" not in part.spec:
             yield from text_pieces(adaptor.format, sys.stdin.buffer, position, infer=adaptor.infer)
@@ -72,7 +72,7 @@ class FileSource(SourceAdaptor[File]):
         try:
             with legible(path, kind if kind == "parquet" else compression):
                 for piece in self._pieces(path, part.spec, position):
-                    _unchanged(path, stamp)  # looked at behind each piece: what was read of another file is not given
+                    _unchanged(path, stamp)  # after each piece: bytes of another file are not returned
                     yield piece
         except Damaged:
             _unchanged(path, stamp)
@@ -127,7 +127,7 @@ def found(adaptor: File, chosen: Namespaces) -> dict[str, Path]:
 
 
 def _stamp(path: Path) -> list[int]:
-    """Inode, size and time of change."""
+    """The inode, the size and the modification time."""
     now = path.stat()
     return [now.st_ino, now.st_size, now.st_mtime_ns]
 
@@ -145,7 +145,7 @@ def _cut(adaptor: File, path: Path, slices: int) -> list[tuple[dict[str, Any], i
 
 
 def _parts(length: int, count: int) -> list[tuple[int, int]]:
-    """About equal parts of a length: as many as asked for where it is that long, and at least one."""
+    """About equal ranges of a length: at most `count`, and at least one."""
     count = max(1, min(count, length))
     return [(length * i // count, length * (i + 1) // count) for i in range(count)]
 

@@ -1,4 +1,4 @@
-"""Writing to MongoDB: whole documents put in place by `_id`, in order, so that the first one refused is known exactly."""
+"""Writing to MongoDB: whole documents replaced by `_id`, in order, so that the first refused one is known exactly."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DUPLICATE = 11000
 
 
 class MongoAction(NamedTuple):
-    """What a message does to the document with its id: puts another one in its place, or none."""
+    """The write of a message: replaces the document with its id, or deletes it."""
 
     offset: int
     collection: str
@@ -59,7 +59,7 @@ class MongoSink(SinkAdaptor[MongoDB]):
         connection = self.adaptor.connect()
         try:
             with connection.asking():
-                connection.database.command("ping")  # a wrong address or password is told here, not as some message's fault
+                connection.database.command("ping")  # reports a wrong URI or password before the first message
         except BaseException:
             connection.close()
             raise
@@ -69,14 +69,14 @@ class MongoSink(SinkAdaptor[MongoDB]):
         return row(as_read(data))
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
-        """The collection's documents, as extended JSON: without `_id` where it is made of other fields of theirs."""
+        """The collection's documents as extended JSON, without an `_id` that repeats other fields."""
         with self.adaptor.connect() as connection, connection.asking():
             for document in connection.database[namespace].find().sort("_id", 1):
                 yield row(to_json(document))
 
 
 class MongoWriter(ConvertingWriter[MongoAction]):
-    """Each collection's messages go as one ordered request: what was refused stops those behind it, and only those."""
+    """Writes each collection with one ordered request: a refused message stops those behind it in its collection."""
 
     def __init__(self, part: Part, connection: MongoConnection, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(part, f"MongoDB at {connection.where}", clock=clock)
@@ -86,7 +86,7 @@ class MongoWriter(ConvertingWriter[MongoAction]):
         by_collection: dict[str, list[MongoAction]] = {}
         for action in converted:
             by_collection.setdefault(action.collection, []).append(action)
-        # All collections are written, up to their own first refusal: then everything before the least of these is there.
+        # Every collection is written up to its first refusal, so everything before the least of these offsets is there.
         refused = [no for name, actions in by_collection.items() if (no := self._collection(name, actions)) is not None]
         if refused:
             raise min(refused, key=lambda no: no.offset)
@@ -97,7 +97,7 @@ class MongoWriter(ConvertingWriter[MongoAction]):
     def _collection(self, name: str, actions: list[MongoAction]) -> Rejected | None:
         """Write one collection's documents. Returns the first one that is refused; all before it are written."""
         try:
-            # Acknowledged means on the disks of a majority, unless the address says otherwise.
+            # Acknowledged means on the disks of a majority, unless the URI says otherwise.
             concern = self._connection.database.write_concern
             target = self._connection.database.get_collection(
                 name, write_concern=concern if concern.document else WriteConcern(w="majority", j=True)
@@ -111,7 +111,7 @@ class MongoWriter(ConvertingWriter[MongoAction]):
             )
         failed = self._send(target, actions)
         if failed is not None and failed.code == DUPLICATE and "_id_" in failed.text:
-            failed = self._send(target, actions)  # another writer put the same document there between looking and inserting
+            failed = self._send(target, actions)  # another writer inserted the document between the lookup and the insert
         if failed is None:
             return None
         return Rejected(
@@ -134,7 +134,7 @@ class MongoWriter(ConvertingWriter[MongoAction]):
                 except KeyError as error:
                     if error.args != ("code",):
                         raise
-                    # Some servers give a refusal no code. The client cannot read such an answer to many actions, but that to one.
+                    # Some servers send refusals without a code. pymongo reads such a response of a single write only.
                     return self._one_by_one(target, actions)
         except Timeout as error:
             raise self.late() from error
@@ -151,10 +151,10 @@ class MongoWriter(ConvertingWriter[MongoAction]):
         return None
 
     def _refused(self, details: dict[str, Any]) -> MongoRefusal:
-        """What an answer says was refused. Errors: `DiskFull`, `Unreachable` where that is no action's fault."""
+        """The refused write of a response. Errors: `DiskFull`, `Unreachable` where the server is to blame."""
         where = self._where
         lost = "; ".join(str(one.get("errmsg")) for one in details.get("writeConcernErrors", ()))
-        if lost:  # what was done may be undone, so nothing counts as taken, whatever else was refused
+        if lost:  # the writes may be rolled back, so nothing counts as taken
             raise Unreachable(f"{where} could not make the batch durable: {lost}.", hint="See whether all members run.")
         for one in sorted(details.get("writeErrors", ()), key=lambda one: int(one["index"])):
             code, text = int(one.get("code") or 0), str(one.get("errmsg", "no reason was given")).rstrip(".")
@@ -163,7 +163,7 @@ class MongoWriter(ConvertingWriter[MongoAction]):
             if code in PASSING:
                 raise Unreachable(f"{where} cannot write now: {text}.", hint="See its log.")
             return MongoRefusal(int(one["index"]), code, text)
-        raise Unreachable(f"{where} did not say what it has refused.", hint="See its log.")
+        raise Unreachable(f"{where} did not say which write it has refused.", hint="See its log.")
 
     def convert(self, message: Message) -> MongoAction:
         named = "_id" in message.data and message.id_fields == ("_id",)  # null is an id in MongoDB
@@ -174,17 +174,19 @@ class MongoWriter(ConvertingWriter[MongoAction]):
             dict(zip(message.id_fields, found, strict=True)) if len(message.id_fields) > 1 and found is not None else found
         )
         if message.id_fields != ("_id",) and message.data.get("_id", found) != found:
-            raise BadInput(f"It has an _id besides its id ({', '.join(message.id_fields)}).", hint="Leave one of them out, or rename it.")
-        # An object or a pattern by itself would be read as a condition, and some other document be changed: {"$gt": ""} fits any.
+            raise BadInput(
+                f"The document has an _id besides its id ({', '.join(message.id_fields)}).", hint="Leave one of them out, or rename it."
+            )
+        # An object or a regular expression would be a condition, and could match another document: {"$gt": ""} matches any.
         match = {"_id": {"$eq": identity} if isinstance(identity, dict | Regex) else identity}
         if message.op is Op.DELETE:
             return MongoAction(message.offset, message.namespace, match, None)
-        # `_id` comes first, as the server itself puts it: a document that began with `$set` would be taken for an order.
+        # `_id` comes first, as in the server: a document that begins with `$set` would be an update operator.
         document = {"_id": identity} | {name: from_json(value) for name, value in message.data.items() if name != "_id"}
         try:
             data = bson.encode(document)
         except (BSONError, OverflowError, ValueError) as error:
-            raise BadInput(f"It cannot be written as BSON: {error}.", hint="Correct it with edit.") from error
+            raise BadInput(f"The document cannot be written as BSON: {error}.", hint="Correct it with edit.") from error
         if len(data) > LARGEST:
-            raise BadInput(f"It has {len(data)} bytes; MongoDB takes documents of up to {LARGEST}.", hint="Leave fields out of it.")
+            raise BadInput(f"The document has {len(data)} bytes; MongoDB takes at most {LARGEST}.", hint="Leave fields out of it.")
         return MongoAction(message.offset, message.namespace, match, RawBSONDocument(data))

@@ -1,6 +1,6 @@
-"""Copying collections: ranges of `_id`, each read in the order of `_id` and resumed behind the last one.
+"""Copying collections in ranges of `_id`, each read in the order of `_id` and resumed behind the last one.
 
-MongoDB compares only values of one kind: `{$gt: 5}` finds no text. So every slice holds ids of one kind, and no id falls between two.
+MongoDB compares only values of one type: `{$gt: 5}` finds no text. So every slice has ids of one type, and no id is left out.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ KINDS = (
     ("timestamp",),
     ("maxKey",),
 )
-_PYTHON: tuple[tuple[type, ...], ...] = (  # in the same order, but for truth values, which Python takes for numbers
+_PYTHON: tuple[tuple[type, ...], ...] = (  # in the same order; a bool is tested by its own type, because Python takes it for an int
     (MinKey,),
     (type(None),),
     (float, Int64, Decimal128),
@@ -77,13 +77,11 @@ class MongoSource(SourceAdaptor[MongoDB]):
         from headwater.adaptors.mongodb.oplog import Oplog
 
         with self.adaptor.connect() as connection:
-            cursor = (
-                Oplog(connection).newest() if self.adaptor.tail else None
-            )  # before anything is read: what changes meanwhile is seen again
+            cursor = Oplog(connection).newest() if self.adaptor.tail else None  # before the copy: later changes are read again
             return _planned(connection, connection.collections(chosen), slices, cursor, filtered=self.adaptor.filters())
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
-        """Whether no collection of the plan was dropped or made anew since. A new one beside them does not matter: it is not in it."""
+        """Whether no collection of the plan was dropped or created anew. New collections do not matter: they are not in the plan."""
         with self.adaptor.connect() as connection:
             there, known = connection.collections(Namespaces()), plan.identity["collections"]
             return plan.identity["database"] == connection.database.name and all(
@@ -109,7 +107,7 @@ def _planned(
     cut: list[Slice] = []
     documents: int | None = None
     with connection.asking():
-        if not any(name in filtered for name in collections):  # how many a filter lets through, only a scan would tell
+        if not any(name in filtered for name in collections):  # only a scan could count what a filter matches
             documents = sum(connection.database[name].estimated_document_count() for name in collections)
         for name, identity in collections.items():
             mark = {} if identity is None else {"uuid": identity}
@@ -124,13 +122,13 @@ def _planned(
 
 
 def _cut(collection: Collection[Any], slices: int) -> list[dict[str, Any]]:
-    """The slices of one collection: about as many as asked for where its ids are of one kind, else one for each kind."""
+    """The slices of one collection: about as many as asked for where its ids are of one type, else one for each type."""
     ends = [one["_id"] for way in (1, -1) for one in collection.find({}, {"_id": 1}).sort("_id", way).limit(1)]
     if len(ends) != 2:
         return [{}]
     if kind_of(ends[0]) != kind_of(ends[1]):
         there = [kind for kind in KINDS if collection.find_one({"_id": {"$type": list(kind)}}, {"_id": 1})]
-        rest = {"not": [name for kind in KINDS for name in kind]}  # ids of types that were given up long ago
+        rest = {"not": [name for kind in KINDS for name in kind]}  # ids of deprecated types
         return [{"types": list(kind)} for kind in there] + ([rest] if collection.find_one(range_of(rest, None), {"_id": 1}) else [])
     count = collection.estimated_document_count()
     slices = min(slices, count)
@@ -160,7 +158,7 @@ def _usable(value: Any) -> bool:
 
 def _read(connection: MongoConnection, part: Slice, position: Any, *, chosen: Any, batch: int) -> Iterator[Piece]:
     if "uuid" in part.spec and connection.collections(Namespaces()).get(part.namespace) != part.spec["uuid"]:
-        raise Differs(f"The collection {part.namespace} is another than the one that the copy began with.", hint="Start the copy anew.")
+        raise Differs(f"The collection {part.namespace} was created anew since the copy began.", hint="Start the copy anew.")
     query = range_of(part.spec, position)
     if chosen:
         query = {"$and": [chosen, query]} if query else chosen
@@ -178,7 +176,7 @@ def _read(connection: MongoConnection, part: Slice, position: Any, *, chosen: An
 
 
 def range_of(spec: dict[str, Any], position: Any) -> dict[str, Any]:
-    """The query for what a slice has behind a position."""
+    """The query for the documents of a slice behind a position."""
     wanted: dict[str, Any] = {}
     if "types" in spec:
         wanted["$type"] = spec["types"]
@@ -186,7 +184,7 @@ def range_of(spec: dict[str, Any], position: Any) -> dict[str, Any]:
         wanted["$not"] = {"$type": spec["not"]}
     if position is not None:
         after = from_json(position["after"])
-        # Nothing compares with NaN, which comes before all other numbers: asking for what is greater would end the copy there.
+        # NaN sorts before all other numbers, but no number is greater than NaN: `$gt` would end the copy there.
         wanted |= {"$gt": after} if _usable(after) else {"$gte": -math.inf}
     elif "from" in spec:
         wanted["$gte"] = from_json(spec["from"])

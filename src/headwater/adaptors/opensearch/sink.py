@@ -1,4 +1,4 @@
-"""Writing to OpenSearch: bulk requests whose answers are read item by item."""
+"""Writing to OpenSearch: bulk requests, whose responses are evaluated item by item."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 
-LONGEST_ID = 512  # bytes; the server refuses the whole request for one that is longer
+LONGEST_ID = 512  # bytes; the server refuses the whole request for a longer one
 ACTION = 200  # bytes, about, of an item besides its document
 _CURRENT = re.compile(r"current version \[(\d+)\]")
 _PLAIN = frozenset({str, int, bool, type(None)})  # most values by far
@@ -48,16 +48,16 @@ class BulkItem(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """Which document it changes."""
+        """The index and id of the document."""
         return self.where["_index"], self.where["_id"]
 
     def raised(self, version: int) -> BulkItem:
-        """The same with the version that is there, which lets it through: a replay is wanted whatever is there."""
+        """The same with the version of the stored document, so that a replay overwrites it."""
         return msgspec.structs.replace(self, where=self.where | {"version": version})
 
 
 class OpenSearchSink(SinkAdaptor[OpenSearch]):
-    """Indices, which the server makes as they are needed."""
+    """Indices, which the server creates when they are needed."""
 
     def check(self, chosen: Namespaces) -> list[str]:
         with self.adaptor.connect() as client:
@@ -66,7 +66,7 @@ class OpenSearchSink(SinkAdaptor[OpenSearch]):
     def writer(self, part: Part) -> SinkWriter:
         client = self.adaptor.connect()
         try:
-            client.get("/")  # what is wrong with the address or the password is told here, not as some message's fault
+            client.get("/")  # reports a wrong URI or password before the first message
         except BaseException:
             client.close()
             raise
@@ -80,7 +80,7 @@ class OpenSearchSink(SinkAdaptor[OpenSearch]):
         return self.adaptor.index_for(namespace)
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
-        """The documents of the namespace's index, in no order: with `_id` as text, unless their other fields hold it."""
+        """The documents of the namespace's index, in no order: with `_id` as text, unless it repeats other fields."""
         adaptor = self.adaptor
         with adaptor.connect() as client:
             for found in all_documents(client, adaptor.index_for(namespace), size=adaptor.batch, keep=adaptor.keep):
@@ -88,7 +88,7 @@ class OpenSearchSink(SinkAdaptor[OpenSearch]):
 
 
 class OpenSearchWriter(ConvertingWriter[BulkItem]):
-    """Items that the cluster is too busy for are sent again, with all behind them, until the batch's time is up."""
+    """Sends items again that the cluster was too busy for, with all behind them, until the batch's timeout."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class OpenSearchWriter(ConvertingWriter[BulkItem]):
 
     def convert(self, message: Message) -> BulkItem:
         found = identity_of(message, "OpenSearch")
-        # An id made of the offset stays the same when the message is sent again: no second copy comes of that.
+        # An id made of the offset is the same when the message is sent again: there is no second copy.
         text = f"{self._part.pipeline}-{message.offset}" if found is None else id_text(found)
         if not text or len(text.encode()) > LONGEST_ID:
             raise BadInput(
@@ -141,7 +141,7 @@ class OpenSearchWriter(ConvertingWriter[BulkItem]):
             raise self.late("no answer about an index") from error
 
     def _send(self, items: list[BulkItem]) -> None:
-        """All of them, durable; else the error of the first one that is refused."""
+        """Write all of them durably. Errors: that of the first refused item."""
         pause, why = PAUSE, NO_TIME
         while items:
             left = self.left(why)
@@ -165,9 +165,9 @@ class OpenSearchWriter(ConvertingWriter[BulkItem]):
                 pause = self._paused(pause, why)
 
     def _unsent(self, items: list[BulkItem], results: list[dict[str, Any]]) -> tuple[list[BulkItem], str]:
-        """What has to be sent again, and why: all from the first item on that the cluster was too busy for, so that their order stays.
+        """The items to send again, and why: all from the first temporary failure on, so that their order stays.
 
-        Errors: `Rejected` when the first item that was not taken is refused for good; what lies before it is durable then.
+        Errors: `Rejected` when the first failed item is refused; all before it are durable then.
         """
         again: list[BulkItem] = []
         raised: set[tuple[str, str]] = set()
@@ -178,7 +178,7 @@ class OpenSearchWriter(ConvertingWriter[BulkItem]):
                 if newer is not None:
                     again.append(item.raised(newer))
                     raised.add(item.key)
-                elif item.key in raised:  # let in before an earlier one of the same document, which comes only now
+                elif item.key in raised:  # an earlier item of the same document is sent again: so is this one
                     again.append(item)
                 continue
             if reason.full:
@@ -186,7 +186,7 @@ class OpenSearchWriter(ConvertingWriter[BulkItem]):
             if reason.closed_to_us:
                 where = f"{item.where['_index']} at {self._client.where}"
                 raise Unreachable(
-                    f"Nothing may be written to {where}: {reason.text}.", hint="Take its block off, or give its user the right."
+                    f"Nothing may be written to {where}: {reason.text}.", hint="Remove the block, or grant the user the right."
                 )
             if reason.passing:
                 return [*again, *items[number:]], reason.text
@@ -195,7 +195,7 @@ class OpenSearchWriter(ConvertingWriter[BulkItem]):
         return again, "newer versions are there"
 
     def _send_halves(self, items: list[BulkItem], error: BadInput) -> None:
-        """A whole request was refused: for its size, or for one item without saying which. Halves tell."""
+        """A whole request was refused, for its size or for one item that the response does not name: send its halves."""
         if len(items) == 1:
             raise Rejected(error.message, offset=items[0].offset, before_taken=True, hint="Correct it with edit.") from error
         middle = len(items) // 2
@@ -210,7 +210,7 @@ class OpenSearchWriter(ConvertingWriter[BulkItem]):
 
 
 def problem(result: dict[str, Any]) -> BulkFailure | None:
-    """Why an item was not taken; None when it was. A newer version that is there already, or nothing to delete, is as good as taken."""
+    """The failure of an item; None when it was taken. A newer stored version and a missing document to delete count as taken."""
     ((action, answer),) = result.items()
     status = int(answer.get("status", 500))
     if status < 300 or (action == "delete" and status == 404):
@@ -223,14 +223,14 @@ def problem(result: dict[str, Any]) -> BulkFailure | None:
 
 
 def newer_version(result: dict[str, Any]) -> int | None:
-    """The version that kept an item out; None when it was let in."""
+    """The stored version that is newer than an item's; None when the item was written."""
     ((_, answer),) = result.items()
     found = _CURRENT.search(str((answer.get("error") or {}).get("reason", ""))) if int(answer.get("status", 0)) == 409 else None
     return int(found[1]) if found else None
 
 
 def id_text(value: Any) -> str:
-    """An id as text: text as it is, ids of extended JSON by their own text, everything else as JSON."""
+    """An id as text: text as it is, UUIDs and ObjectIds by their own text, everything else as JSON."""
     found = values.native(value)
     if isinstance(found, str | UUID):
         return str(found)
@@ -238,7 +238,7 @@ def id_text(value: Any) -> str:
 
 
 def row(identity: str, document: dict[str, Any]) -> dict[str, Any]:
-    """A document with its id; without it where the id is made of fields that the document has, which a table's documents are."""
+    """A document with its id; without an id that repeats fields of the document, as rows of tables have it."""
     texts = {id_text(value) for value in document.values() if not isinstance(value, dict | list)}
     if identity in texts:
         return document
@@ -250,7 +250,7 @@ def row(identity: str, document: dict[str, Any]) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Extended JSON as the JSON that people search for: dates as text, binary data as base64, numbers as numbers."""
+    """Extended JSON as plain JSON for search: dates as text, binary data as base64, numbers as numbers."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Reading objects: which there are, and each format's documents from a position on."""
+"""Reading objects: the list of them, and the documents of each from a position on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AHEAD = 8 << 20  # bytes asked for at once
 
 
 class S3Source(SourceAdaptor[S3]):
-    """Objects as they are at one moment: one that is replaced under a copy is an error."""
+    """Objects as they were when the copy began: one that is replaced meanwhile is an error."""
 
     def check(self, chosen: Namespaces) -> list[str]:
         with Bucket(self.adaptor) as bucket:
@@ -45,14 +45,14 @@ class S3Source(SourceAdaptor[S3]):
                 return False
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
-        """The documents of an object from a position on. What is wrong with one names the object, too."""
+        """The documents of an object from a position on. Errors of documents name the object, too."""
         one = S3Object(**part.spec)
         for piece in self._pieces(one, position):
             bad = {index: f"{one.key}: {wrong}" for index, wrong in piece.bad.items()}
             yield msgspec.structs.replace(piece, bad=bad) if bad else piece
 
     def _pieces(self, one: S3Object, position: Any) -> Iterator[Piece]:
-        """Each with the bytes of the object that were read by then."""
+        """The pieces, each with the bytes of the object that are read."""
         adaptor, name = self.adaptor, _path(one.key)
         kind, compression = format_of(name, adaptor.format), compression_of(name, adaptor.compression)
         with Bucket(adaptor) as bucket, _opened(bucket, one) as source, legible(name, kind if kind == "parquet" else compression):
@@ -98,5 +98,5 @@ def _opened(bucket: Bucket, one: S3Object) -> IO[bytes]:
 
 
 def _path(key: str) -> Path:
-    """A key as the functions for files take it: they look at its name alone."""
+    """A key as the functions for files take it: they use its name only."""
     return cast("Path", PurePosixPath(key))

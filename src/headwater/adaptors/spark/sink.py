@@ -27,7 +27,7 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
     def check(self, chosen: Namespaces) -> list[str]:
         current_session()
         if self.adaptor.path is None:
-            return ["Spark has started"]  # whether a table can be written shows when it is
+            return ["Spark has started"]  # only a write shows whether the table can be written
         with self._place() as store:
             store.try_to_write()
         return [f"{self.adaptor.path} can be written"]
@@ -36,7 +36,7 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
         return True
 
     def writer(self, part: Part) -> SinkWriter:
-        """A writer of Parquet, in a folder of the run's own, to a name that Spark would not read if it began with a dot."""
+        """A writer of Parquet in a folder of the run. Its names begin with no dot: Spark would not read them."""
         folder = staging(self.adaptor, part.pipeline, part.sink) / f"run-{part.epoch}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -45,13 +45,13 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
         return ParquetPartWriter(folder / f"{part.start}-{part.end}-{part.bucket}of{part.buckets}.{part.attempt}", compression="snappy")
 
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
-        """Sweep what dead runs have left. Returns the ranges that are there whole; None where nobody can tell."""
+        """Delete what dead runs have left. Returns the complete ranges; None without a path, where they are not known."""
         held: list[tuple[int, int]] | None = None
         if self.adaptor.path is not None:
             with self._place() as store:
                 ranges, ownership = SparkRanges(store), _ownership(store, pipeline, sink)
                 former = ownership.former_log() if ownership.found() is not None else "unknown"
-                if former is not None:  # of another log: its offsets mean other messages
+                if former is not None:  # of another log, whose offsets mean other messages
                     ranges.leave(former)
                 ownership.take(epoch)
                 held = ranges.recovered()
@@ -61,7 +61,7 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
         return held
 
     def publish(self, part: Part, receipt: dict[str, Any]) -> None:
-        """Save what was staged. Of several tables the first one comes last: it says that the range is there."""
+        """Save what was staged. Of several tables the first one is saved last: it marks the range as complete."""
         adaptor, session, files, end = self.adaptor, current_session(), [Path(one) for one in receipt["files"]], int(receipt["end"])
         ranges: SparkRanges | None = None
         if adaptor.path is not None:
@@ -73,7 +73,7 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
             if not file.exists():
                 if not saved.exists():
                     raise gone(file)
-                continue  # this is a second try, and the first one came so far
+                continue  # a retry: the first attempt saved it
             with explaining(adaptor, f"write {adaptor.format}"):
                 out = session.read.parquet(str(file)).write.format(adaptor.format).options(**adaptor.resolved_options())
                 if ranges is None:
@@ -93,13 +93,13 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
                 SparkRanges(store).forget(position)
 
     def place(self, namespace: str) -> str:
-        return self.adaptor.kind  # the path or table holds all of them together
+        return self.adaptor.kind  # one path or table holds all namespaces
 
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
         return of_table(data)
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
-        """What is there. Errors: as `explaining`."""
+        """The rows of the path or table. Errors: as `explaining`."""
         adaptor = self.adaptor
         if adaptor.path is None:
             frames = [loaded(adaptor)]
