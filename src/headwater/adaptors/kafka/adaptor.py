@@ -13,18 +13,8 @@ from headwater.pipeline.options import Means, Names, Texts, factory
 
 _OURS = frozenset(
     {
-        "acks",
-        "auto.offset.reset",
-        "bootstrap.servers",
-        "enable.auto.commit",
-        "enable.auto.offset.store",
-        "enable.idempotence",
-        "enable.partition.eof",
-        "group.id",
-        "isolation.level",
-        "message.timeout.ms",
-        "request.required.acks",
-        "transactional.id",
+        *("acks", "auto.offset.reset", "bootstrap.servers", "enable.auto.commit", "enable.auto.offset.store", "enable.idempotence"),
+        *("enable.partition.eof", "group.id", "isolation.level", "message.timeout.ms", "request.required.acks", "transactional.id"),
     }
 )
 

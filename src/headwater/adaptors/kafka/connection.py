@@ -16,15 +16,9 @@ from headwater.pipeline.namespaces import Namespaces
 
 SECONDS = 15.0  # for one request
 GONE = frozenset({"UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
-DENIED = frozenset(
-    {
-        "_AUTHENTICATION",
-        "CLUSTER_AUTHORIZATION_FAILED",
-        "SASL_AUTHENTICATION_FAILED",
-        "TOPIC_AUTHORIZATION_FAILED",
-        "GROUP_AUTHORIZATION_FAILED",
-    }
-)
+DENIED = frozenset({"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED"}) | {
+    f"{what}_AUTHORIZATION_FAILED" for what in ("CLUSTER", "GROUP", "TOPIC")
+}
 
 
 def settings(adaptor: KafkaAdaptor, **own: Any) -> dict[str, Any]:

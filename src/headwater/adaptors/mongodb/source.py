@@ -27,33 +27,21 @@ if TYPE_CHECKING:
     from pymongo.collection import Collection
 
 PIECE = 8 << 20
-# The kinds of ids that are compared with each other, in MongoDB's order.
-KINDS = (
-    ("minKey",),
-    ("null",),
-    ("double", "int", "long", "decimal"),
-    ("string",),
-    ("object",),
-    ("binData",),
-    ("objectId",),
-    ("bool",),
-    ("date",),
-    ("timestamp",),
-    ("maxKey",),
+# The types of ids that MongoDB compares with each other, in its order: their names, and the types of Python.
+_TYPES: tuple[tuple[tuple[str, ...], tuple[type, ...]], ...] = (
+    (("minKey",), (MinKey,)),
+    (("null",), (type(None),)),
+    (("double", "int", "long", "decimal"), (float, Int64, Decimal128)),
+    (("string",), (str,)),
+    (("object",), (dict, DBRef)),
+    (("binData",), (bytes,)),
+    (("objectId",), (ObjectId,)),
+    (("bool",), (bool,)),
+    (("date",), (datetime, DatetimeMS)),
+    (("timestamp",), (Timestamp,)),
+    (("maxKey",), (MaxKey,)),
 )
-_PYTHON: tuple[tuple[type, ...], ...] = (  # in the same order; a bool is tested by its own type, because Python takes it for an int
-    (MinKey,),
-    (type(None),),
-    (float, Int64, Decimal128),
-    (str,),
-    (dict, DBRef),
-    (bytes,),
-    (ObjectId,),
-    (bool,),
-    (datetime, DatetimeMS),
-    (Timestamp,),
-    (MaxKey,),
-)
+KINDS = tuple(names for names, _ in _TYPES)
 
 
 class MongoSource(SourceAdaptor[MongoDB]):
@@ -145,8 +133,8 @@ def _cut(collection: Collection[Any], slices: int) -> list[dict[str, Any]]:
 def kind_of(value: Any) -> int:
     """Which of `KINDS` an id belongs to."""
     if type(value) is int:
-        return _PYTHON.index((float, Int64, Decimal128))
-    for number, types in enumerate(_PYTHON):
+        return KINDS.index(("double", "int", "long", "decimal"))
+    for number, (_, types) in enumerate(_TYPES):
         if isinstance(value, types):
             return number
     raise BadInput(f"Ids of type {type(value).__name__} are not known.", hint="Leave the document out with a collection filter.")

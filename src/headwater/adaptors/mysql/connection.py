@@ -89,23 +89,16 @@ class Connection(pymysql.connections.Connection):  # type: ignore[misc]
 
 def parsed(uri: str) -> MySQLAddress:
     """The URI's parts. Errors: `BadConfig`, which never shows the URI."""
-    hint = "It looks like mysql://user:password@host:3306/database, perhaps with ?ssl_ca=/path/to/ca.pem."
     try:
         parts = urlsplit(uri)
         options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
-        port = parts.port or 3306
+        if parts.scheme not in ("mysql", "mariadb") or not parts.hostname or set(options) - {"ssl_ca"}:
+            raise ValueError
+        user, password, database = (unquote(text or "") for text in (parts.username, parts.password, parts.path.strip("/")))
+        return MySQLAddress(parts.hostname, parts.port or 3306, user, password, database, options.get("ssl_ca", ""))
     except ValueError:
+        hint = "It looks like mysql://user:password@host:3306/database, perhaps with ?ssl_ca=/path/to/ca.pem."
         raise BadConfig("The URI of MySQL cannot be understood.", hint=hint) from None
-    if parts.scheme not in ("mysql", "mariadb") or not parts.hostname or set(options) - {"ssl_ca"}:
-        raise BadConfig("The URI of MySQL cannot be understood.", hint=hint)
-    return MySQLAddress(
-        parts.hostname,
-        port,
-        unquote(parts.username or ""),
-        unquote(parts.password or ""),
-        unquote(parts.path.strip("/")),
-        options.get("ssl_ca", ""),
-    )
 
 
 def settings(where: MySQLAddress, **more: Any) -> dict[str, Any]:

@@ -18,22 +18,16 @@ from headwater.pipeline import values
 Kind = Literal["bool", "int", "decimal", "float", "text", "padded", "moment", "date", "bytes", "uuid", "json", "list", "texts"]
 
 _KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("int2", "int4", "int8", "oid"), "int"),
+    **dict.fromkeys(("float4", "float8"), "float"),
+    **dict.fromkeys(("timestamp", "timestamptz"), "moment"),
+    **dict.fromkeys(("json", "jsonb"), "json"),
     "bool": "bool",
-    "int2": "int",
-    "int4": "int",
-    "int8": "int",
-    "oid": "int",
     "numeric": "decimal",
-    "float4": "float",
-    "float8": "float",
     "bpchar": "padded",
-    "timestamp": "moment",
-    "timestamptz": "moment",
     "date": "date",
     "bytea": "bytes",
     "uuid": "uuid",
-    "json": "json",
-    "jsonb": "json",
 }
 # Element types for which the server's JSON of an array equals ours of each element. For others it has objects, numbers or padded text.
 _PLAIN_LISTS = frozenset({"bool", "int2", "int4", "int8", "numeric", "float4", "float8", "json", "jsonb"})
