@@ -11,7 +11,7 @@ import pytest
 
 from headwater.adaptors.file.adaptor import File
 from headwater.adaptors.file.folder import PartFolder
-from headwater.adaptors.file.single import Single
+from headwater.adaptors.file.single_file import SingleFile
 from headwater.adaptors.file.target import Target
 from headwater.core.errors import HeadwaterError
 from headwater.core.ids import random_id
@@ -32,7 +32,7 @@ def adaptor_of(folder: Path, kind: str) -> File:
 
 
 def target_of(adaptor: File, files: FailingFiles | None = None) -> Target:
-    kind = PartFolder if adaptor.folder else Single
+    kind = PartFolder if adaptor.folder else SingleFile
     return kind(adaptor, "p#1", "s", files)
 
 

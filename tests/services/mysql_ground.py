@@ -13,12 +13,12 @@ import pytest
 from sql_ground import Ground
 
 from headwater.adaptors.mysql.adaptor import MySQL, mysql
-from headwater.adaptors.mysql.connection import ask, connect, do, parsed
+from headwater.adaptors.mysql.connection import MySQLSession, parsed
 
 
 @dataclass
 class MySQLGround(Ground):
-    link: Any
+    session: MySQLSession
 
     system: ClassVar[str] = "mysql"
     away: ClassVar[str] = "mysql://u:sesame-42@127.0.0.1:1/db"
@@ -58,10 +58,10 @@ class MySQLGround(Ground):
 
     def run(self, *statements: str) -> None:
         for statement in statements:
-            do(self.link, statement)
+            self.session.do(statement)
 
     def all(self, question: str) -> list[tuple[Any, ...]]:
-        return ask(self.link, question)
+        return self.session.ask(question)
 
     def source(self, *, tail: bool = False) -> MySQL:
         return mysql(self.uri, tail=tail)
@@ -91,16 +91,16 @@ class MySQLGround(Ground):
 
     @contextmanager
     def holding(self, statement: str) -> Iterator[None]:
-        with closing(connect(parsed(self.uri))) as holder:
-            do(holder, "BEGIN")
-            do(holder, statement)
+        with closing(MySQLSession(parsed(self.uri))) as holder:
+            holder.do("BEGIN")
+            holder.do(statement)
             yield
-            do(holder, "ROLLBACK")
+            holder.do("ROLLBACK")
 
     @contextmanager
     def locked(self, table: str) -> Iterator[None]:
-        with closing(connect(parsed(self.uri))) as holder:
-            do(holder, f"LOCK TABLES {table} READ")
+        with closing(MySQLSession(parsed(self.uri))) as holder:
+            holder.do(f"LOCK TABLES {table} READ")
             yield
 
     def waiting(self) -> list[int]:
@@ -133,11 +133,11 @@ class MySQLGround(Ground):
 @contextmanager
 def a_mysql_ground(uri: str) -> Iterator[MySQLGround]:
     name = f"t{uuid.uuid4().hex[:12]}"
-    with closing(connect(parsed(uri))) as link:
+    with closing(MySQLSession(parsed(uri))) as session:
         for statement in (f"CREATE DATABASE {name} CHARACTER SET utf8mb4", f"USE {name}", "SET sql_mode = ''"):
-            do(link, statement)
+            session.do(statement)
         try:
-            yield MySQLGround(uri.rpartition("/")[0] + f"/{name}", name, link)
+            yield MySQLGround(uri.rpartition("/")[0] + f"/{name}", name, session)
         finally:
-            do(link, f"DROP DATABASE {name}")
-            do(link, f"DROP USER IF EXISTS {name}")
+            session.do(f"DROP DATABASE {name}")
+            session.do(f"DROP USER IF EXISTS {name}")

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor, headwater
-from headwater.adaptors.headwater.server import ServerLink
+from headwater.adaptors.headwater.server import ServerConnection
 from headwater.core.errors import Denied, Differs, Forbidden, Rejected, Timeout, UnknownTopic, Unreachable
 from headwater.core.settings import Settings, SparkSettings
 from headwater.log.embedded.log import EmbeddedLog
@@ -35,7 +35,7 @@ from headwater.testing import CopyContract, SinkContract
 from headwater.testing.log_ground import fresh
 
 ALL = Namespaces()
-READER, OPERATOR = "reader-0123456789abcdef", "operator-0123456789abcdef"
+READER, WRITER, OPERATOR = "reader-0123456789abcdef", "writer-0123456789abcdef", "operator-0123456789abcdef"
 
 
 class Served(NamedTuple):
@@ -51,7 +51,7 @@ class Served(NamedTuple):
 
 def started(folder: Path) -> SpawnedServer:
     tokens = folder / "tokens"
-    tokens.write_text(f"reader {READER}\noperator {OPERATOR}\n")
+    tokens.write_text(f"reader {READER}\nwriter {WRITER}\noperator {OPERATOR}\n")
     tokens.chmod(0o600)
     return SpawnedServer(folder / "served", options=("--port", "0", "--token-file", str(tokens)))
 
@@ -126,12 +126,15 @@ def test_who_may_do_what_is_told_before_anything_is_sent(served: Served, tmp_pat
     name, new, at = served.name, fresh("new"), served.server.url
     served.log.create_topic(name)
     assert served.topic(token=READER).check("source", ALL) == [f"topic {name} at {at}: 1 partition, 0 offsets"]
-    assert served.topic().check("sink", ALL) == [f"topic {name} at {at}: 1 partition"]
+    for token in (WRITER, OPERATOR):
+        assert served.topic(token=token).check("sink", ALL) == [f"topic {name} at {at}: 1 partition"]
     assert served.topic(new).check("sink", ALL) == [f"topic {new} at {at} will be made, with 1 partition"]
+    write(served.topic(token=WRITER), Message("x", {"_id": 1}, offset=1))
+    assert served.log.bounds(name, 0).end == 1
     for one in (name, new, "{namespace}"):
         with pytest.raises(Forbidden, match="refuses") as told:
             served.topic(one, token=READER).check("sink", ALL)
-        assert "operator" in told.value.hint
+        assert "writer to append, operator to create topics" in told.value.hint
     for token in (None, "wrong-0123456789abcdef"):
         with pytest.raises(Denied) as denied:
             served.topic(token=token).check("source", ALL)
@@ -142,7 +145,7 @@ def test_who_may_do_what_is_told_before_anything_is_sent(served: Served, tmp_pat
     pipeline.source("in", file(str(tmp_path / "in.jsonl"))).save("out", served.topic(token=READER))
     with EmbeddedLog(tmp_path / "data") as log, pytest.raises(Forbidden):
         Run(pipeline, log, Settings(spark=SparkSettings(start="never"))).go()
-    assert served.log.bounds(name, 0).end == 0
+    assert served.log.bounds(name, 0).end == 1
     assert new not in [one.name for one in served.log.topics()]
     with pytest.raises(UnknownTopic) as told_name:
         served.topic(f"{name}s").check("source", ALL)
@@ -171,7 +174,7 @@ def test_a_server_that_is_gone_or_slow_is_no_fault_of_a_message(tmp_path: Path) 
         try:
             with pytest.raises(Timeout, match=r"has not taken a batch within 2 s"):
                 writer.write(batch)
-            with ServerLink(server.url, OPERATOR, 0.5) as link, pytest.raises(Unreachable, match="ReadTimeout"):
+            with ServerConnection(server.url, OPERATOR, 0.5) as link, pytest.raises(Unreachable, match="ReadTimeout"):
                 link.bounds("orders", 0)  # a source waits for it
         finally:
             server.signal(signal.SIGCONT)

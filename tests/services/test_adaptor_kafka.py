@@ -225,7 +225,7 @@ def test_following_is_not_done_while_brokers_do_not_answer(private_servers: Priv
 
     monkeypatch.setattr(Cluster, "identity", then_it_dies)
     monkeypatch.setattr(source, "_FIRST", 2.0)
-    with pytest.raises(Unreachable, match=f"nothing of {topic}, partition 0"):  # an empty piece would end a run that does not follow
+    with pytest.raises(Unreachable, match=f"nor the end of {topic}, partition 0"):  # an empty piece would end a run that does not follow
         next(adaptor.follow(None, only(topic), lambda: False))
 
 

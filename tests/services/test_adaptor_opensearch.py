@@ -84,7 +84,7 @@ def test_the_offset_is_exact_however_many_requests_a_batch_takes(adaptor: OpenSe
     [
         (message(3, _id="x" * 513), "513 bytes"),
         (message(3, op=Op.DELETE, n=1), "names no document"),
-        (message(3, op=Op.COMMAND, drop="orders"), "does not know the command"),
+        (message(3, op=Op.COMMAND, drop="orders"), "has no commands"),
         (message(3, namespace="..", _id="a"), "No index"),
     ],
 )

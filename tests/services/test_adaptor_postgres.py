@@ -11,7 +11,7 @@ from postgres_ground import PostgresGround, a_postgres_ground
 from sql_ground import copied, documents, followed, insert, write
 
 from headwater.adaptors.postgres.adaptor import postgres
-from headwater.adaptors.postgres.connection import connect
+from headwater.adaptors.postgres.connection import PostgresSession
 from headwater.core.errors import BadConfig, Rejected
 from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
@@ -93,7 +93,7 @@ def test_options_in_the_uri_are_kept_and_ours_hold(ground: PostgresGround) -> No
     ground.run("CREATE TABLE t (id int PRIMARY KEY, at timestamptz)", "INSERT INTO t VALUES (1, '2020-01-01 00:00:00+00')")
     uri = f"{ground.uri}?application_name=mine&options=-c%20timezone%3DAsia/Tokyo%20-c%20work_mem%3D5MB"
     assert copied(postgres(uri), ground.chosen()) == [{"id": 1, "at": {"$date": "2020-01-01T00:00:00.000Z"}}]
-    with connect(uri) as link:
+    with PostgresSession(uri).link as link:
         assert link.execute("SELECT current_setting('work_mem'), current_setting('application_name')").fetchone() == ("5MB", "mine")
 
 

@@ -49,7 +49,7 @@ def test_a_constraint_that_is_checked_at_the_commit_refuses_the_batch_and_then_t
 def test_a_server_that_does_not_answer_at_all_is_a_timeout_too(ground: PostgresGround) -> None:
     ground.run("CREATE TABLE t (id int PRIMARY KEY)")
     writer = ground.sink().writer(part(timeout=0.2))
-    pid = writer._link.info.backend_pid  # type: ignore[attr-defined]
+    pid = writer._session.link.info.backend_pid  # type: ignore[attr-defined]
     os.kill(pid, signal.SIGSTOP)
     try:
         with pytest.raises(Timeout, match=r"0\.2 s"):

@@ -365,7 +365,7 @@ def test_a_queue_that_is_made_anew_is_read_on(broker: Broker) -> None:
     next(pieces)
     broker.channel.queue_delete(queue)
     broker.queue()
-    with pytest.raises(Unreachable, match="no longer gives us its messages"):  # which is waited for; a queue that is gone is not
+    with pytest.raises(Unreachable, match="has cancelled the consumer of"):  # which is waited for; a queue that is gone is not
         for _ in range(100):
             next(pieces)
 

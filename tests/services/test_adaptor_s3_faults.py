@@ -8,8 +8,9 @@ import pytest
 from lossy import Fate, lossy
 from s3_ground import Store, part, written
 
+from headwater.adaptors.file.json_lines import stream_pieces
 from headwater.adaptors.s3 import source
-from headwater.adaptors.s3.connection import Bucket, Object
+from headwater.adaptors.s3.connection import Bucket, S3Object
 from headwater.core.errors import Fenced, Unreachable
 from headwater.pipeline.namespaces import Namespaces
 
@@ -31,8 +32,8 @@ def test_of_a_line_longer_than_a_record_only_its_beginning_is_kept(store: Store)
     adaptor, found = store.adaptor(), []
     (one,) = adaptor.plan(Namespaces(), 1).slices
     opened = source._opened
-    with Bucket(adaptor) as bucket, opened(bucket, Object(**one.spec)) as file:
-        pieces = list(source._lines(file, 0, usual=64 << 10, longest=200_000))
+    with Bucket(adaptor) as bucket, opened(bucket, S3Object(**one.spec)) as file:
+        pieces = list(stream_pieces(file, None, seek=True, usual=64 << 10, longest=200_000))
     for piece in pieces:
         found += [(len(text), piece.bad.get(index, "")) for index, text in enumerate(piece.values)]
     too_long = "has more than 200000 bytes, which is more than a record of the log holds: only its beginning was kept."
@@ -40,8 +41,8 @@ def test_of_a_line_longer_than_a_record_only_its_beginning_is_kept(store: Store)
     assert found[3][1].startswith("Line 4 is no JSON object")
     assert found[4] == (64 << 10, f"Line 5 {too_long}")
     assert pieces[-1].position == one.spec["size"]
-    with Bucket(adaptor) as bucket, opened(bucket, Object(**one.spec)) as file:  # and reading goes on behind it
-        again = list(source._lines(file, pieces[1].position, usual=64 << 10, longest=200_000))
+    with Bucket(adaptor) as bucket, opened(bucket, S3Object(**one.spec)) as file:  # and reading goes on behind it
+        again = list(stream_pieces(file, pieces[1].position, seek=True, usual=64 << 10, longest=200_000))
     assert [bytes(text)[:9] for piece in again for text in piece.values] == [b'{"_id":3}', b"no", kept[:9]]
 
 

@@ -1,1 +1,1 @@
-"""The systems that pipelines read from and write to, a folder each: `adaptor.py` there says what it can do, the rest is how."""
+"""The systems that pipelines read from and write to, one folder each: `adaptor.py` has the options, `source` and `sink` do the work."""

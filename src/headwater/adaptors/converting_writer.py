@@ -1,37 +1,39 @@
-"""What writers of messages, one request for many of them, have in common: converting, refusing, and the time that a batch may take."""
+"""The base of writers that send many messages with one request: conversion, refusal, the batch's timeout, and whose fault an error is."""
 
 from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
 
-from headwater.core.errors import BadInput, Rejected, Timeout
+from headwater.core.errors import BadInput, Fenced, HeadwaterError, Rejected, Timeout, Unreachable
+from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, SinkWriter
-from headwater.pipeline.message import Message
+from headwater.pipeline.message import Message, Op
 
 Converted = TypeVar("Converted")
 
 
 class ConvertingWriter(SinkWriter, Generic[Converted]):
-    """Converts a batch's messages into what the system takes, then sends them, within the sink's timeout.
+    """Converts the messages of a batch, then sends them, within the sink's timeout.
 
-    A message that cannot be converted is refused once all before it are sent: they count as taken, so they have to be.
+    A message that cannot be converted is refused after all before it are sent: `Rejected` says that they are taken.
     """
 
     def __init__(self, part: Part, where: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """`where`: the system and its address, as errors call it."""
+        """`where`: the system and its address in errors."""
         self._part, self._where, self._clock = part, where, clock
         self._deadline = 0.0
 
     @abstractmethod
     def convert(self, message: Message) -> Converted:
-        """Errors: `BadInput` for a message of which nothing can be made; `Unavailable` when the system has to be asked, and cannot."""
+        """Convert one message. Errors: `BadInput` where it cannot be converted; `Unavailable` where that needs an answer of the system."""
 
     @abstractmethod
     def send(self, converted: Sequence[Converted]) -> None:
-        """Make all of them durable there. Errors: `Rejected` for the first one that is refused; else as `SinkWriter.write`."""
+        """Make all of them durable in the system. Errors: `Rejected` for the first one that it refuses; else as `SinkWriter.write`."""
 
     def write(self, batch: Batch) -> None:
         self._deadline = self._clock() + self._part.timeout
@@ -49,7 +51,7 @@ class ConvertingWriter(SinkWriter, Generic[Converted]):
             raise refused
 
     def left(self, why: str = "") -> float:
-        """Seconds that the batch may still take. Errors: `Timeout`."""
+        """The seconds until the batch's deadline. Errors: `Timeout` after it."""
         left = self._deadline - self._clock()
         if left <= 0:
             raise self.late(why)
@@ -65,3 +67,36 @@ class ConvertingWriter(SinkWriter, Generic[Converted]):
 def rejected(offset: int, error: BadInput) -> Rejected:
     """The refusal of a message, all before which are taken."""
     return Rejected(error.message, offset=offset, before_taken=True, hint=error.hint)
+
+
+def identity_of(message: Message, system: str, *, needed: Sequence[Op] = (Op.UPDATE, Op.DELETE)) -> Any:
+    """The message's id. Errors: `BadInput` for a command, and for an op that needs the id of a document that has none."""
+    if message.op not in (Op.INSERT, Op.UPDATE, Op.DELETE):
+        command = values.encode(message.data).decode()[:200]
+        raise BadInput(f"{system} has no commands, such as {command}.", hint="Skip it with ack.")
+    identity = message.id
+    if identity is None and message.op in needed:
+        missing = ", ".join(message.id_fields)
+        raise BadInput(f"The {message.op.name.lower()} names no document: it has no {missing}.", hint="Correct it with edit.")
+    return identity
+
+
+def key_of(identity: Any) -> bytes | None:
+    """An id as the key of a record: text as it is, everything else as JSON."""
+    return None if identity is None else identity.encode() if isinstance(identity, str) else values.canonical(identity)
+
+
+def as_unreachable(error: HeadwaterError) -> Unreachable:
+    """The error of a request that fails for every message, such as a missing right: the sink waits, and no message is refused."""
+    return error if isinstance(error, Unreachable) else Unreachable(error.message, hint=error.hint)
+
+
+@contextmanager
+def blaming_no_message(*kinds: type[HeadwaterError]) -> Iterator[None]:
+    """Turns errors of these kinds into `Unreachable`, except `Fenced`, which ends the run."""
+    try:
+        yield
+    except kinds as error:
+        if isinstance(error, Fenced | Unreachable):
+            raise
+        raise as_unreachable(error) from error

@@ -40,11 +40,11 @@ def file(
     """Files of JSON lines, CSV or Parquet; folders; standard input and output.
 
     `uri`: A file, a folder (with a slash at its end), a pattern such as `in/*.csv`, or `-` for standard input and output.
-    `format`: The format; `auto` tells it by the name's end.
-    `compression`: The compression; `auto` tells it by the name's end.
-    `existing`: What a new sink does with what is there.
-    `envelope`: Write `{"op", "namespace", "timestamp", "data"}` instead of the data alone, so that deletes can be told.
-    `id`: The fields that tell documents apart.
+    `format`: The format; `auto`: by the file's suffix.
+    `compression`: The compression; `auto`: by the file's suffix.
+    `existing`: What a new sink does with existing files.
+    `envelope`: Write `{"op", "namespace", "timestamp", "data"}` instead of the data alone, so that deletes can be written.
+    `id`: The fields of a document's id.
     `infer`: Numbers in CSV become numbers.
     """
 
@@ -71,11 +71,11 @@ def headwater(
         document: key, value, headers, timestamp, partition, offset, mode and op, byte for byte, also as a sink, which copies a topic
         exactly; `"message"`, the messages of another pipeline's log, `topic="pipeline-NAME"`, with op, namespace and timestamp (source
         only); or a scheme that a package has registered for Spark's tables.
-    `tail`: Go on with what comes; off, only what is there is copied.
-    `copy`: First copy what is there, in ranges of offsets side by side.
-    `compacted`: Read a pipeline's log although compaction has taken messages.
-    `id`: The fields that tell documents apart; `"_id"`, of bytes the key, of messages those of the other pipeline where not said.
-    `partitions`: The partitions of a topic that is made.
+    `tail`: Follow the topic; off, only what is there is copied.
+    `copy`: First copy what is there, in ranges of offsets, in parallel.
+    `compacted`: Read a pipeline's log although compaction has removed messages.
+    `id`: The fields of a document's id. Default: `"_id"`; the key for bytes; those of the other pipeline for messages.
+    `partitions`: The partitions of a topic that is created.
     `client`: Further settings of Kafka's client, such as `{"sasl.password": "${SECRET}"}`.
     """
 
@@ -110,8 +110,8 @@ def kafka(
 
     `servers`: The brokers, such as `broker-1:9092,broker-2:9092`.
     `topic`: The sink's topic; `{namespace}` in it is replaced.
-    `tail`: Go on with what comes after the copy.
-    `id`: The fields that tell documents apart.
+    `tail`: Follow the topics after the copy.
+    `id`: The fields of a document's id.
     `client`: Further settings of the client, such as `{"security.protocol": "SASL_SSL", "sasl.password": "${SECRET}"}`.
     """
 
@@ -142,7 +142,7 @@ def mysql(
     `uri`: `mysql://user:password@host:3306/database`; over verified TLS with `?ssl_ca=ca.pem`.
     `tail`: Follow the changes after the copy.
     `create`: As a sink, make tables and columns that are missing.
-    `server_id`: What the server knows the follower by, another one for each; 0: chosen by chance.
+    `server_id`: The replica id that the server knows the follower by, a different one for each; 0: random.
     """
 
 def opensearch(
@@ -162,7 +162,7 @@ def opensearch(
     `versions`: Documents carry versions, so that a late duplicate never overwrites what is newer.
     `batch`: Documents read at once.
     `body`: Bytes sent at once.
-    `keep`: How long a scroll may rest between two reads.
+    `keep`: The keep-alive of a scroll between two reads.
     `ca`: A file with the authority's certificate.
     """
 
@@ -184,7 +184,7 @@ def postgres(
     `slot`: The replication slot that changes come through: give each pipeline one of its own.
     `publication`: The publication that says which tables are followed.
     `schema`: As a sink, the schema of namespaces without one.
-    `state_schema`: As a sink, the schema for what it remembers.
+    `state_schema`: As a sink, the schema of the tables in which it keeps its state.
     """
 
 def rabbitmq(
@@ -206,7 +206,7 @@ def rabbitmq(
     `routing_key`: The routing key that messages go with; `{namespace}` in it is replaced.
     `key_in_field`: The routing key is the value of the field that `routing_key` names.
     `delivery_mode`: Persistent messages survive a restart of the broker in queues that do.
-    `prefetch`: How many messages may be read before they are durable.
+    `prefetch`: The most messages that are read and not yet durable.
     `ca`: A file of authorities to trust with `amqps`.
     """
 
@@ -230,10 +230,10 @@ def s3(
     `compression`: The compression; `auto` tells it by the key's end, and is `none` for a sink.
     `endpoint_url`: The address of a store other than Amazon's.
     `region`: The region of the bucket.
-    `access_key`: The name of the key; without one the usual places are asked for credentials.
+    `access_key`: The access key; without one the credentials come from AWS's usual places.
     `secret_key`: The secret that belongs to `access_key`.
-    `envelope`: Write `{"op", "namespace", "timestamp", "data"}` instead of the data alone, so that deletes can be told.
-    `id`: The fields that tell documents apart.
+    `envelope`: Write `{"op", "namespace", "timestamp", "data"}` instead of the data alone, so that deletes can be written.
+    `id`: The fields of a document's id.
     `infer`: Numbers in CSV become numbers.
     """
 
@@ -254,8 +254,8 @@ def spark(
     `options`: Options of Spark's reader or writer, as text, which may hold `${NAME}`; a driver of JDBC is named there as well:
         `{"driver": "org.postgresql.Driver", "url": ..., "dbtable": ...}`.
     `namespace`: The namespace of everything that is read.
-    `staging`: The folder for what is on its way, which all workers must see; empty: `staging` in the data directory.
-    `id`: The fields that tell documents apart.
+    `staging`: The staging folder, which all workers must see; empty: `staging` in the data directory.
+    `id`: The fields of a document's id.
     """
 
 def sqlite(

@@ -20,7 +20,7 @@ class File(CanCopy, CanWrite, frozen=True, kw_only=True):
     about: ClassVar[About] = About(
         summary="Files of JSON lines, CSV or Parquet; folders; standard input and output.",
         namespace="the file's name within its folder, without the ending that says its format",
-        source="Copies. JSON lines are read in slices side by side, Parquet by row groups; resumes at the byte, row or group.",
+        source="Copies. JSON lines are read in parallel slices, Parquet by row groups; resumes at the byte, row or group.",
         sink="Exactly once. A folder gets a part for each range of offsets; a single file is written in order. Changes are appended.",
         sample='file("orders.jsonl")',
     )
@@ -33,13 +33,13 @@ class File(CanCopy, CanWrite, frozen=True, kw_only=True):
         str | Env,
         Means("A file, a folder (with a slash at its end), a pattern such as `in/*.csv`, or `-` for standard input and output."),
     ]
-    format: Annotated[Format, Means("The format; `auto` tells it by the name's end.")] = "auto"
-    compression: Annotated[Compression, Means("The compression; `auto` tells it by the name's end.")] = "auto"
-    existing: Annotated[Literal["append", "overwrite", "fail"], Means("What a new sink does with what is there.")] = "append"
+    format: Annotated[Format, Means("The format; `auto`: by the file's suffix.")] = "auto"
+    compression: Annotated[Compression, Means("The compression; `auto`: by the file's suffix.")] = "auto"
+    existing: Annotated[Literal["append", "overwrite", "fail"], Means("What a new sink does with existing files.")] = "append"
     envelope: Annotated[
-        bool, Means('Write `{"op", "namespace", "timestamp", "data"}` instead of the data alone, so that deletes can be told.')
+        bool, Means('Write `{"op", "namespace", "timestamp", "data"}` instead of the data alone, so that deletes can be written.')
     ] = False
-    id: Annotated[Names, Means("The fields that tell documents apart.")] = ("_id",)
+    id: Annotated[Names, Means("The fields of a document's id.")] = ("_id",)
     infer: Annotated[bool, Means("Numbers in CSV become numbers.")] = True
 
     @property
@@ -52,7 +52,7 @@ class File(CanCopy, CanWrite, frozen=True, kw_only=True):
 
     @property
     def folder(self) -> bool:
-        """Whether the sink is a folder of parts: named with a slash at its end, there already, or of Parquet: that is never appended to."""
+        """Whether the sink is a folder of parts: it ends with a slash, is a folder already, or is Parquet, which cannot be appended to."""
         text = str(self.resolved().uri)
         return not self.standard and (text.endswith("/") or self.path.is_dir() or self.written_format == "parquet")
 

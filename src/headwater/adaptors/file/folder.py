@@ -1,4 +1,4 @@
-"""A folder of parts, each renamed to the offsets that it holds once it is whole."""
+"""A folder of parts. A part is renamed to the offsets that it holds when it is complete."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PartFolder(Target):
         self._parts = OffsetParts(self._store, f"{WORK}/", ending(adaptor.written_format, self._compression))
 
     def occupied(self) -> bool:
-        folder = self._adaptor.path  # what a begin that died has left there of its own is nobody else's
+        folder = self._adaptor.path  # the work folder alone is left by a `begin` that died
         return folder.is_dir() and any(one != self.work for one in folder.iterdir())
 
     def clear(self) -> None:
@@ -51,9 +51,9 @@ class PartFolder(Target):
                 if not temporary.exists():
                     if not published.exists():
                         raise gone(temporary)
-                    continue  # this is a second try, and the first one came so far
+                    continue  # a retry: the first attempt renamed it
                 if number == 0 and len(receipt["files"]) > 1:
-                    self._store.sync()  # the first file says that the part is there: the others must be before it
+                    self._store.sync()  # the first file marks the part as complete: the others must be durable before
                 self._files.rename(temporary, published)
             self._store.sync()
             if not receipt["files"] and part.buckets > 1:

@@ -1,4 +1,4 @@
-"""Documents as a file gives them back: what `verify` compares with what the log holds."""
+"""Documents as they are read back from files: `verify` compares them with the log."""
 
 from __future__ import annotations
 
@@ -7,32 +7,24 @@ from decimal import Decimal
 from typing import Any
 
 from headwater.adaptors.file.adaptor import File
-from headwater.adaptors.file.cells import csv_pieces, typed
-from headwater.adaptors.file.formats import compression_of, open_plain
-from headwater.adaptors.file.lines import stream_pieces
-from headwater.adaptors.file.writers import written
+from headwater.adaptors.file.csv_reader import typed
+from headwater.adaptors.file.line_writer import written
+from headwater.adaptors.file.source import FileSource
 from headwater.pipeline import values
+from headwater.pipeline.adaptor import Slice
 
 
 def rows(adaptor: File) -> Iterator[dict[str, Any]]:
-    """What the target holds, in the order of offsets."""
-    paths = sorted(adaptor.path.glob("part-*")) if adaptor.folder else [adaptor.path]
+    """The documents of the target, in the order of offsets."""
+    paths = sorted(adaptor.path.glob("part-*")) if adaptor.folder else [adaptor.path] if adaptor.path.exists() else []
     for path in paths:
-        if adaptor.written_format == "parquet":
-            import pyarrow.parquet as pq
-
-            with pq.ParquetFile(path) as opened:
-                for batch in opened.iter_batches():
-                    yield from map(of_table, batch.to_pylist())
-        else:
-            with open_plain(path, compression_of(path, adaptor.compression)) as source:
-                for piece in csv_pieces(adaptor.infer, source, None) if adaptor.written_format == "csv" else stream_pieces(source, None):
-                    for text in piece.values:
-                        yield read_as(adaptor.written_format, adaptor.envelope, values.decode(text))
+        for piece in FileSource(adaptor).read(Slice("", {"path": str(path)}), None):
+            for text in piece.values:
+                yield read_as(adaptor.written_format, adaptor.envelope, values.decode(text))
 
 
 def read_as(kind: str, envelope: bool, row: dict[str, Any]) -> dict[str, Any]:
-    """A document that was read from a file of some format, or its envelope, as `stored_as` gives it."""
+    """A document, or its envelope, that was read from a file, in the form of `stored_as`."""
     if envelope:
         row = row["data"]
     if kind == "parquet":
@@ -41,7 +33,7 @@ def read_as(kind: str, envelope: bool, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def stored_as(kind: str, envelope: bool, infer: bool, data: dict[str, Any]) -> dict[str, Any]:
-    """A document as a file of some format gives it back."""
+    """A document in the form in which a file returns it."""
     if kind == "parquet":
         return of_table(data)
     if kind == "csv" and not envelope:
@@ -50,17 +42,17 @@ def stored_as(kind: str, envelope: bool, infer: bool, data: dict[str, Any]) -> d
 
 
 def of_table(row: dict[str, Any]) -> dict[str, Any]:
-    """A row without what tables cannot tell apart."""
+    """A row without the distinctions that a table cannot keep."""
     return _plain(values.extended(values.natives(row))) or {}
 
 
 def _present(row: dict[str, Any]) -> dict[str, Any]:
-    """A row has a cell for every column: one without a value is a field that is missing."""
+    """A row without nulls: an empty cell is a missing field."""
     return {name: value for name, value in row.items() if value is not None}
 
 
 def _plain(value: Any) -> Any:
-    """A value without what a table cannot tell apart: fields that are null or missing, and the types of equal numbers."""
+    """A value without null fields, and with equal numbers in one type: a table does not distinguish these."""
     if isinstance(value, dict):
         return {name: one for name, old in value.items() if (one := _plain(old)) is not None} or None
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""Writing files so that each message is there once, whatever dies.
+"""Writing files so that each message is there exactly once, whatever process dies.
 
-Tasks write to temporary names only. The run makes them count: a folder's part by renaming it to the offsets that it holds, a single file by
-appending the part and then noting the offset and the length, so that what a dead run left behind the noted length is cut off.
+Tasks write temporary files only. The run publishes them: in a folder it renames a part to the offsets that it holds; to a single file it
+appends the part, then stores offset and length, so that bytes of a dead run behind that length are cut off.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 from headwater.adaptors.file.adaptor import File
 from headwater.adaptors.file.folder import PartFolder
 from headwater.adaptors.file.formats import WrittenCompression, WrittenFormat, compression_of
+from headwater.adaptors.file.line_writer import LineWriter, Temporary, TextWriter
+from headwater.adaptors.file.parquet_writer import ParquetPartWriter
 from headwater.adaptors.file.readback import rows, stored_as
-from headwater.adaptors.file.single import Single, columns
-from headwater.adaptors.file.standard import Standard
-from headwater.adaptors.file.tables import TableWriter
+from headwater.adaptors.file.single_file import SingleFile, columns
+from headwater.adaptors.file.standard_output import StandardOutput
 from headwater.adaptors.file.target import Target, temporary
-from headwater.adaptors.file.writers import LineWriter, Temporary, TextWriter
 from headwater.core.errors import ReadOnly
 from headwater.pipeline.adaptor import Part, SinkAdaptor
 from headwater.pipeline.namespaces import Namespaces
@@ -44,7 +44,7 @@ class FileSink(SinkAdaptor[File]):
         adaptor, where = self.adaptor, self._target(part.pipeline, part.sink)
         where.work.mkdir(parents=True, exist_ok=True)
         kind, compression = adaptor.written_format, compression_of(adaptor.path, adaptor.compression)
-        names = columns(adaptor) if kind == "csv" and not adaptor.envelope and isinstance(where, Single) else []
+        names = columns(adaptor) if kind == "csv" and not adaptor.envelope and isinstance(where, SingleFile) else []
         return part_writer(where.work / temporary(part), kind, compression, envelope=adaptor.envelope, names=names)
 
     def ordered(self) -> bool:
@@ -70,16 +70,16 @@ class FileSink(SinkAdaptor[File]):
 
     def _target(self, pipeline: str, sink: str) -> Target:
         if self.adaptor.standard:
-            return Standard(self.adaptor, pipeline, sink)
-        return PartFolder(self.adaptor, pipeline, sink) if self.adaptor.folder else Single(self.adaptor, pipeline, sink)
+            return StandardOutput(self.adaptor, pipeline, sink)
+        return PartFolder(self.adaptor, pipeline, sink) if self.adaptor.folder else SingleFile(self.adaptor, pipeline, sink)
 
 
 def part_writer(
     path: Path, kind: WrittenFormat, compression: WrittenCompression, *, envelope: bool, names: Sequence[str] = ()
 ) -> Temporary:
-    """What writes a part to a file of some format. `names`: the columns that a CSV file has already."""
+    """The writer of a part in some format. `names`: the columns that a CSV file has already."""
     if kind == "parquet":
-        return TableWriter(path, compression="zstd" if compression == "zstd" else "snappy")
+        return ParquetPartWriter(path, compression="zstd" if compression == "zstd" else "snappy")
     if kind == "jsonl" and not envelope:
         return TextWriter(path, csv=False, envelope=False, compression=compression)
     return LineWriter(path, csv=kind == "csv", envelope=envelope, compression=compression, names=names)

@@ -1,4 +1,4 @@
-"""Reading files: which there are, how they are cut, and each format's documents from a position on."""
+"""Reading files: the list of them, their slices, and the documents of each from a position on."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import sys
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
 from headwater.adaptors.file.adaptor import File
-from headwater.adaptors.file.cells import csv_pieces
-from headwater.adaptors.file.formats import collection, compression_of, format_of, known, legible, plain
-from headwater.adaptors.file.groups import parquet_pieces
-from headwater.adaptors.file.lines import line_pieces, stream_pieces
+from headwater.adaptors.file.csv_reader import text_pieces
+from headwater.adaptors.file.formats import collection, compression_of, decompressed, format_of, known, legible
+from headwater.adaptors.file.json_lines import line_pieces
+from headwater.adaptors.file.parquet_reader import group_rows, parquet_pieces
 from headwater.core.errors import BadInput, Damaged, Differs, NotFound
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces
@@ -25,7 +25,7 @@ _CHANGED = "Put it back as it was, or read it anew from its beginning with `head
 
 
 class FileSource(SourceAdaptor[File]):
-    """Files as they are at one moment: one that changes under a copy is an error."""
+    """Files as they were when the copy began: one that changes meanwhile is an error."""
 
     def check(self, chosen: Namespaces) -> list[str]:
         if self.adaptor.standard:
@@ -45,7 +45,7 @@ class FileSource(SourceAdaptor[File]):
             parts += [Slice(collection(name), {**known_as, **spec}, size) for spec, size in _cut(adaptor, path, slices)]
         kinds = {format_of(path, adaptor.format) == "parquet" for path in files.values()}
         unit: Unit = "documents" if kinds == {True} else "bytes"
-        size = CopySize(total=sum(one.size or 0 for one in parts), unit=unit) if len(kinds) == 1 else None  # rows and bytes make no sum
+        size = CopySize(total=sum(one.size or 0 for one in parts), unit=unit) if len(kinds) == 1 else None  # rows and bytes have no sum
         if size is None:
             parts = [msgspec.structs.replace(one, size=None) for one in parts]
         return CopyPlan(identity=stamps, slices=tuple(parts), ids=dict.fromkeys(map(collection, files), adaptor.id), size=size)
@@ -62,18 +62,17 @@ class FileSource(SourceAdaptor[File]):
         return {name: _stamp(one) for name, one in found(self.adaptor, chosen).items()}
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
-        """The documents of a slice. Errors: `Differs` for a file that is no longer the one that was planned; `Damaged`."""
+        """The documents of a slice. Errors: `Differs` for a file that is not the planned one; `Damaged`."""
         adaptor = self.adaptor
         if "path" not in part.spec:
-            source: IO[bytes] = sys.stdin.buffer
-            yield from csv_pieces(adaptor.infer, source, position) if adaptor.format == "csv" else stream_pieces(source, position)
+            yield from text_pieces(adaptor.format, sys.stdin.buffer, position, infer=adaptor.infer)
             return
         path, stamp = Path(part.spec["path"]), part.spec.get("stamp")
         kind, compression = format_of(path, adaptor.format), compression_of(path, adaptor.compression)
         try:
             with legible(path, kind if kind == "parquet" else compression):
                 for piece in self._pieces(path, part.spec, position):
-                    _unchanged(path, stamp)  # looked at behind each piece: what was read of another file is not given
+                    _unchanged(path, stamp)  # after each piece: bytes of another file are not returned
                     yield piece
         except Damaged:
             _unchanged(path, stamp)
@@ -84,15 +83,15 @@ class FileSource(SourceAdaptor[File]):
         adaptor = self.adaptor
         kind, compression = format_of(path, adaptor.format), compression_of(path, adaptor.compression)
         if kind == "parquet":
-            yield from parquet_pieces(path, spec["groups"], position)
+            yield from parquet_pieces(path, position, spec.get("groups"))
         elif kind == "jsonl" and compression == "none":
-            begin, end = spec["bytes"]
+            begin, end = spec.get("bytes") or (0, path.stat().st_size)
             for piece in line_pieces(path, begin, end, position):
                 yield msgspec.structs.replace(piece, amount=piece.position - begin)
         else:
-            # Of a compressed file, its own bytes count: how many there are of what it holds, nobody knows before its end.
-            with path.open("rb") as stored, plain(stored, compression) as opened:
-                for piece in csv_pieces(adaptor.infer, opened, position) if kind == "csv" else stream_pieces(opened, position):
+            # The amount is in bytes of the file itself: the size of its content is not known before its end.
+            with path.open("rb") as stored, decompressed(stored, compression) as opened:
+                for piece in text_pieces(kind, opened, position, infer=adaptor.infer):
                     yield msgspec.structs.replace(piece, amount=stored.tell())
 
 
@@ -128,7 +127,7 @@ def found(adaptor: File, chosen: Namespaces) -> dict[str, Path]:
 
 
 def _stamp(path: Path) -> list[int]:
-    """Inode, size and time of change."""
+    """The inode, the size and the modification time."""
     now = path.stat()
     return [now.st_ino, now.st_size, now.st_mtime_ns]
 
@@ -137,10 +136,8 @@ def _cut(adaptor: File, path: Path, slices: int) -> list[tuple[dict[str, Any], i
     """A file's slices, each with its size: the rows of Parquet, else bytes."""
     size, kind = path.stat().st_size, format_of(path, adaptor.format)
     if kind == "parquet":
-        import pyarrow.parquet as pq
-
-        with legible(path, kind), pq.ParquetFile(path) as opened:
-            rows = [opened.metadata.row_group(number).num_rows for number in range(opened.num_row_groups)]
+        with legible(path, kind):
+            rows = group_rows(path)
         return [({"groups": [begin, end]}, sum(rows[begin:end])) for begin, end in _parts(len(rows), slices)]
     if kind == "jsonl" and compression_of(path, adaptor.compression) == "none":
         return [({"bytes": [begin, end]}, end - begin) for begin, end in _parts(size, min(slices, size // _LEAST_SLICE))]
@@ -148,7 +145,7 @@ def _cut(adaptor: File, path: Path, slices: int) -> list[tuple[dict[str, Any], i
 
 
 def _parts(length: int, count: int) -> list[tuple[int, int]]:
-    """About equal parts of a length: as many as asked for where it is that long, and at least one."""
+    """About equal ranges of a length: at most `count`, and at least one."""
     count = max(1, min(count, length))
     return [(length * i // count, length * (i + 1) // count) for i in range(count)]
 

@@ -1,4 +1,4 @@
-"""A folder of the local file system as a place for parts."""
+"""A store of parts in a folder of the local file system."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headwater.core.files import Files, replace
 
 
 class FolderStore(PartStore):
-    """A folder. What is written or replaced is durable at once; what is renamed, after `sync`."""
+    """A folder. Writes are durable at once, renames after `sync`."""
 
     def __init__(self, folder: Path, files: Files, where: str = "") -> None:
         self._folder, self._files = folder, files

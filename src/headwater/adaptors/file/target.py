@@ -1,4 +1,4 @@
-"""A place that parts are published to: whose it is, and what every kind of it must do."""
+"""The target that parts are published to: its owner, and the interface of its kinds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TEMPORARY = re.compile(r"tmp-e(\d+)-")
 
 
 def temporary(part: Part) -> str:
-    """The name that a part is written under. It says of which run it is: while that is the newest, somebody may want to publish it."""
+    """The temporary name of a part. It has the epoch of its run, which may publish it while it is the newest."""
     return f"tmp-e{part.epoch}-{part.start}-{part.end}-{part.bucket}of{part.buckets}.{part.attempt}"
 
 
@@ -32,15 +32,15 @@ def _epoch(path: Path) -> int:
 
 
 def gone(path: Path) -> Unavailable:
-    """A part's temporary that is neither there nor published: it must not count as taken."""
+    """The error of a temporary file that was removed before it was published: its messages must not count as taken."""
     return Unavailable(f"{path} was removed before its messages were published.", hint="They are delivered again; leave the folder alone.")
 
 
 class Target(ABC):
-    """A place that parts are published to, by one sink of one pipeline."""
+    """A target of parts, owned by one sink of one pipeline."""
 
     def __init__(self, adaptor: File, pipeline: str, sink: str, *, work: Path, files: Files | None = None) -> None:
-        """`work`: a hidden folder for temporaries, the owner's name and notes."""
+        """`work`: a hidden folder for temporary files, the owner and the progress."""
         self.work, self._adaptor, self._files = work, adaptor, files or Files()
         self._ownership = PartsOwnership(FolderStore(work, self._files, where=str(adaptor.path)), "owner.json", pipeline, sink)
 
@@ -49,7 +49,7 @@ class Target(ABC):
         return compression_of(self._adaptor.path, self._adaptor.compression)
 
     def begin(self, epoch: int) -> list[tuple[int, int]] | None:
-        """Take the target over; sweep temporaries of earlier runs. Returns the offsets that it holds, None where it cannot know."""
+        """Become the owner; delete temporary files of earlier runs. Returns the offsets that it holds, None where they are not known."""
         new = not (self.work / "owner.json").exists()
         if (former := self._ownership.former_log()) is not None:
             self.leave(former)
@@ -65,22 +65,22 @@ class Target(ABC):
         with self.held(None):
             self._ownership.take(epoch)
             for leftover in self.work.glob("tmp-*"):
-                if _epoch(leftover) < epoch:  # of this run's own, another hand (a step beside a step) may be about to publish it
+                if _epoch(leftover) < epoch:  # of the same run, another process (a second step) may be about to publish it
                     self._files.unlink(leftover)
             self._files.sync_dir(self.work)
             return self.recovered(new)
 
     def leave(self, former: str) -> None:
-        """Keep what is there as another log's, and forget what it meant."""
+        """Keep the files of a former log, and delete its progress."""
         shutil.rmtree(self.work)
 
     @abstractmethod
     def forget(self, position: int, epoch: int) -> None:
-        """The operator's word: offsets above `position` may come again."""
+        """Let offsets above `position` come again: an operator has moved the sink."""
 
     @contextmanager
     def held(self, epoch: int | None) -> Iterator[None]:
-        """Under the target's lock, and while no newer run has taken it."""
+        """Holds the target's lock. Errors: `Fenced` where a newer run is the owner."""
         try:
             lock = FileLock(self._files, self.work / "lock")
         except OSError as error:
@@ -97,19 +97,19 @@ class Target(ABC):
 
     @abstractmethod
     def occupied(self) -> bool:
-        """Whether something is there that this sink has not written."""
+        """Whether there are files that this sink has not written."""
 
     @abstractmethod
     def clear(self) -> None:
-        """Remove what is there, for `existing="overwrite"`."""
+        """Delete the existing files, for `existing="overwrite"`."""
 
     @abstractmethod
     def recovered(self, new: bool) -> list[tuple[int, int]]:
-        """Undo what a dead run left half done; the offsets that the target holds. `new`: this sink has never written here."""
+        """Undo the unfinished work of a dead run; return the offsets that the target holds. `new`: this sink has never written here."""
 
     def publish(self, part: Part, receipt: dict[str, Any]) -> None:
-        """As `CanWrite.publish`. Where it fails, the run writes all of it again: what was written goes at once, or a full disk, tried again
-        and again, would only get fuller."""
+        """As `CanWrite.publish`. Where it fails, the run writes everything again: the temporary files are deleted, or retries would fill
+        the disk."""
         try:
             self.put(part, receipt)
         except HeadwaterError:
@@ -120,4 +120,4 @@ class Target(ABC):
 
     @abstractmethod
     def put(self, part: Part, receipt: dict[str, Any]) -> None:
-        """Make a part count. May be called again; a part that is there already is left as it is."""
+        """Publish a part. May be called again: a published part stays as it is."""

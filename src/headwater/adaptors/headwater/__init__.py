@@ -1,1 +1,1 @@
-"""Topics of a headwater log: this one's, another directory's, a Kafka cluster's, or another server's."""
+"""Topics of a headwater log: of a data directory, a Kafka cluster, or a headwater server."""

@@ -1,4 +1,4 @@
-"""headwater itself: topics of a log as source and sink, so that pipelines can be chained and logs be copied."""
+"""headwater itself: topics of a log as source and sink, to chain pipelines and to copy logs."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class HeadwaterAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         summary="Topics of a headwater log: of a data directory, a Kafka cluster, or another headwater server.",
         namespace='the topic; with format="message" that of each message. As a sink, topic may hold {namespace}',
         source="Reads the topic's records as changes, in order per document, and goes on behind them at the next run, or with --follow as "
-        "they come. copy=True first copies what is there side by side, in ranges of offsets; tail=False does only that: both keep order "
-        "within a range alone, and are for topics in which no id comes twice. Offsets are kept in the pipeline's own log. A value that "
+        "they come. copy=True first copies what is there in parallel, in ranges of offsets; tail=False does only that: both keep order "
+        "within a range only, and are for topics in which no id repeats. Offsets are kept in the pipeline's own log. A value that "
         "does not decode is a poison record that names topic, partition and offset.",
-        sink="At least once: after a failure, messages that were not acknowledged are appended again, and nothing is ever taken away. The "
+        sink="At least once: after a failure, messages that were not acknowledged are appended again, and nothing is ever deleted. The "
         "key is the document's id, so changes of one document stay in order; a delete is a null value. The headers pipeline, namespace "
-        "and offset tell where a record comes from, and tell repeats apart. A topic that is not there is made. Other writers may append, "
+        "and offset say where a record comes from, and identify repeats. A topic that does not exist is created. Other writers may append, "
         "too: no partition is claimed.",
         sample='headwater("data", topic="orders")',
     )
@@ -60,18 +60,18 @@ class HeadwaterAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
             "only); or a scheme that a package has registered for Spark's tables."
         ),
     ] = "json"
-    tail: Annotated[bool, Means("Go on with what comes; off, only what is there is copied.")] = True
-    copy: Annotated[bool, Means("First copy what is there, in ranges of offsets side by side.")] = False
-    compacted: Annotated[bool, Means("Read a pipeline's log although compaction has taken messages.")] = False
+    tail: Annotated[bool, Means("Follow the topic; off, only what is there is copied.")] = True
+    copy: Annotated[bool, Means("First copy what is there, in ranges of offsets, in parallel.")] = False
+    compacted: Annotated[bool, Means("Read a pipeline's log although compaction has removed messages.")] = False
     id: Annotated[
         Names,
-        Means('The fields that tell documents apart; `"_id"`, of bytes the key, of messages those of the other pipeline where not said.'),
+        Means('The fields of a document\'s id. Default: `"_id"`; the key for bytes; those of the other pipeline for messages.'),
     ] = ()
-    partitions: Annotated[int, Means("The partitions of a topic that is made.", 1, 4096)] = 1
+    partitions: Annotated[int, Means("The partitions of a topic that is created.", 1, 4096)] = 1
     client: Annotated[Texts, Means('Further settings of Kafka\'s client, such as `{"sasl.password": "${SECRET}"}`.')] = msgspec.field(
         default_factory=dict
     )
-    home: str = ""  # the folder that relative directories are seen from: tasks may run elsewhere
+    home: str = ""  # the base of relative directories: tasks may run in another folder
 
     def checked(self) -> Self:
         try:
@@ -81,10 +81,10 @@ class HeadwaterAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         if self.format not in FORMATS and self.format not in known():
             raise BadConfig(f"headwater() knows no format {self.format!r}.", hint=f"Use one of {', '.join(known())}.")
         made = msgspec.structs.replace(self, home=os.getcwd())
-        if isinstance(self.address, str) and "${" not in self.address:  # one with a password in it must not get as far as being shown
-            from headwater.adaptors.headwater.address import place_of
+        if isinstance(self.address, str) and "${" not in self.address:  # an address with a password is refused before it can be shown
+            from headwater.adaptors.headwater.address import resolved_address
 
-            place_of(msgspec.structs.replace(made, client={}))
+            resolved_address(msgspec.structs.replace(made, client={}))
         return made
 
     def __str__(self) -> str:
@@ -92,21 +92,21 @@ class HeadwaterAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The fields that tell documents apart. A record as it is has its key: so records of one key stay in order."""
+        """The fields of a document's id. For bytes it is the key, so records of one key stay in order."""
         return self.id or (("key",) if self.format == "bytes" else ("_id",))
 
     def circular(self, pipeline: str, log_dir: str | None, sinks: Mapping[str, tuple[Adaptor, bool]]) -> str:
-        from headwater.adaptors.headwater.address import HeadwaterAddress, configured, place_of
+        from headwater.adaptors.headwater.address import HeadwaterAddress, configured, resolved_address
 
         try:
-            read = place_of(self)
+            read = resolved_address(self)
             own = configured(Path(self.home)) if log_dir is None else HeadwaterAddress(kind="directory", where=os.path.abspath(log_dir))
             if self.topic in (f"{OWN}{pipeline}", f"{OWN}{pipeline}-offsets") and read.same(own):
-                return f"Pipeline {pipeline} would read its own log, {self.topic}, and so read what it has just read."
+                return f"Pipeline {pipeline} would read its own log, {self.topic}, and never end."
             for name, (sink, changed) in sinks.items():
-                if isinstance(sink, HeadwaterAdaptor) and read.same(place_of(sink)) and self._meets(sink, changed):
+                if isinstance(sink, HeadwaterAdaptor) and read.same(resolved_address(sink)) and self._meets(sink, changed):
                     return f"Sink {name} would write to {self.topic}, which the same pipeline reads: it would never end."
-        except HeadwaterError:  # what cannot be resolved here is told where a connection is made
+        except HeadwaterError:  # what cannot be resolved here is reported when a connection is opened
             return ""
         return ""
 
@@ -119,7 +119,7 @@ class HeadwaterAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
     def check_read(self) -> None:
         """Errors: `BadConfig` for options with which nothing can be read."""
         if _ANY in self.topic:
-            raise BadConfig("A source reads one topic: {namespace} stands for nothing there.", hint='Name it: topic="orders".')
+            raise BadConfig("A source reads one topic: {namespace} is for sinks.", hint='Name it: topic="orders".')
         if self.topic.startswith(OWN) and self.format == "json":
             raise BadConfig(f"{self.topic} is the log of a pipeline.", hint='Read its messages with format="message".')
 
@@ -128,14 +128,14 @@ class HeadwaterAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         if self.format not in ("json", "bytes"):
             raise BadConfig(f"The format {self.format} can only be read.", hint='As a sink, headwater() writes "json" or "bytes".')
         if self.topic.startswith(OWN):
-            raise BadConfig(f"{self.topic} is the log of a pipeline, which alone writes there.", hint="Name another topic.")
+            raise BadConfig(f"{self.topic} is the log of a pipeline: only that pipeline writes to it.", hint="Name another topic.")
 
     def topic_for(self, namespace: str) -> str:
         """The topic that a namespace's messages go to. Errors: `BadInput` for a name that no topic can have."""
         name = self.topic.replace(_ANY, namespace)
         check_topic_name(name)
         if name.startswith(OWN):
-            raise BadInput(f"{name} is the log of a pipeline, which alone writes there.", hint="Name another topic.")
+            raise BadInput(f"{name} is the log of a pipeline: only that pipeline writes to it.", hint="Name another topic.")
         return name
 
 

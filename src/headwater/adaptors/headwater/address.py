@@ -1,4 +1,4 @@
-"""Where a headwater log is: what an address means, and whether two mean the same."""
+"""The address of a headwater log, resolved: a directory, Kafka's brokers, or a server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HINT = "Give a data directory, kafka://host:9092,host:9092 or http(s)://host:po
 
 
 class HeadwaterAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """One log. `where` is a directory, Kafka's servers, or a server's URL, and may be shown: secrets are not in it."""
+    """One log. `where` is a directory, Kafka's brokers, or a server's URL, and may be shown: it holds no secret."""
 
     kind: Literal["directory", "kafka", "server"]
     where: str
@@ -32,7 +32,7 @@ class HeadwaterAddress(msgspec.Struct, frozen=True, kw_only=True):
         return f"Kafka at {self.where}" if self.kind == "kafka" else self.where
 
     def same(self, other: HeadwaterAddress) -> bool:
-        """Whether both are seen to be one log. Two names of one machine are not seen."""
+        """Whether both are the same log, as far as the addresses show it: two names of one machine count as two."""
         if self.kind != other.kind:
             return False
         if self.kind == "kafka":
@@ -42,8 +42,8 @@ class HeadwaterAddress(msgspec.Struct, frozen=True, kw_only=True):
         return self.where == other.where
 
 
-def place_of(adaptor: HeadwaterAdaptor) -> HeadwaterAddress:
-    """Errors: `BadConfig` for what is no address, and for names that the environment lacks. What an address holds is never shown."""
+def resolved_address(adaptor: HeadwaterAdaptor) -> HeadwaterAddress:
+    """The address of the adaptor's log. Errors: `BadConfig`, which never shows the address."""
     if adaptor.address is None:
         return configured(Path(adaptor.home))
     text = str(resolve(adaptor.address)).strip()
@@ -54,7 +54,7 @@ def place_of(adaptor: HeadwaterAdaptor) -> HeadwaterAddress:
     if text.startswith(_KAFKA):
         return HeadwaterAddress(kind="kafka", where=_brokers(text.removeprefix(_KAFKA), shown), client=client)
     if not text or "://" in text:
-        raise BadConfig(f"{shown} is none that headwater() knows.", hint=_HINT)
+        raise BadConfig(f"{shown} is no address of a log.", hint=_HINT)
     return HeadwaterAddress(kind="directory", where=str(Path(adaptor.home) / Path(text).expanduser()))
 
 

@@ -1,4 +1,4 @@
-"""A log as the adaptor uses it, wherever it is."""
+"""The adaptor's connection to a log: in a directory, on Kafka, or behind a server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.adaptors.headwater.address import HeadwaterAddress, place_of
+from headwater.adaptors.headwater.address import HeadwaterAddress, resolved_address
 from headwater.core.errors import BadConfig, NotFound, UnknownTopic
 from headwater.log import Log, Watching
 from headwater.log.record import Bounds, Record, Topic
@@ -25,8 +25,8 @@ class HeadwaterConnection(Closing):
     """One open log. Used in one thread."""
 
     where: str  # for messages: never a secret
-    splits: bool  # whether a partition may be read from its middle: no earlier record says which of the later ones count
-    pause: float  # seconds between two looks for something new, where `watch` does not tell of it before
+    splits: bool  # whether reading may begin inside a partition: not where an earlier claim says which later records count
+    pause: float  # seconds between two reads, where `watch` does not report a new record before
 
     @abstractmethod
     def names(self) -> list[str]:
@@ -48,19 +48,19 @@ class HeadwaterConnection(Closing):
         """As `Log.read`, some `BYTES` at most."""
 
     def watch(self, topic: Topic, changed: Callable[[], None]) -> Sequence[Watching]:
-        """Have `changed` called when one of the topic's partitions has grown; nothing where that cannot be had."""
+        """Call `changed` when one of the topic's partitions has grown. Returns nothing where that is not possible."""
         return ()
 
     @abstractmethod
     def append(self, topic: str, partition: int, records: Sequence[Record], seconds: float) -> None:
-        """As `Log.append`, within so many seconds where the other side can be late."""
+        """As `Log.append`; over HTTP within so many seconds."""
 
     @abstractmethod
     def probe(self, topic: Topic | None) -> None:
-        """Whether records may be appended, without appending any. Errors: `Denied`, `BadConfig`, `ReadOnly`."""
+        """Check that records may be appended, without appending any. Errors: `Denied`, `BadConfig`, `ReadOnly`."""
 
     def topic(self, name: str) -> Topic:
-        """The topic. Errors: `UnknownTopic` with the name that was probably meant."""
+        """The topic. Errors: `UnknownTopic` with the nearest name."""
         try:
             return self.find(name)
         except UnknownTopic:
@@ -72,8 +72,8 @@ class HeadwaterConnection(Closing):
         return [self.bounds(topic.name, number) for number in range(topic.partitions)]
 
 
-class LogLink(HeadwaterConnection):
-    """A log that is opened here: a directory, or Kafka's brokers."""
+class LogConnection(HeadwaterConnection):
+    """A log that this process opens: a directory, or Kafka."""
 
     def __init__(self, log: Log, where: str) -> None:
         self._log, self.where = log, where
@@ -103,10 +103,10 @@ class LogLink(HeadwaterConnection):
 
     def probe(self, topic: Topic | None) -> None:
         for number in range(topic.partitions if topic is not None else 0):
-            # On Kafka to ask would be to read the whole topic, before each run.
+            # On Kafka this would read the whole topic, before each run.
             if topic is not None and self._log.engine == "embedded" and self._log.epoch(topic.name, number):
                 raise BadConfig(
-                    f"Partition {number} of {topic.name} at {self.where} has an only writer, who would refuse these messages.",
+                    f"Partition {number} of {topic.name} at {self.where} has an owner, so this pipeline cannot append to it.",
                     hint="Name a topic that everybody may append to.",
                 )
 
@@ -116,12 +116,12 @@ class LogLink(HeadwaterConnection):
 
 def opened(adaptor: HeadwaterAdaptor, *, read_only: bool, seconds: float = SECONDS) -> HeadwaterConnection:
     """The log that the adaptor names. Errors: `BadConfig`, `NotFound`, `Unreachable`, `WrongEngine`."""
-    place = place_of(adaptor)
+    place = resolved_address(adaptor)
     if place.kind == "server":
-        from headwater.adaptors.headwater.server import ServerLink
+        from headwater.adaptors.headwater.server import ServerConnection
 
-        return ServerLink(place.where, None if adaptor.token is None else str(adaptor.resolved().token), seconds)
-    return LogLink(_log(place, read_only, seconds), str(place))
+        return ServerConnection(place.where, None if adaptor.token is None else str(adaptor.resolved().token), seconds)
+    return LogConnection(_log(place, read_only, seconds), str(place))
 
 
 def _log(place: HeadwaterAddress, read_only: bool, seconds: float) -> Log:

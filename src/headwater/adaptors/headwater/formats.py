@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from headwater.adaptors.converting_writer import identity_of, key_of
+from headwater.adaptors.pieces import decoded
 from headwater.core.errors import BadConfig, BadInput, HeadwaterError
 from headwater.log.layout import encode_headers
 from headwater.log.record import Header, Record
@@ -29,17 +31,17 @@ if TYPE_CHECKING:
 FORMATS = ("json", "bytes", "message")
 TABLES = "headwater.spark.tables"  # the entry point group; its module is not imported for the name, because it loads numpy and Arrow
 SENT = "pipeline"  # the header that a sink of a pipeline gives each record: who sent it
-NAMESPACE, OFFSET, DATA = "namespace", "offset", "data"  # and what more it says
+NAMESPACE, OFFSET, DATA = "namespace", "offset", "data"  # the other headers of such a record
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def known() -> list[str]:
-    """The formats that can be read."""
+    """The formats that a source knows."""
     return [*FORMATS, *sorted(entry_points(group=TABLES).names)]
 
 
 class Decoder(ABC):
-    """Makes messages of the records of one topic."""
+    """Decodes the records of one topic."""
 
     topic: str
 
@@ -47,7 +49,7 @@ class Decoder(ABC):
         self.topic, self._ids = topic, ids
 
     def messages(self, partition: int, records: Sequence[Record]) -> tuple[list[Message], dict[int, str]]:
-        """The messages, and by index what is wrong with one: those become poison records."""
+        """The messages, and by index the errors of those that become poison records."""
         found: list[Message] = []
         bad: dict[int, str] = {}
         for record in records:
@@ -59,7 +61,7 @@ class Decoder(ABC):
 
     @abstractmethod
     def decode(self, partition: int, record: Record) -> Iterable[tuple[Message, str]]:
-        """The messages of one record, each with what is wrong with it."""
+        """The messages of one record, each with its error, which may be empty."""
 
 
 class JsonDecoder(Decoder):
@@ -70,28 +72,24 @@ class JsonDecoder(Decoder):
         op, wrong = Op.INSERT, ""
         if record.value is None:
             op, data = Op.DELETE, identified(record.key, headers.get(DATA), self._ids)
-            wrong = "" if data else "It has neither a value nor a key that names a document."
+            wrong = "" if data else "It has neither a value nor a key that is an id."
         else:
-            if record.op == Op.UPDATE and SENT in headers:  # what others mean by a number there is their own affair
+            if record.op == Op.UPDATE and SENT in headers:  # other producers may use the number for something else
                 op = Op.UPDATE
-            try:
-                data = values.decode(record.value)
-            except BadInput as error:
-                wrong, data = error.message, {"value": record.value.decode("utf-8", "backslashreplace")}
-            else:
-                if record.key is not None and not any(name in data for name in self._ids):
-                    for name, value in identified(record.key, None, self._ids).items():
-                        data.setdefault(name, value)  # a key of many fields may tell something else of one that the value has
+            data, wrong = decoded(record.value)
+            if not wrong and record.key is not None and not any(name in data for name in self._ids):
+                for name, value in identified(record.key, None, self._ids).items():
+                    data.setdefault(name, value)  # a key of several fields may contradict one that the value has
         yield Message(self.topic, data, op, record.timestamp or 0, Mode.SYNC, id_fields=self._ids), wrong
 
 
 class BytesDecoder(Decoder):
-    """The record itself as a document, as the table `topic:NAME` has it in Spark."""
+    """The record itself as a document, the same as a row of Spark's table `topic:NAME`."""
 
     def decode(self, partition: int, record: Record) -> Iterable[tuple[Message, str]]:
         timestamp = record.timestamp or 0
         moment: Any = timestamp
-        with suppress(OverflowError):  # no calendar reaches there
+        with suppress(OverflowError):  # beyond the calendar
             moment = _EPOCH + timedelta(milliseconds=timestamp)
         data = {
             "partition": partition,
@@ -118,22 +116,18 @@ class MessageDecoder(Decoder):
         self._refuse_circle(headers.get(PROGRESS))
         if record.mode == Mode.COMPLETE or record.op >= Op.NOOP:
             return
-        wrong, data = "", {}
         namespace = (record.key or b"").decode("utf-8", "backslashreplace")
         if namespace not in self._chosen:
             return
         said = headers.get(UNREADABLE)
-        try:
-            data = values.decode(record.value or b"")
-        except BadInput as error:
-            wrong, data = error.message, {"value": (record.value or b"").decode("utf-8", "backslashreplace")}
+        data, wrong = decoded(record.value or b"")
         if said is not None:
             wrong = said.decode("utf-8", "backslashreplace")
         ids = self._by_namespace.get(namespace, self._ids)
         yield Message(namespace, data, Op(record.op), record.timestamp or 0, Mode.SYNC, id_fields=ids), wrong
 
     def _refuse_circle(self, progress: bytes | None) -> None:
-        """A record tells how far its pipeline had read, and of which topic: of this very one, it is what we have just written."""
+        """Errors: `BadConfig` where the record's progress names this topic: its pipeline reads what it writes."""
         if progress is None:
             return
         position = msgspec.json.decode(progress, type=CopyProgress).position
@@ -151,13 +145,13 @@ class TableDecoder(Decoder):
     def messages(self, partition: int, records: Sequence[Record]) -> tuple[list[Message], dict[int, str]]:
         try:
             return [self._message(row) for row in self._rows(partition, records)], {}
-        except Exception:  # one of them cannot be read: one at a time shows which
+        except Exception:  # one record is unreadable: decode one at a time to find it
             return super().messages(partition, records)
 
     def decode(self, partition: int, record: Record) -> Iterable[tuple[Message, str]]:
         try:
             return [(self._message(row), "") for row in self._rows(partition, [record])]
-        except Exception as error:  # a part's own code
+        except Exception as error:  # raised by a part's code
             why = error.message if isinstance(error, HeadwaterError) else f"{type(error).__name__}: {error}"
             text = (record.value or b"").decode("utf-8", "backslashreplace")
             return [(self._message({"value": text}), why)]
@@ -182,12 +176,12 @@ class TableDecoder(Decoder):
 
 
 def topic_of(format: str, topic: str) -> str:
-    """The topic that is read: the one that is named, or the one that a part keeps its table in."""
+    """The topic to read: the named one, or the topic of a part's table."""
     return topic if format in FORMATS else table_of(format, topic).topic
 
 
 def table_of(format: str, topic: str) -> SparkTable:
-    """Errors: `BadConfig` for a format that nobody has registered."""
+    """The registered table of a format. Errors: `BadConfig` for an unknown format."""
     if format not in entry_points(group=TABLES).names:
         raise BadConfig(f"headwater() knows no format {format!r}.", hint=f"Use one of {', '.join(known())}.")
     from headwater.spark.tables import find_table
@@ -199,26 +193,26 @@ def table_of(format: str, topic: str) -> SparkTable:
 
 
 def as_json(message: Message, sender: str) -> Record:
-    """A document as a record. Errors: `BadInput` for a message that can be none."""
-    found = message.id
+    """The record of a document. Errors: `BadInput`."""
+    identity = identity_of(message, "A topic", needed=(Op.DELETE,))
     headers: list[Header] = [(SENT, sender.encode()), (NAMESPACE, message.namespace.encode()), (OFFSET, b"%d" % message.offset)]
     value: bytes | None = values.encode(message.data)
     if message.op is Op.DELETE:
-        if found is None:
-            raise BadInput(f"The delete names no document: it has no {', '.join(message.id_fields)}.", hint="Correct it with edit.")
         headers.append((DATA, values.encode({name: message.data[name] for name in message.id_fields})))
         value = None
-    return Record(key_of(found), value, tuple(headers), message.timestamp or None, op=int(message.op))
+    return Record(key_of(identity), value, tuple(headers), message.timestamp or None, op=int(message.op))
 
 
 def as_bytes(message: Message) -> Record:
-    """The record that a document of the format `bytes` stands for. Errors: `BadInput`."""
+    """The record that a document of the format `bytes` describes. Errors: `BadInput`."""
     data = message.data
-    if message.op is Op.DELETE or "value" not in data:
-        raise BadInput("It is no record: it lacks a value.", hint='format="bytes" writes what it has read: key, value and headers.')
+    if message.op not in (Op.INSERT, Op.UPDATE) or "value" not in data:
+        raise BadInput(
+            "The document is no record: it lacks a value.", hint='format="bytes" writes what it has read: key, value and headers.'
+        )
     headers = data.get("headers") or []
     if not isinstance(headers, list) or not all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in headers):
-        raise BadInput("Its headers are no list of names and values.", hint='Write them as [{"name": ..., "value": ...}].')
+        raise BadInput("The record's headers are no list of names and values.", hint='Write them as [{"name": ..., "value": ...}].')
     return Record(
         _raw(data.get("key"), "key"),
         _raw(data["value"], "value"),
@@ -229,18 +223,13 @@ def as_bytes(message: Message) -> Record:
     )
 
 
-def key_of(found: Any) -> bytes | None:
-    """An id as a key: text as it is, everything else as JSON."""
-    return None if found is None else found.encode() if isinstance(found, str) else values.canonical(found)
-
-
 def _raw(value: Any, what: str) -> bytes | None:
     found = values.native(value)
     if found is None or isinstance(found, bytes):
         return found
     if isinstance(found, str):
         return found.encode()
-    raise BadInput(f"Its {what} is neither bytes nor text.", hint='Write bytes as {"$binary": {"base64": ...}}.')
+    raise BadInput(f"The record's {what} is neither bytes nor text.", hint='Write bytes as {"$binary": {"base64": ...}}.')
 
 
 def _stamp(value: Any) -> int | None:
@@ -252,6 +241,3 @@ def _stamp(value: Any) -> int | None:
 
 def _small(value: Any, most: int) -> int:
     return value if isinstance(value, int) and 0 <= value <= most else 0
-
-
-# -- ids ----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A pipeline that reads what it writes would never end. It is seen where the log that is written to also holds the pipeline's own."""
+"""Refuses a pipeline that reads the topic it writes to. Possible where that log also holds the pipeline's own log."""
 
 from __future__ import annotations
 
@@ -8,34 +8,31 @@ from headwater.log.record import Topic
 from headwater.pipeline.offsets.control import log_topic, offsets_topic
 from headwater.pipeline.offsets.state import ReaderState, from_record
 
-_RECORDS = 2000  # of the offset log that are read at once
+_RECORDS = 2000  # records of the offset log that are read at once
 
 
-def refuse_circle(link: HeadwaterConnection, pipeline: str, topic: Topic) -> None:
-    """Compares the topic with what the pipeline's stored plan reads, by what each was made as: no two names of it deceive.
-
-    Errors: `BadConfig`.
-    """
+def refuse_loop(connection: HeadwaterConnection, pipeline: str, topic: Topic) -> None:
+    """Compare the topic's generation with that of the source in the pipeline's stored plan. Errors: `BadConfig` where they are equal."""
     name, _, generation = pipeline.rpartition("#")
     try:
-        if link.find(log_topic(name)).generation[:12] != generation:
+        if connection.find(log_topic(name)).generation[:12] != generation:
             return  # another pipeline of that name
-        found = stored_reader(link, name)
+        found = stored_reader(connection, name)
     except UnknownTopic:
         return
     if found is not None and found.plan.get("identity", {}).get("generation") == topic.generation:
         raise BadConfig(
-            f"The topic {topic.name} at {link.where} is the one that pipeline {name} reads: writing there would never end.",
+            f"The topic {topic.name} at {connection.where} is the one that pipeline {name} reads: writing there would never end.",
             hint="Name another topic.",
         )
 
 
-def stored_reader(link: HeadwaterConnection, pipeline: str) -> ReaderState | None:
-    """What a pipeline's offset log says last of its source. Errors: `UnknownTopic`."""
+def stored_reader(connection: HeadwaterConnection, pipeline: str) -> ReaderState | None:
+    """The last state of the reader in a pipeline's offset log. Errors: `UnknownTopic`."""
     topic, found = offsets_topic(pipeline), None
-    bounds = link.bounds(topic, 0)
+    bounds = connection.bounds(topic, 0)
     at = bounds.start
-    while at < bounds.end and (records := link.read(topic, 0, at, _RECORDS)):
+    while at < bounds.end and (records := connection.read(topic, 0, at, _RECORDS)):
         for record in records:
             change = from_record(record) if record.key == b"reader" else None
             if change is not None and isinstance(change[1], ReaderState):

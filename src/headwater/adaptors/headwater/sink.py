@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from headwater.adaptors.converting_writer import ConvertingWriter, rejected
+from headwater.adaptors.converting_writer import ConvertingWriter, as_unreachable, rejected
 from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
-from headwater.adaptors.headwater.address import place_of
+from headwater.adaptors.headwater.address import resolved_address
 from headwater.adaptors.headwater.connection import BYTES, HeadwaterConnection, counted, opened
 from headwater.adaptors.headwater.formats import OFFSET, SENT, as_bytes, as_json
-from headwater.adaptors.headwater.loop_check import refuse_circle
+from headwater.adaptors.headwater.loop_check import refuse_loop
+from headwater.adaptors.pieces import portions
 from headwater.core.errors import (
     AlreadyExists,
     BadInput,
@@ -24,7 +25,6 @@ from headwater.core.errors import (
     TooLarge,
     Unavailable,
     UnknownTopic,
-    Unreachable,
     Unsupported,
 )
 from headwater.log.epochs import Epochs
@@ -33,7 +33,7 @@ from headwater.log.partitioner import partition_for
 from headwater.log.record import Bounds, Record, Topic
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, SinkAdaptor, SinkWriter
-from headwater.pipeline.message import Message, Op
+from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
 
 _ONCE = 10_000
@@ -42,38 +42,38 @@ Addressed = tuple[str, int, Sent]  # with its topic and partition
 
 
 class HeadwaterSink(SinkAdaptor[HeadwaterAdaptor]):
-    """Topics, which are made where they are missing."""
+    """Topics, which are created where they are missing."""
 
     def check(self, chosen: Namespaces) -> list[str]:
         adaptor = self.adaptor
         adaptor.check_written()
-        place = place_of(adaptor)
+        place = resolved_address(adaptor)
         if place.kind == "directory":
             near = place.where
             while not os.path.exists(near):
                 near = os.path.dirname(near)
             if not os.access(near, os.W_OK):
                 raise ReadOnly(f"{near} cannot be written by this process.", hint="Change its permissions, or name another directory.")
-        with opened(adaptor, read_only=False) as link:
+        with opened(adaptor, read_only=False) as connection:
             if "{namespace}" in adaptor.topic:
-                link.probe(None)
-                return [f"{len(link.names())} topics at {link.where}; those that are missing will be made"]
+                connection.probe(None)
+                return [f"{len(connection.names())} topics at {connection.where}; those that are missing will be made"]
             try:
-                topic = link.find(adaptor.topic)
+                topic = connection.find(adaptor.topic)
             except UnknownTopic:
-                link.probe(None)
-                return [f"topic {adaptor.topic} at {link.where} will be made, with {counted(adaptor.partitions)}"]
-            link.probe(topic)
-            return [f"topic {adaptor.topic} at {link.where}: {counted(topic.partitions)}"]
+                connection.probe(None)
+                return [f"topic {adaptor.topic} at {connection.where} will be made, with {counted(adaptor.partitions)}"]
+            connection.probe(topic)
+            return [f"topic {adaptor.topic} at {connection.where}: {counted(topic.partitions)}"]
 
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
-        """Make the topic. That also tells a wrong token before the first message, whose fault it is not."""
+        """Create the topic. This also reports a wrong token before the first message."""
         self.adaptor.check_written()
         if "{namespace}" not in self.adaptor.topic:
-            with opened(self.adaptor, read_only=False) as link:
-                topic = made(link, self.adaptor.topic, self.adaptor.partitions)
-                link.probe(topic)
-                refuse_circle(link, pipeline, topic)
+            with opened(self.adaptor, read_only=False) as connection:
+                topic = made(connection, self.adaptor.topic, self.adaptor.partitions)
+                connection.probe(topic)
+                refuse_loop(connection, pipeline, topic)
         return None
 
     def writer(self, part: Part) -> SinkWriter:
@@ -83,35 +83,35 @@ class HeadwaterSink(SinkAdaptor[HeadwaterAdaptor]):
         return self.adaptor.topic_for(namespace)
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
-        """The last document of each key. Of records without a key each message once, however often it was sent."""
+        """The last document of each key; of records without a key each message once, however often it was sent."""
         if self.adaptor.format == "bytes":
-            raise Unsupported("Records that were copied as they are cannot be compared as documents.", hint="Compare the topics.")
-        with opened(self.adaptor, read_only=True) as link:
+            raise Unsupported("Records of the format bytes cannot be compared as documents.", hint="Compare the topics.")
+        with opened(self.adaptor, read_only=True) as connection:
             try:
-                topic = link.topic(self.adaptor.topic_for(namespace))
+                topic = connection.topic(self.adaptor.topic_for(namespace))
             except NotFound:
                 return
-            every = link.all_bounds(topic)
-            # Twice through: which record is the last of each key, then those records. The documents themselves may not fit into memory.
-            last = {_told_apart(number, one): (number, one.offset) for number, one in _admitted(link, topic, every)}
-            for number, one in _admitted(link, topic, every):
+            every = connection.all_bounds(topic)
+            # Two passes: find the last record of each key, then return these. The documents may not fit into memory.
+            last = {_told_apart(number, one): (number, one.offset) for number, one in _admitted(connection, topic, every)}
+            for number, one in _admitted(connection, topic, every):
                 if one.value is not None and last[_told_apart(number, one)] == (number, one.offset):
                     yield values.decode(one.value)
 
 
 class HeadwaterWriter(ConvertingWriter[Addressed]):
-    """Where a message is refused, all before it are there, and those behind it may be."""
+    """Where a message is refused, all before it are appended; those behind it may be."""
 
     def __init__(self, adaptor: HeadwaterAdaptor, part: Part) -> None:
         self._adaptor = adaptor
-        self._link = opened(adaptor, read_only=False, seconds=part.timeout)
-        super().__init__(part, self._link.where)
+        self._connection = opened(adaptor, read_only=False, seconds=part.timeout)
+        super().__init__(part, self._connection.where)
         self._topics: dict[str, Topic] = {}
         if "{namespace}" not in adaptor.topic:
             try:
                 self._found(adaptor.topic)
             except BaseException:
-                self._link.close()
+                self._connection.close()
                 raise
 
     def write(self, batch: Batch) -> None:
@@ -121,9 +121,9 @@ class HeadwaterWriter(ConvertingWriter[Addressed]):
             raise
         except Unavailable as error:
             raise self.late() if self._clock() >= self._deadline else error from error
-        except HeadwaterError as error:  # a wrong token, a log that is damaged: so for every message, and no fault of one
+        except HeadwaterError as error:  # a wrong token, a log that is damaged
             self._topics.clear()
-            raise Unreachable(error.message, hint=error.hint) from error
+            raise as_unreachable(error) from error
 
     def send(self, converted: Sequence[Addressed]) -> None:
         groups: dict[tuple[str, int], list[Sent]] = {}
@@ -131,7 +131,7 @@ class HeadwaterWriter(ConvertingWriter[Addressed]):
             groups.setdefault((topic, partition), []).append(sent)
         refused: list[Rejected] = []
         for (topic, partition), every in groups.items():
-            for some in _chunks(every):
+            for some in portions(every, _size, BYTES):
                 if (no := self._append(topic, partition, some)) is not None:
                     refused.append(no)
                     break
@@ -139,30 +139,28 @@ class HeadwaterWriter(ConvertingWriter[Addressed]):
             raise min(refused, key=lambda no: no.offset)
 
     def close(self) -> None:
-        self._link.close()
+        self._connection.close()
 
     # -- one message ----------------------------------------------------------------------------------------
 
     def convert(self, message: Message) -> Addressed:
-        if message.op is Op.COMMAND:
-            raise BadInput("A topic knows no commands.", hint="Skip it with ack.")
         name = self._adaptor.topic_for(message.namespace)
         topic = self._topics.get(name) or self._found(name)
         record = as_bytes(message) if self._adaptor.format == "bytes" else as_json(message, f"{self._part.pipeline}/{self._part.sink}")
-        size = len(record.key or b"") + len(record.value or b"")  # with its headers it may still be too large: the append finds that
+        size = _size((message.offset, record))  # without headers; the append checks those
         if size > topic.settings.max_record:
             raise too_large(size, topic.settings.max_record)
         return name, self._partition(topic, message, record), (message.offset, record)
 
     def _found(self, name: str) -> Topic:
-        topic = made(self._link, name, self._adaptor.partitions)
-        if self._part.start == 0:  # the plan of a first run is stored by now, which it was not when the sink began
-            refuse_circle(self._link, self._part.pipeline, topic)
+        topic = made(self._connection, name, self._adaptor.partitions)
+        if self._part.start == 0:  # by now the plan of a first run is stored, which `begin` could not see
+            refuse_loop(self._connection, self._part.pipeline, topic)
         self._topics[name] = topic
         return topic
 
     def _partition(self, topic: Topic, message: Message, record: Record) -> int:
-        """By the key, so that changes of one document stay in order; a record that is copied as it is stays in its partition."""
+        """The partition of the key, so that changes of one document stay in order; with bytes the partition that the record had."""
         if self._adaptor.format == "bytes":
             said: Any = message.data.get("partition")
             if isinstance(said, int) and 0 <= said < topic.partitions:
@@ -174,42 +172,42 @@ class HeadwaterWriter(ConvertingWriter[Addressed]):
     # -- one append -----------------------------------------------------------------------------------------
 
     def _append(self, topic: str, partition: int, sent: Sequence[Sent]) -> Rejected | None:
-        """Append these; where one is refused, those before it, and say which."""
+        """Append these. Where one is refused, append those before it, and return the refusal."""
         left = self.left()
         try:
-            self._link.append(topic, partition, [record for _, record in sent], left)
+            self._connection.append(topic, partition, [record for _, record in sent], left)
         except Fenced:
             raise ReadOnly(
-                f"Partition {partition} of {topic} at {self._link.where} has an only writer, and that is not this pipeline.",
+                f"Partition {partition} of {topic} at {self._connection.where} has another owner.",
                 hint="Name a topic that everybody may append to.",
             ) from None
         except BadInput as error:
             if len(sent) == 1:
                 if isinstance(error, TooLarge):
-                    error = TooLarge(error.message, hint="Make it smaller with edit, or raise what the log takes.")
+                    error = TooLarge(error.message, hint="Make it smaller with edit, or raise max_record of the topic.")
                 return rejected(sent[0][0], error)
             half = len(sent) // 2
             return self._append(topic, partition, sent[:half]) or self._append(topic, partition, sent[half:])
         return None
 
 
-def made(link: HeadwaterConnection, name: str, partitions: int) -> Topic:
-    """The topic, made where there is none. One that is there keeps the partitions that it has."""
+def made(connection: HeadwaterConnection, name: str, partitions: int) -> Topic:
+    """The topic, created where it does not exist. An existing one keeps its partitions."""
     try:
-        return link.find(name)
+        return connection.find(name)
     except UnknownTopic:
         pass
     try:
-        return link.create(name, partitions)
-    except AlreadyExists:  # another task was quicker
-        return link.find(name)
+        return connection.create(name, partitions)
+    except AlreadyExists:  # another task has created it
+        return connection.find(name)
 
 
-def _admitted(link: HeadwaterConnection, topic: Topic, every: Sequence[Bounds]) -> Iterator[tuple[int, Record]]:
-    """The records within these bounds that count, with their partitions."""
+def _admitted(connection: HeadwaterConnection, topic: Topic, every: Sequence[Bounds]) -> Iterator[tuple[int, Record]]:
+    """The records within these bounds that no newer claim fences, with their partitions."""
     for number, bounds in enumerate(every):
         at, epochs = bounds.start, Epochs()
-        while at < bounds.end and (records := link.read(topic.name, number, at, _ONCE)):
+        while at < bounds.end and (records := connection.read(topic.name, number, at, _ONCE)):
             for one in records:
                 if (one.offset or 0) < bounds.end and epochs.admits(one):
                     yield number, one
@@ -217,7 +215,7 @@ def _admitted(link: HeadwaterConnection, topic: Topic, every: Sequence[Bounds]) 
 
 
 def _told_apart(partition: int, record: Record) -> bytes:
-    """A digest of what makes two records the same document, or the same message."""
+    """A digest of the key; without a key, of the message's origin, or of the record's offset."""
     if record.key is not None:
         return blake2b(record.key, digest_size=16, person=b"key").digest()
     headers = dict(record.headers)
@@ -226,15 +224,5 @@ def _told_apart(partition: int, record: Record) -> bytes:
     return blake2b(b"%d/%d" % (partition, record.offset or 0), digest_size=16, person=b"offset").digest()
 
 
-def _chunks(sent: Sequence[Sent]) -> Iterator[list[Sent]]:
-    some: list[Sent] = []
-    size = 0
-    for one in sent:
-        length = len(one[1].key or b"") + len(one[1].value or b"")
-        if some and size + length > BYTES:
-            yield some
-            some, size = [], 0
-        some.append(one)
-        size += length
-    if some:
-        yield some
+def _size(sent: Sent) -> int:
+    return len(sent[1].key or b"") + len(sent[1].value or b"")

@@ -1,28 +1,22 @@
-"""Reading a topic: as changes in their order, or as a copy in ranges of offsets side by side."""
+"""Reading a topic: as changes in order, or as a copy in parallel ranges of offsets."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
 
+from headwater.adaptors.converting_writer import blaming_no_message
 from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
 from headwater.adaptors.headwater.connection import BYTES, HeadwaterConnection, counted, opened
-from headwater.adaptors.headwater.formats import (
-    BytesDecoder,
-    Decoder,
-    JsonDecoder,
-    MessageDecoder,
-    TableDecoder,
-    table_of,
-    topic_of,
-)
+from headwater.adaptors.headwater.formats import BytesDecoder, Decoder, JsonDecoder, MessageDecoder, TableDecoder, table_of, topic_of
 from headwater.adaptors.headwater.loop_check import stored_reader
-from headwater.core.errors import BadBounds, Differs, NotFound, OffsetGone, Unavailable, UnknownTopic, Unreachable
+from headwater.adaptors.pieces import portions
+from headwater.core.errors import BadBounds, Differs, NotFound, OffsetGone, Unavailable, UnknownTopic
 from headwater.log.epochs import Epochs, unmarked
 from headwater.log.record import Record, Topic
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
@@ -30,37 +24,26 @@ from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.source_progress import CopySize
 
 _ONCE = 10_000  # records asked for at once
-_LOOK = 5.0  # seconds between two looks whether the topic is still the same one
+_LOOK = 5.0  # seconds between two checks that the topic was not created anew
 _AGAIN = "Read it anew from its beginning with `headwater pipeline run --again`."
 
 
-@contextmanager
-def _waiting() -> Iterator[None]:
-    """Whatever is wrong only for now, as with a server that starts or stops, is `Unreachable`: for that a reader waits."""
-    try:
-        yield
-    except Unreachable:
-        raise
-    except Unavailable as error:
-        raise Unreachable(error.message, hint=error.hint) from error
-
-
 class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
-    """One topic. Positions are offsets of its partitions, each with the claim that holds there."""
+    """One topic. A position is the next offset of each partition, with the epoch of its claim."""
 
     def check(self, chosen: Namespaces) -> list[str]:
         self.adaptor.check_read()
-        with opened(self.adaptor, read_only=True) as link:
-            topic = self._topic(link, chosen)
-            count = sum(one.end - one.start for one in link.all_bounds(topic))
-            return [f"topic {topic.name} at {link.where}: {counted(topic.partitions)}, {count:,} offsets"]
+        with opened(self.adaptor, read_only=True) as connection:
+            topic = self._topic(connection, chosen)
+            count = sum(one.end - one.start for one in connection.all_bounds(topic))
+            return [f"topic {topic.name} at {connection.where}: {counted(topic.partitions)}, {count:,} offsets"]
 
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         self.adaptor.check_read()
-        with _waiting(), opened(self.adaptor, read_only=True) as link:
-            topic = self._topic(link, chosen)
-            every = link.all_bounds(topic)
-            ids = self._ids(link)
+        with blaming_no_message(Unavailable), opened(self.adaptor, read_only=True) as connection:
+            topic = self._topic(connection, chosen)
+            every = connection.all_bounds(topic)
+            ids = self._ids(connection)
             identity = {"topic": topic.name, "generation": topic.generation}
             size = CopySize(total=sum(one.end - one.start for one in every), unit="offsets")
             if self.adaptor.tail and not self.adaptor.copy:
@@ -75,50 +58,48 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
                     end - begin,
                 )
                 for number, one in enumerate(every)
-                for begin, end in _cut(one.start, one.end, share if link.splits else one.end - one.start)
+                for begin, end in _cut(one.start, one.end, share if connection.splits else one.end - one.start)
             ]
             at = {str(number): [one.end, 0] for number, one in enumerate(every)}
             return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, cursor={"generation": topic.generation, "at": at}, size=size)
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
-        with _waiting(), opened(self.adaptor, read_only=True) as link:
+        with blaming_no_message(Unavailable), opened(self.adaptor, read_only=True) as connection:
             try:
-                topic = link.topic(topic_of(self.adaptor.format, self.adaptor.topic))
+                topic = connection.topic(topic_of(self.adaptor.format, self.adaptor.topic))
             except NotFound:
                 return False
             return plan.identity == {"topic": topic.name, "generation": topic.generation}
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
-        """The records of a range of a partition. The position is the next offset, and the claim that holds there."""
+        """The records of a range of a partition. The position is the next offset and the epoch of the claim."""
         number, end, chosen = part.spec["partition"], part.spec["end"], Namespaces(part.spec["chosen"])
-        with opened(self.adaptor, read_only=True) as link:
-            topic = _still(link, topic_of(self.adaptor.format, self.adaptor.topic), part.spec["generation"])
-            reading = _Partition(self.adaptor, link, topic, number, *(position or (part.spec["begin"], 0)))
-            decoder = self._decoder(link, chosen, topic.generation)
+        with opened(self.adaptor, read_only=True) as connection:
+            topic = _still(connection, topic_of(self.adaptor.format, self.adaptor.topic), part.spec["generation"])
+            reading = self._partition(connection, topic, number, position or (part.spec["begin"], 0))
+            decoder = self._decoder(connection, chosen, topic.generation)
             while reading.at < end:
                 try:
                     records = list(reading.next(end))
                 except OffsetGone as error:
-                    raise Differs(f"{error.message} That was to be copied.", hint=_AGAIN) from error
+                    raise Differs(f"{error.message} The copy needs them.", hint=_AGAIN) from error
                 for some, after in records:
                     messages, bad = decoder.messages(number, some)
                     yield Piece(position=after, messages=messages, bad=bad, amount=after[0] - part.spec["begin"])
 
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
-        """Everything from the cursor on. An empty piece is given only when there is nothing more for now."""
-        with opened(self.adaptor, read_only=True) as link, ExitStack() as stack:
+        """Everything from the cursor on. An empty piece says that there is nothing new."""
+        with opened(self.adaptor, read_only=True) as connection, ExitStack() as stack:
             generation, before = cursor["generation"], cursor.get("before")
-            topic = _still(link, topic_of(self.adaptor.format, self.adaptor.topic), generation)
+            topic = _still(connection, topic_of(self.adaptor.format, self.adaptor.topic), generation)
             at = {str(number): list(where) for number, where in cursor["at"].items()}
-            every = [
-                _Partition(self.adaptor, link, topic, number, *at.setdefault(str(number), [0, 0])) for number in range(topic.partitions)
-            ]
-            decoder = self._decoder(link, chosen, generation)
+            every = [self._partition(connection, topic, number, at.setdefault(str(number), [0, 0])) for number in range(topic.partitions)]
+            decoder = self._decoder(connection, chosen, generation)
             looked, arrived = time.monotonic(), threading.Event()
-            for watching in link.watch(topic, arrived.set):
+            for watching in connection.watch(topic, arrived.set):
                 stack.enter_context(watching)
             while not stopped():
-                arrived.clear()  # before the look: what comes after it ends the wait
+                arrived.clear()  # before reading: a record that arrives later ends the wait
                 quiet = True
                 for one in every:
                     for some, after in one.next(None):
@@ -129,38 +110,43 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
                             yield msgspec.structs.replace(_piece(generation, at, before), messages=messages, bad=bad)
                 if quiet:
                     yield _piece(generation, at, before)
-                    arrived.wait(link.pause)
+                    arrived.wait(connection.pause)
                     if time.monotonic() - looked > _LOOK:
                         looked = time.monotonic()
-                        _still(link, topic.name, generation)
+                        _still(connection, topic.name, generation)
 
-    def _topic(self, link: HeadwaterConnection, chosen: Namespaces) -> Topic:
-        """The topic that is read. Errors: `UnknownTopic`; `NotFound` where the namespaces leave it out."""
-        topic = link.topic(topic_of(self.adaptor.format, self.adaptor.topic))
+    def _topic(self, connection: HeadwaterConnection, chosen: Namespaces) -> Topic:
+        """The topic to read. Errors: `UnknownTopic`; `NotFound` where the namespaces leave it out."""
+        topic = connection.topic(topic_of(self.adaptor.format, self.adaptor.topic))
         if self.adaptor.format != "message" and self.adaptor.topic not in chosen:
             raise NotFound(
-                f"The namespace {chosen} leaves out {self.adaptor.topic}, which is all that is read.",
+                f"The namespace {chosen} does not match {self.adaptor.topic}, the only one of this source.",
                 hint="Leave out the source's namespace: it is the topic's name.",
             )
         return topic
 
-    def _decoder(self, link: HeadwaterConnection, chosen: Namespaces, generation: str) -> Decoder:
+    def _partition(self, connection: HeadwaterConnection, topic: Topic, number: int, position: Sequence[int]) -> _Partition:
+        # In the log of a pipeline every message counts: one that compaction removed before it was read is lost, and must be reported.
+        whole = self.adaptor.format == "message" and not self.adaptor.compacted
+        return _Partition(connection, topic.name, number=number, at=position[0], epoch=position[1], whole=whole)
+
+    def _decoder(self, connection: HeadwaterConnection, chosen: Namespaces, generation: str) -> Decoder:
         match self.adaptor.format:
             case "json":
                 return JsonDecoder(self.adaptor.topic, self.adaptor.ids)
             case "bytes":
                 return BytesDecoder(self.adaptor.topic, self.adaptor.ids)
             case "message":
-                return MessageDecoder(self.adaptor.topic, self._ids(link), chosen, generation)
+                return MessageDecoder(self.adaptor.topic, self._ids(connection), chosen, generation)
             case other:
                 return TableDecoder(table_of(other, self.adaptor.topic), self.adaptor.topic, self.adaptor.ids)
 
-    def _ids(self, link: HeadwaterConnection) -> dict[str, tuple[str, ...]]:
-        """By namespace, the fields that tell documents apart: of another pipeline's log, as its source has said."""
+    def _ids(self, connection: HeadwaterConnection) -> dict[str, tuple[str, ...]]:
+        """The id fields by namespace; for another pipeline's log those that its source has declared."""
         if self.adaptor.format != "message":
             return {self.adaptor.topic: self.adaptor.ids}
         try:
-            found = stored_reader(link, self.adaptor.topic.removeprefix("pipeline-"))
+            found = stored_reader(connection, self.adaptor.topic.removeprefix("pipeline-"))
         except UnknownTopic:
             return {}
         said = found.plan.get("ids", {}) if found is not None else {}
@@ -168,31 +154,29 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
 
 
 class _Partition:
-    """One partition that is read on and on."""
+    """One partition, read from `at` on. `epoch`: of the claim that holds there. `whole`: a missing offset is an error."""
 
-    def __init__(self, adaptor: HeadwaterAdaptor, link: HeadwaterConnection, topic: Topic, number: int, at: int, epoch: int) -> None:
-        self._link, self._topic, self.number, self.at = link, topic.name, number, at
+    def __init__(self, connection: HeadwaterConnection, topic: str, *, number: int, at: int, epoch: int, whole: bool) -> None:
+        self._connection, self._topic, self.number, self.at, self._whole = connection, topic, number, at, whole
         self._epochs = Epochs(epoch)
-        # In the log of a pipeline every message counts: one that compaction took before it was read here is lost, and must be told.
-        self._whole = adaptor.format == "message" and not adaptor.compacted
 
     def next(self, end: int | None) -> Iterator[tuple[list[Record], list[int]]]:
-        """Records in portions of some BYTES, each with the position behind it; nothing at the end. Errors: `OffsetGone`, `Differs`."""
+        """Records in portions of about BYTES, each with the position behind it; none at the end. Errors: `OffsetGone`, `Differs`."""
         try:
-            with _waiting():
-                records = self._link.read(self._topic, self.number, self.at, _ONCE if end is None else min(_ONCE, end - self.at))
+            with blaming_no_message(Unavailable):  # a reader waits for a server that starts or stops
+                records = self._connection.read(self._topic, self.number, self.at, _ONCE if end is None else min(_ONCE, end - self.at))
         except OffsetGone as error:
-            raise OffsetGone(f"{error.message} It was deleted before it was read.", hint=_AGAIN) from error
+            raise OffsetGone(f"{error.message} Records were deleted before the pipeline read them.", hint=_AGAIN) from error
         except BadBounds as error:
-            raise Differs(f"{error.message} More than that was read of it before: it is another topic by now.", hint=_AGAIN) from error
+            raise Differs(f"{error.message} The pipeline has read more than that: the topic is another one now.", hint=_AGAIN) from error
         if end is not None:
             records = [one for one in records if (one.offset or 0) < end]
         if self._whole:
             self._check_whole(records, end)
         if not records and end is not None:
-            self.at = end  # what lies between was compacted away
+            self.at = end  # compaction removed the records in between
             yield [], [self.at, self._epochs.epoch]
-        for some in _portions(records):
+        for some in portions(records, _size, BYTES):
             admitted = [unmarked(one) for one in some if self._epochs.admits(one)]
             self.at = (some[-1].offset or 0) + 1
             yield admitted, [self.at, self._epochs.epoch]
@@ -208,22 +192,13 @@ class _Partition:
 
     def _gone(self, first: int, last: int) -> OffsetGone:
         return OffsetGone(
-            f"Compaction has taken messages {first} to {last} of {self._topic} before they were read.",
+            f"Compaction has removed messages {first} to {last} of {self._topic} before they were read.",
             hint="Say compacted=True to read what is left. To read all the next time, give that pipeline a longer compact_every.",
         )
 
 
-def _portions(records: Sequence[Record]) -> Iterator[list[Record]]:
-    some: list[Record] = []
-    size = 0
-    for one in records:
-        size += len(one.key or b"") + len(one.value or b"")
-        some.append(one)
-        if size >= BYTES:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
+def _size(record: Record) -> int:
+    return len(record.key or b"") + len(record.value or b"")
 
 
 def _cut(start: int, end: int, share: int) -> Iterator[tuple[int, int]]:
@@ -232,16 +207,16 @@ def _cut(start: int, end: int, share: int) -> Iterator[tuple[int, int]]:
 
 
 def _piece(generation: str, at: dict[str, list[int]], before: int | None) -> Piece:
-    """A piece without messages. `before`: the sum of the offsets that reading began at, where what is behind them was not copied."""
+    """A piece without messages. `before`: the sum of the first offsets, where reading began without a copy."""
     position: dict[str, Any] = {"generation": generation, "at": {number: list(where) for number, where in at.items()}}
     if before is None:
         return Piece(position=position)
     return Piece(position=position | {"before": before}, amount=sum(offset for offset, _ in at.values()) - before)
 
 
-def _still(link: HeadwaterConnection, name: str, generation: str) -> Topic:
-    with _waiting():
-        topic = link.topic(name)
+def _still(connection: HeadwaterConnection, name: str, generation: str) -> Topic:
+    with blaming_no_message(Unavailable):  # a reader waits for a server that starts or stops
+        topic = connection.topic(name)
     if topic.generation != generation:
-        raise Differs(f"The topic {name} at {link.where} was deleted and made anew.", hint=_AGAIN)
+        raise Differs(f"The topic {name} at {connection.where} was deleted and made anew.", hint=_AGAIN)
     return topic

@@ -1,4 +1,4 @@
-"""HTTP: a sink that posts each message to an address, or batches of them as lines of JSON."""
+"""HTTP: a sink that posts each message to a URL, or batches of them as lines of JSON."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Http(CanWrite, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "http"
     delivery: ClassVar[Delivery] = "at least once"
-    upserts: ClassVar[bool] = False  # what the other side does with a message that it gets twice is its own affair
+    upserts: ClassVar[bool] = False  # the receiver may process a repeated message twice
     about: ClassVar[About] = About(
         summary="An address that messages are posted to: webhooks.",
         namespace="{namespace} in the address stands for it, written as a part of a path",
         sink="At least once. A request for each message, or for each batch with batched=True (lines of JSON, application/x-ndjson). A "
         'body is {"op", "namespace", "timestamp", "offset", "data"}, or the data alone with envelope=False. A request that is sent again '
         "has the same Idempotency-Key: pipeline/sink/offset, of a batch pipeline/sink/first-last. An answer 2xx takes the message; 408, "
-        "425, 429 and 5xx are tried again until the sink's timeout is up, which each request has to itself, then the sink waits; 401, 403, "
-        "407 and 3xx are the address's fault, and the sink waits; every other 4xx refuses the message.",
+        "425, 429 and 5xx are tried again until the sink's timeout, which each request has for itself, then the sink waits; 401, 403, "
+        "407 and 3xx are no message's fault, and the sink waits; every other 4xx refuses the message.",
         sample='http("https://hooks.example.com/orders", headers={"authorization": "Bearer ${HOOK_TOKEN}"})',
     )
 
@@ -46,11 +46,11 @@ class Http(CanWrite, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """What messages show of the address: no user, no password, no query, which may hold a key."""
+        """The address without user, password and query, which may hold a key: for errors."""
         return shown(str(self.resolved().url))
 
     def address(self, namespace: str) -> str:
-        """Where a namespace's messages go. Errors: `BadConfig` for what is no address."""
+        """The URL of a namespace's messages. Errors: `BadConfig`."""
         text = str(self.resolved().url)
         try:
             parts = urlsplit(text)
@@ -66,7 +66,7 @@ class Http(CanWrite, frozen=True, kw_only=True):
         """The headers, with what the environment holds. Errors: `BadConfig`."""
         found = {name: resolve(value) for name, value in self.headers.items()}
         for name, value in found.items():
-            if not value.isprintable():  # a line's end from a file that held the token, as a rule
+            if not value.isprintable():  # usually the line end of a token's file
                 raise BadConfig(f"The header {name} holds a letter that no header can have.", hint="Take line ends out of its value.")
         return found
 

@@ -1,4 +1,4 @@
-"""Posting messages: what each answer means, and when a request is sent again."""
+"""Posting messages: the meaning of each status, and the retries of a request."""
 
 from __future__ import annotations
 
@@ -20,47 +20,47 @@ from headwater.pipeline.clients import Closing, error_text, trusting
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 
-AGAIN = (408, 425, 429)  # the address asks for another try; so do all from 500 on
-OURS = (401, 403, 407)  # a token that is wrong is wrong for every message
+RETRIED = (408, 425, 429)  # tried again, as are all from 500 on
+UNAUTHORIZED = (401, 403, 407)  # a wrong token is wrong for every message
 PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two tries
-ENOUGH = 4096  # bytes of an answer that are read
-SHOWN = 300  # characters of an answer that an error shows
-REST = 0.5  # seconds: no server ends a connection sooner because nobody uses it
-SECONDS = 10.0  # to look whether the address answers at all
+ENOUGH = 4096  # bytes of a response that are read
+SHOWN = 300  # characters of a response that an error shows
+REST = 0.5  # seconds: no server closes an idle connection sooner
+SECONDS = 10.0  # to check that the address answers
 
 
 class HttpSink(SinkAdaptor[Http]):
-    """An address that takes messages."""
+    """A URL that messages are posted to."""
 
     def check(self, chosen: Namespaces) -> list[str]:
-        with Poster(self.adaptor) as poster:
+        with WebhookClient(self.adaptor) as poster:
             status = poster.look()
-        if status in OURS:
-            raise Denied(f"{poster.place} does not let us in ({status}).", hint="Look at the headers: a token is missing or old.")
+        if status in UNAUTHORIZED:
+            raise Denied(f"{poster.place} refuses the token ({status}).", hint="Look at the headers: a token is missing or old.")
         return [f"{poster.place} answers (HEAD: {status})"]
 
     def writer(self, part: Part) -> SinkWriter:
-        return HttpWriter(self.adaptor, part, Poster(self.adaptor))
+        return HttpWriter(self.adaptor, part, WebhookClient(self.adaptor))
 
 
 class HttpAnswer(NamedTuple):
     status: int
     text: str
-    later: float | None  # seconds after which the other side wants to be asked again
+    later: float | None  # the seconds of Retry-After
 
 
-class Poster(Closing):
-    """One client, of one thread. Redirects are not followed: a POST would arrive as a GET, or at somebody we do not know."""
+class WebhookClient(Closing):
+    """Sends requests, in one thread. It follows no redirects: a POST would arrive as a GET, or at another server."""
 
     def __init__(self, adaptor: Http) -> None:
         self._adaptor = adaptor
-        self._addresses = {"": adaptor.address("")}  # by namespace; what is no address is said before anything is made of it
+        self._addresses = {"": adaptor.address("")}  # by namespace; a wrong address is reported at once
         self.place = adaptor.shown
         self._socket: socket.socket | None = None
-        self._until = inf  # when the request that is under way has to be over
+        self._until = inf  # the deadline of the current request
         self._watch: threading.Thread | None = None
         self._closed = threading.Event()
-        self._rested = 0.0  # when the connection has been idle for so long that the other side may have ended it
+        self._rested = 0.0  # when the server may have closed the idle connection
         ca = adaptor.resolved().ca
         headers, trusted = adaptor.sent_headers(), trusting(ca) if ca else True
         try:
@@ -95,10 +95,10 @@ class Poster(Closing):
                 try:
                     for part in answer.iter_bytes():
                         text += part
-                        if len(text) >= ENOUGH or time.monotonic() > deadline:  # a body without end must not hold us
+                        if len(text) >= ENOUGH or time.monotonic() > deadline:  # a body without end must not block the sink
                             break
                 except httpx2.HTTPError:
-                    if time.monotonic() < deadline:  # else it was we who did not wait for its end, and the answer itself is there
+                    if time.monotonic() < deadline:  # after the deadline we closed the connection, and have the status
                         raise
                 return HttpAnswer(answer.status_code, _shown(text), _later(answer.headers.get("retry-after", "")))
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
@@ -111,9 +111,9 @@ class Poster(Closing):
             self._until, self._rested = inf, time.monotonic() + REST
 
     def _watched(self, deadline: float, seconds: float) -> None:
-        """See that the request ends. The client's timeout is for every byte anew: an answer that comes byte by byte would hold us for ever.
+        """End the request at its deadline. The client's timeout begins anew with each byte: a slow response would block the sink for ever.
 
-        By one thread that looks now and then: one for each request would take as long as the request.
+        One thread checks the deadline now and then: a thread for each request would take as long as the request.
         """
         self._until = deadline
         if self._watch is None:
@@ -128,8 +128,8 @@ class Poster(Closing):
                 self._cut()
 
     def _opened(self, event: str, told: dict[str, Any]) -> None:
-        """Keeps the socket of the one connection. The client tells of all that it does, which takes a third of the time of a request: it is
-        only asked where it may open a new one."""
+        """Keep the socket of a new connection. Tracing takes a third of the time of a request, so it is on only where the client may open
+        one."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             self._socket = told["return_value"].get_extra_info("socket")
 
@@ -146,7 +146,7 @@ class HttpWriter(SinkWriter):
         self,
         adaptor: Http,
         part: Part,
-        poster: Poster,
+        poster: WebhookClient,
         *,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = time.sleep,
@@ -169,7 +169,7 @@ class HttpWriter(SinkWriter):
             return
         body = b"".join(self._body(message, before_taken=False) + b"\n" for message in messages)
         first, last = messages[0].offset, messages[-1].offset
-        # Which line of a batch was refused, nobody says: one at a time it will show.
+        # The response does not say which line was refused: the run finds it one at a time.
         self._send("", body, "application/x-ndjson", f"{first}-{last}", first if len(messages) == 1 else -1)
 
     def _body(self, message: Message, *, before_taken: bool) -> bytes:
@@ -185,7 +185,7 @@ class HttpWriter(SinkWriter):
             )
         if message.op not in (Op.INSERT, Op.UPDATE):
             raise Rejected(
-                f"A {message.op.name.lower()} cannot be told from the data alone.",
+                f"The data alone does not say that this is a {message.op.name.lower()}.",
                 offset=message.offset,
                 before_taken=before_taken,
                 hint='Leave out envelope=False, or the deletes with opfilter(drop=["delete"]).',
@@ -193,13 +193,13 @@ class HttpWriter(SinkWriter):
         return values.encode(message.data)
 
     def _send(self, namespace: str, body: bytes, kind: str, key: str, offset: int) -> None:
-        """One request until it is taken or refused. Errors: `Rejected`, `Unreachable`, `Timeout`."""
+        """Send one request until it is taken or refused. Errors: `Rejected`, `Unreachable`, `Timeout`."""
         part, pause = self._part, PAUSE
         headers = {"content-type": kind, "idempotency-key": f"{part.pipeline}/{part.sink}/{key}"}
-        if part.again:  # an operator wants it sent again: the other side must not take it for the first one
+        if part.again:  # a replay: the receiver must not take it for a repeat
             headers["idempotency-key"] += f"/{part.attempt}"
         problem: Unreachable | None = None
-        # For this request alone: a thousand slow answers would use up the time of a whole batch, and all of it come again for ever.
+        # For this request alone: a thousand slow responses would exceed the timeout of a batch, and it would be sent again for ever.
         deadline = self._clock() + part.timeout
         while (left := deadline - self._clock()) > 0:
             later: float | None = None
@@ -212,7 +212,7 @@ class HttpWriter(SinkWriter):
             else:
                 if 200 <= answer.status < 300:
                     return
-                problem, later = self._judged(answer, offset), answer.later
+                problem, later = self._refusal(answer, offset), answer.later
             rest = max(pause, later or 0.0)
             if self._clock() + rest >= deadline:
                 break
@@ -225,12 +225,12 @@ class HttpWriter(SinkWriter):
             hint=f"Give the sink a longer timeout{' or a smaller batch' if self._adaptor.batched else ''}.",
         )
 
-    def _judged(self, answer: HttpAnswer, offset: int) -> Unreachable:
-        """An answer that asks for another try. Errors: `Rejected` for a message that is refused, `Unreachable` where trying is no use."""
+    def _refusal(self, answer: HttpAnswer, offset: int) -> Unreachable:
+        """The error of a response that is tried again. Errors: `Rejected` for a refused message, `Unreachable` where a retry is useless."""
         status, said = answer.status, f": {answer.text}" if answer.text else ""
-        if status in AGAIN or status >= 500:
+        if status in RETRIED or status >= 500:
             return Unreachable(f"{self._poster.place} cannot take this now ({status}){said}.", hint="See its log.")
-        if status in OURS:
+        if status in UNAUTHORIZED:
             raise Unreachable(
                 f"{self._poster.place} does not let us in ({status}).", hint="Look at the headers: a token is missing or old."
             )
@@ -238,7 +238,9 @@ class HttpWriter(SinkWriter):
             raise Rejected(
                 f"{self._poster.place} refuses it ({status}){said}.", offset=offset, before_taken=offset >= 0, hint="Correct it with edit."
             )
-        raise Unreachable(f"{self._poster.place} answers {status}, which takes nothing.", hint="Give the address that it moved to.")
+        raise Unreachable(
+            f"{self._poster.place} answers {status}, and has not taken the message.", hint="Give the address that it moved to."
+        )
 
 
 def _shown(text: bytes) -> str:
@@ -246,5 +248,5 @@ def _shown(text: bytes) -> str:
 
 
 def _later(text: str) -> float | None:
-    """Seconds of a Retry-After; a date in it is left alone: clocks differ."""
+    """The seconds of a Retry-After; a date is ignored, because clocks differ."""
     return float(text) if text.isascii() and text.isdigit() else None

@@ -1,1 +1,1 @@
-"""Kafka's topics as collections."""
+"""Kafka."""

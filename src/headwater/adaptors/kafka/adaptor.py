@@ -13,18 +13,8 @@ from headwater.pipeline.options import Means, Names, Texts, factory
 
 _OURS = frozenset(
     {
-        "acks",
-        "auto.offset.reset",
-        "bootstrap.servers",
-        "enable.auto.commit",
-        "enable.auto.offset.store",
-        "enable.idempotence",
-        "enable.partition.eof",
-        "group.id",
-        "isolation.level",
-        "message.timeout.ms",
-        "request.required.acks",
-        "transactional.id",
+        *("acks", "auto.offset.reset", "bootstrap.servers", "enable.auto.commit", "enable.auto.offset.store", "enable.idempotence"),
+        *("enable.partition.eof", "group.id", "isolation.level", "message.timeout.ms", "request.required.acks", "transactional.id"),
     }
 )
 
@@ -34,27 +24,28 @@ class KafkaAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "kafka"
     delivery: ClassVar[Delivery] = "at least once"
-    upserts: ClassVar[bool] = False  # a topic keeps what it gets twice, until it is compacted
+    upserts: ClassVar[bool] = False  # a topic keeps a repeated message until it is compacted
     about: ClassVar[About] = About(
         summary="Kafka's topics, with JSON objects as values.",
         namespace="a topic; as a sink each namespace goes to the topic of its name, unless topic says else",
-        source="Copies each partition up to where it ended when the copy began, partitions side by side, then follows with tail=True. "
+        source="Copies each partition up to its end when the copy began, in parallel, then follows with tail=True. "
         "Positions are kept in headwater's log: no consumer group is used. Only committed transactions are read. A null value is a delete "
-        "of the document whose id is the key. A topic that was deleted and made anew is an error, not read from its middle. Topics that "
+        "of the document whose id is the key. A topic that was deleted and created anew is an error. Topics that "
         "Kafka keeps for itself (__...) are left out.",
         sink="At least once: an idempotent producer, acknowledged by all in-sync replicas before a batch counts. The key is the document's "
-        "id, so changes of one document stay in order; a delete is a null value. The headers op, offset and, of deletes, data tell more. "
+        "id, so changes of one document stay in order; a delete is a null value. The headers are op, offset and, of deletes, data. "
         "Topics are not created.",
         sample='kafka("broker-1:9092", tail=True)',
     )
 
+    extra: ClassVar[str] = "kafka"
     source_class: ClassVar[str] = "headwater.adaptors.kafka.source:KafkaSource"
     sink_class: ClassVar[str] = "headwater.adaptors.kafka.sink:KafkaSink"
 
     servers: Annotated[str | Env, Means("The brokers, such as `broker-1:9092,broker-2:9092`.")]
     topic: Annotated[str, Means("The sink's topic; `{namespace}` in it is replaced.")] = "{namespace}"
-    tail: Annotated[bool, Means("Go on with what comes after the copy.")] = False
-    id: Annotated[Names, Means("The fields that tell documents apart.")] = ("_id",)
+    tail: Annotated[bool, Means("Follow the topics after the copy.")] = False
+    id: Annotated[Names, Means("The fields of a document's id.")] = ("_id",)
     client: Annotated[
         Texts, Means('Further settings of the client, such as `{"security.protocol": "SASL_SSL", "sasl.password": "${SECRET}"}`.')
     ] = msgspec.field(default_factory=dict)

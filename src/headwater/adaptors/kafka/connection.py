@@ -3,80 +3,69 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from headwater.adaptors.kafka.adaptor import KafkaAdaptor
 from headwater.core.errors import BadConfig, Denied, HeadwaterError, NotFound, Unreachable
-from headwater.pipeline.clients import Closing, client_of
+from headwater.pipeline.clients import Closing
 from headwater.pipeline.env import resolve
 from headwater.pipeline.namespaces import Namespaces
 
-if TYPE_CHECKING:
-    from headwater.adaptors.kafka.adaptor import KafkaAdaptor
-
-SECONDS = 15.0  # for one question
+SECONDS = 15.0  # for one request
 GONE = frozenset({"UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
-DENIED = frozenset(
-    {
-        "_AUTHENTICATION",
-        "CLUSTER_AUTHORIZATION_FAILED",
-        "SASL_AUTHENTICATION_FAILED",
-        "TOPIC_AUTHORIZATION_FAILED",
-        "GROUP_AUTHORIZATION_FAILED",
-    }
-)
-
-
-def library() -> Any:
-    with client_of("Kafka", "kafka"):
-        import confluent_kafka.admin
-    return confluent_kafka
+DENIED = frozenset({"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED"}) | {
+    f"{what}_AUTHORIZATION_FAILED" for what in ("CLUSTER", "GROUP", "TOPIC")
+}
 
 
 def settings(adaptor: KafkaAdaptor, **own: Any) -> dict[str, Any]:
-    """What a client is made with. Errors: `BadConfig` for names that the environment lacks."""
+    """The configuration of a client. Errors: `BadConfig` for variables that the environment lacks."""
     common: dict[str, Any] = {
         "client.id": "headwater-pipeline",
         "reconnect.backoff.ms": 50,
         "reconnect.backoff.max.ms": 1000,
-        "log_level": 2,  # problems are told by errors
+        "log_level": 2,  # the errors say enough
         "allow.auto.create.topics": False,  # a typo must not create a topic
     }
     client = {name: resolve(value) for name, value in adaptor.client.items()}
     return {**common, **client, **own, "bootstrap.servers": str(adaptor.resolved().servers)}
 
 
-def made(kind: Any, given: dict[str, Any]) -> Any:
-    """Errors: `BadConfig` for settings that the client does not take."""
+def new_client(kind: Any, given: dict[str, Any]) -> Any:
+    """A new client. Errors: `BadConfig` for settings that it refuses."""
     try:
         return kind(given)
-    except library().KafkaException as refused:
+    except KafkaException as refused:
         raise BadConfig(f"The Kafka client does not take its settings: {refused.args[0].str()}.", hint="Look at client=.") from None
 
 
 class ClientErrors:
-    """What a client last said of its connections. Its answers say no more than that there is none: neither why, nor whose fault it is."""
+    """The last error of a client's connections. The errors of its calls say only that there is no connection, not why."""
 
     def __init__(self) -> None:
         self._last: Any = None
-        self.final = False  # no broker takes us: waiting longer would only keep a person waiting
+        self.final = False  # no broker accepts the client: waiting is useless
 
     def __call__(self, error: Any) -> None:
         self.final |= error.name() == "_ALL_BROKERS_DOWN" or error.name() in DENIED
-        if error.name() != "_ALL_BROKERS_DOWN":  # follows on the reason
+        if error.name() != "_ALL_BROKERS_DOWN":  # comes after the reason
             self._last = error
 
     @property
     def said(self) -> str:
-        """It as the end of a sentence; empty where it has said nothing."""
+        """The last error as the end of a sentence; empty where there is none."""
         return "" if self._last is None else str(self._last.str()).rstrip(".")
 
     def reason(self, error: Any) -> Any:
-        """What lies behind an error."""
+        """The reason of an error."""
         return self._last if self._last is not None and error.name() in ("_TRANSPORT", "_TIMED_OUT", "_MSG_TIMED_OUT") else error
 
 
 def explained(error: Any, where: str, what: str) -> HeadwaterError:
-    """Our error for one of the client's."""
+    """The client's error as headwater's."""
     name, text = error.name(), str(error.str()).rstrip(".")
     if name in GONE:
         return NotFound(f"Kafka at {where} has no such topic or partition: {what} failed.", hint="Create the topic first.")
@@ -86,24 +75,23 @@ def explained(error: Any, where: str, what: str) -> HeadwaterError:
 
 
 class Cluster(Closing):
-    """A consumer without a group, for questions and for reading what it is told to."""
+    """A consumer without a group, for metadata and for assigned partitions."""
 
     def __init__(self, adaptor: KafkaAdaptor, **own: Any) -> None:
-        self.kafka = library()
         self.where = str(adaptor.resolved().servers)
         self._adaptor = adaptor
         self._heard = ClientErrors()
-        self.consumer = made(
-            self.kafka.Consumer,
+        self.consumer = new_client(
+            Consumer,
             settings(
                 adaptor,
                 **{
-                    "group.id": "headwater",  # demanded by the client; nothing is ever committed
+                    "group.id": "headwater",  # the client requires one; nothing is ever committed
                     "enable.auto.commit": False,
                     "enable.auto.offset.store": False,
-                    "enable.partition.eof": True,  # the last offsets may be marks of transactions, which are never given
+                    "enable.partition.eof": True,  # the last offsets may be transaction markers, which are never returned
                     "isolation.level": "read_committed",
-                    "auto.offset.reset": "error",  # a reset would jump over deleted messages without a word
+                    "auto.offset.reset": "error",  # a reset would skip deleted messages silently
                     "fetch.wait.max.ms": 100,
                     "fetch.queue.backoff.ms": 1,
                     "error_cb": self._heard,
@@ -125,45 +113,45 @@ class Cluster(Closing):
             try:
                 found = self.consumer.list_topics(timeout=1.0).topics
                 break
-            except self.kafka.KafkaException as error:
-                self.consumer.poll(0)  # lets the client say why
+            except KafkaException as error:
+                self.consumer.poll(0)  # calls error_cb with the reason
                 if self._heard.final or time.monotonic() > deadline:
                     raise explained(self._heard.reason(error.args[0]), self.where, "listing topics") from None
         return {name: one for name, one in sorted(found.items()) if not name.startswith("__")}
 
     def topics(self, chosen: Namespaces) -> dict[str, list[int]]:
-        """The chosen topics. Errors: `NotFound` where there are none; `Unreachable`, `Denied`, also for one that cannot be told of now."""
+        """The chosen topics. Errors: `NotFound` where there are none; `Unreachable`, `Denied`, also for a topic without metadata."""
         found: dict[str, list[int]] = {}
         for name, one in self._listed().items():
             if name not in chosen:
                 continue
             if one.error is None:
                 found[name] = sorted(one.partitions)
-            elif one.error.name() not in GONE:  # left out, it would be missing from the copy without a word
-                raise explained(one.error, self.where, f"telling of {name}")
+            elif one.error.name() not in GONE:  # left out, it would be silently missing from the copy
+                raise explained(one.error, self.where, f"describing {name}")
         if not found:
             raise NotFound(f"Kafka at {self.where} has no topic that matches {chosen}.", hint="Look at the namespace and at the topics.")
         return found
 
     def bounds(self, topics: dict[str, list[int]]) -> dict[str, dict[int, tuple[int, int]]]:
-        """Of each partition, where it begins and ends."""
+        """The first and the end offset of each partition."""
         ends: dict[str, dict[int, tuple[int, int]]] = {}
         for name, numbers in topics.items():
             for number in numbers:
                 try:
-                    begin, end = self.consumer.get_watermark_offsets(self.kafka.TopicPartition(name, number), timeout=SECONDS)
-                except self.kafka.KafkaException as error:
-                    raise explained(error.args[0], self.where, f"asking where {name} ends") from None
+                    begin, end = self.consumer.get_watermark_offsets(TopicPartition(name, number), timeout=SECONDS)
+                except KafkaException as error:
+                    raise explained(error.args[0], self.where, f"reading the offsets of {name}") from None
                 ends.setdefault(name, {})[number] = (int(begin), int(end))
         return ends
 
     def identity(self, topics: list[str]) -> dict[str, str]:
-        """The id of each topic: another one of the same name has another. Errors: `NotFound`."""
-        admin = made(self.kafka.admin.AdminClient, settings(self._adaptor))
+        """The id of each topic, which changes when a topic is created anew. Errors: `NotFound`."""
+        admin = new_client(AdminClient, settings(self._adaptor))
         found = {}
-        for name, answer in admin.describe_topics(self.kafka.TopicCollection(topics), request_timeout=SECONDS).items() if topics else ():
+        for name, answer in admin.describe_topics(TopicCollection(topics), request_timeout=SECONDS).items() if topics else ():
             try:
                 found[name] = str(answer.result().topic_id)
-            except self.kafka.KafkaException as error:
-                raise explained(error.args[0], self.where, f"asking about {name}") from None
+            except KafkaException as error:
+                raise explained(error.args[0], self.where, f"describing {name}") from None
         return found

@@ -1,14 +1,16 @@
-"""Writing to topics: a batch counts once every message of it is acknowledged by all in-sync replicas."""
+"""Writing to topics: a batch counts when all in-sync replicas have acknowledged each of its messages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from headwater.adaptors.converting_writer import ConvertingWriter
+from confluent_kafka import KafkaException, Producer
+
+from headwater.adaptors.converting_writer import ConvertingWriter, as_unreachable, identity_of, key_of
 from headwater.adaptors.kafka.adaptor import KafkaAdaptor
-from headwater.adaptors.kafka.connection import GONE, ClientErrors, Cluster, explained, library, made, settings
-from headwater.core.errors import BadInput, HeadwaterError, NotFound, Rejected, Timeout, Unavailable, Unreachable
+from headwater.adaptors.kafka.connection import GONE, ClientErrors, Cluster, explained, new_client, settings
+from headwater.core.errors import HeadwaterError, NotFound, Rejected, Timeout
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
 from headwater.pipeline.message import Message, Op
@@ -20,7 +22,7 @@ _LATE = frozenset({"_MSG_TIMED_OUT", "_TIMED_OUT", "_PURGE_QUEUE", "_PURGE_INFLI
 
 
 class KafkaSink(SinkAdaptor[KafkaAdaptor]):
-    """Topics that are there: none is created."""
+    """Existing topics: none is created."""
 
     def check(self, chosen: Namespaces) -> list[str]:
         with Cluster(self.adaptor) as cluster:
@@ -43,51 +45,46 @@ class OutgoingRecord(NamedTuple):
 
 
 class KafkaSinkWriter(ConvertingWriter[OutgoingRecord]):
-    """Where a message is refused, all before it are there, and those behind it may be."""
+    """Where a message is refused, all before it are written; those behind it may be."""
 
     def __init__(self, adaptor: KafkaAdaptor, part: Part) -> None:
         super().__init__(part, f"Kafka at {adaptor.resolved().servers}")
         self._adaptor = adaptor
-        self._kafka = library()
         self._heard = ClientErrors()
         own: dict[str, Any] = {
             "error_cb": self._heard,
             "enable.idempotence": True,
             "acks": "all",
             "linger.ms": 5,
-            "partitioner": "murmur2_random",  # the same partition for a key as other clients choose
+            "partitioner": "murmur2_random",  # the same partition for a key as Java clients choose
             "message.timeout.ms": int(part.timeout * 1000) + 5000,  # the batch's own deadline comes first
-            "topic.metadata.propagation.max.ms": 2000,  # a topic that is not there is reported after this long
+            "topic.metadata.propagation.max.ms": 2000,  # an unknown topic is reported after this time
             "retry.backoff.ms": 50,
         }
-        self._producer = made(self._kafka.Producer, settings(adaptor, **own))
+        self._producer = new_client(Producer, settings(adaptor, **own))
         self._failed: dict[int, Any] = {}
 
     def close(self) -> None:
-        self._producer.purge(in_queue=True, in_flight=True)  # what was not acknowledged is not waited for
+        self._producer.purge(in_queue=True, in_flight=True)  # does not wait for acknowledgements
         self._producer.flush(1.0)
 
     def convert(self, message: Message) -> OutgoingRecord:
-        if message.op is Op.COMMAND:
-            raise BadInput("Kafka knows no commands.", hint="Skip it with ack.")
-        topic, found = self._adaptor.topic_for(message.namespace), message.id
-        key = None if found is None else found.encode() if isinstance(found, str) else values.canonical(found)
+        identity = identity_of(message, "Kafka", needed=(Op.DELETE,))
+        topic = self._adaptor.topic_for(message.namespace)
         headers: list[tuple[str, bytes]] = [("op", message.op.name.lower().encode()), ("offset", str(message.offset).encode())]
         value: bytes | None = None
         if message.op is not Op.DELETE:
             value = values.encode(message.data)
-        elif found is None:
-            raise BadInput(f"The delete names no document: it has no {', '.join(message.id_fields)}.", hint="Correct it with edit.")
         else:
             headers.append(("data", values.encode({name: message.data[name] for name in message.id_fields})))
-        return OutgoingRecord(message.offset, topic, key, value, message.timestamp, headers)
+        return OutgoingRecord(message.offset, topic, key_of(identity), value, message.timestamp, headers)
 
     def send(self, converted: Sequence[OutgoingRecord]) -> None:
         self._failed = {}
         for one in converted:
             self._produce(one)
         if self._producer.flush(max(0.0, self._deadline - self._clock())):
-            raise self._late()  # though others have failed: what is still on its way may lie before them, and would count as taken
+            raise self._late()  # even where others failed: messages in flight may lie before them, and would count as taken
         if self._failed:
             raise self._first_failure()
 
@@ -104,7 +101,7 @@ class KafkaSinkWriter(ConvertingWriter[OutgoingRecord]):
                 if self._clock() > self._deadline:
                     raise self._late() from None
                 self._producer.poll(0.05)
-            except self._kafka.KafkaException as error:
+            except KafkaException as error:
                 self._failed[one.offset] = error.args[0]
                 return
 
@@ -116,7 +113,7 @@ class KafkaSinkWriter(ConvertingWriter[OutgoingRecord]):
                 "Create the topic first." if name in GONE else "Make it smaller, or raise max.message.bytes." if name in _TOO_LARGE else ""
             )
             what = "it has no such topic" if name in GONE else str(error.str()).rstrip(".")
-            # Brokers refuse what the client sent at once as a whole: who of several is to blame shows when they are sent one at a time.
+            # Brokers refuse a whole record batch: which of several messages is to blame shows when they are sent one at a time.
             exact = name in GONE or len(self._failed) == 1
             return Rejected(
                 f"{self._where} refuses it: {what}.",
@@ -126,8 +123,7 @@ class KafkaSinkWriter(ConvertingWriter[OutgoingRecord]):
             )
         if name in _LATE:
             return self._late()
-        problem = explained(error, str(self._adaptor.resolved().servers), "taking a message")
-        return problem if isinstance(problem, Unavailable) else Unreachable(problem.message, hint=problem.hint)
+        return as_unreachable(explained(error, str(self._adaptor.resolved().servers), "taking a message"))
 
     def _late(self) -> Timeout:
         return self.late(self._heard.said)

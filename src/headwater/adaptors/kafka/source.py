@@ -1,4 +1,4 @@
-"""Reading topics: each partition up to where it ended, then whatever comes."""
+"""Reading topics: each partition up to its end, then new messages."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
 from headwater.adaptors.kafka.adaptor import KafkaAdaptor
 from headwater.adaptors.kafka.connection import DENIED, GONE, Cluster, explained
-from headwater.core.errors import BadInput, Differs, HeadwaterError, NotFound, OffsetGone, Unreachable
+from headwater.adaptors.pieces import PieceBuffer, decoded
+from headwater.core.errors import Differs, HeadwaterError, NotFound, OffsetGone, Unreachable
 from headwater.log.kafka.records import UNREADABLE, headers_of
-from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.message import Message, Mode, Op, identified, op_said
 from headwater.pipeline.namespaces import Namespaces
@@ -20,10 +22,10 @@ from headwater.pipeline.source_progress import CopySize
 _PIECE = 4 << 20  # bytes
 _ONCE = 2000  # messages asked for at once
 _WAIT = 0.5  # seconds
-_FIRST = 15.0  # seconds without anything, before the end of what is followed was seen, after which brokers are said not to answer
-_SILENCE = 60.0  # seconds after which a copy that gets nothing gives up
-_LOOK = 30.0  # seconds between two looks for new topics and partitions
-_ID = "id"  # beside the offsets of a topic's partitions in a cursor: which topic of that name it is
+_FIRST = 15.0  # seconds without a message before every partition's end was seen, after which the brokers count as silent
+_SILENCE = 60.0  # seconds without a message, after which a copy gives up
+_LOOK = 30.0  # seconds between two checks for new topics and partitions
+_ID = "id"  # the topic's id, beside the offsets of its partitions in a cursor
 
 Cursor = dict[str, dict[str, Any]]  # by topic, the next offset of each partition, and the topic's id
 
@@ -65,9 +67,8 @@ class KafkaSource(SourceAdaptor[KafkaAdaptor]):
         if at >= end:
             return
         with Cluster(self.adaptor, **{"queued.max.messages.kbytes": 32 << 10}) as cluster:
-            kafka = cluster.kafka
-            cluster.consumer.assign([kafka.TopicPartition(part.namespace, number, at)])
-            gathered = _Gathered(self.adaptor.id)
+            cluster.consumer.assign([TopicPartition(part.namespace, number, at)])
+            gathered = PieceBuffer(_PIECE)
             deadline = time.monotonic() + _SILENCE
             while at < end:
                 for got in cluster.consumer.consume(_ONCE, _WAIT):
@@ -76,15 +77,15 @@ class KafkaSource(SourceAdaptor[KafkaAdaptor]):
                     if error is None:
                         at = got.offset() + 1
                         if got.offset() < end:
-                            gathered.add(got)
-                    elif error.code() == kafka.KafkaError._PARTITION_EOF:
+                            gathered.add(*message_of(got, self.adaptor.id), size=len(got))
+                    elif error.code() == KafkaError._PARTITION_EOF:
                         at = max(at, got.offset())
-                    elif gone(error):
+                    elif is_gone(error):
                         raise Differs(
                             f"Messages of {part.namespace}, partition {number}, were deleted while they were copied, at offset {at}.",
                             hint="Begin anew with `run --again`, and give the topic a longer retention.",
                         )
-                    elif final(error):
+                    elif is_final(error):
                         raise explained(error, cluster.where, f"reading {part.namespace}")
                     if gathered.full:
                         yield gathered.piece(min(at, end), min(at, end) - begin)
@@ -97,26 +98,26 @@ class KafkaSource(SourceAdaptor[KafkaAdaptor]):
             yield gathered.piece(end, end - begin)
 
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
-        """Everything from the cursor on. Partitions that are new are read from their beginning."""
+        """Everything from the cursor on. New partitions are read from their beginning."""
         at: Cursor = _copied(cursor or {})
         with Cluster(self.adaptor, **{"queued.max.messages.kbytes": 32 << 10}) as cluster:
-            behind = _assign(cluster, at, chosen, {})  # partitions whose end was not seen yet
+            behind = _assign(cluster, at, chosen, {})  # partitions whose end was not reached yet
             looked = heard = time.monotonic()
-            gathered = _Gathered(self.adaptor.id)
+            gathered = PieceBuffer(_PIECE)
             while not stopped():
                 for got in cluster.consumer.consume(_ONCE, _WAIT):
                     error = got.error()
                     if error is None:
-                        gathered.add(got)
+                        gathered.add(*message_of(got, self.adaptor.id), size=len(got))
                         at[got.topic()][str(got.partition())] = got.offset() + 1
                         if gathered.full:
                             yield gathered.piece(_copied(at))
-                        heard = time.monotonic()  # behind the piece: whoever takes it may be busy with it for long
-                    elif error.code() == cluster.kafka.KafkaError._PARTITION_EOF:
+                        heard = time.monotonic()  # after the yield: the caller may take long
+                    elif error.code() == KafkaError._PARTITION_EOF:
                         behind.discard((got.topic(), got.partition()))
                     elif problem := _ending(error, got, at, cluster):
                         raise problem
-                # An empty piece says that there is nothing more for now: not before the client has come to each partition's end once.
+                # An empty piece says that there is nothing new: not before each partition's end was reached once.
                 if gathered or not behind:
                     yield gathered.piece(_copied(at))
                     heard = time.monotonic()
@@ -129,9 +130,9 @@ class KafkaSource(SourceAdaptor[KafkaAdaptor]):
 
 
 def _assign(cluster: Cluster, at: Cursor, chosen: Namespaces, known: Cursor) -> set[tuple[str, int]]:
-    """Read those of the chosen partitions that are not known, each from where `at` says. Returns them.
+    """Assign the chosen partitions that are not in `known`, each at its offset in `at`. Returns them.
 
-    Errors: `Differs` for a topic that is no longer the one of which `at` speaks: its offsets mean other messages.
+    Errors: `Differs` for a topic that was created anew since: its offsets mean other messages.
     """
     topics = cluster.topics(chosen)
     for name, id in cluster.identity(list(topics)).items():
@@ -144,10 +145,10 @@ def _assign(cluster: Cluster, at: Cursor, chosen: Namespaces, known: Cursor) -> 
     for name, number in more:
         at[name].setdefault(str(number), 0)
     if more:
-        assigned = [cluster.kafka.TopicPartition(name, number, at[name][str(number)]) for name, number in more]
+        assigned = [TopicPartition(name, number, at[name][str(number)]) for name, number in more]
         try:
             cluster.consumer.incremental_assign(assigned)
-        except cluster.kafka.KafkaException as error:
+        except KafkaException as error:
             raise explained(error.args[0], cluster.where, "reading") from None
     return set(more)
 
@@ -156,31 +157,31 @@ def _silent(behind: set[tuple[str, int]], cluster: Cluster) -> Unreachable:
     name, number = min(behind)
     more = f" and {len(behind) - 1} more" if len(behind) > 1 else ""
     return Unreachable(
-        f"Kafka at {cluster.where} gives nothing of {name}, partition {number}{more}, and does not say that there is nothing.",
+        f"Kafka at {cluster.where} returns neither messages nor the end of {name}, partition {number}{more}.",
         hint="See whether the brokers run, and whether each partition has a leader.",
     )
 
 
 def _ending(error: Any, got: Any, at: Cursor, cluster: Cluster) -> HeadwaterError | None:
-    """The error that ends the following; None for what passes: the client goes on by itself when brokers come back."""
-    if gone(error):
+    """The error that ends following; None for a temporary one: the client recovers when brokers come back."""
+    if is_gone(error):
         topic, number = got.topic(), got.partition()
         return OffsetGone(
             f"Kafka has deleted messages of {topic}, partition {number}, that were not read yet: it no longer has offset "
             f"{at.get(topic, {}).get(str(number))}.",
             hint="Copy anew with `run --again`, and give the topic a longer retention.",
         )
-    if final(error):
+    if is_final(error):
         return explained(error, cluster.where, f"reading {got.topic() or 'a topic'}")
     return None
 
 
-def final(error: Any) -> bool:
-    """Whether the client does not get over it by itself. A right that is missing looks like a topic without messages else."""
+def is_final(error: Any) -> bool:
+    """Whether the client cannot recover from the error. Without a check, a missing right looks like a topic without messages."""
     return bool(error.name() in GONE or error.name() in DENIED or error.fatal())
 
 
-def gone(error: Any) -> bool:
+def is_gone(error: Any) -> bool:
     return error.name() in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 
 
@@ -188,37 +189,8 @@ def _copied(at: Cursor) -> Cursor:
     return {name: dict(numbers) for name, numbers in at.items()}
 
 
-class _Gathered:
-    """Messages on their way into a piece."""
-
-    def __init__(self, ids: tuple[str, ...]) -> None:
-        self._ids = ids
-        self._messages: list[Message] = []
-        self._bad: dict[int, str] = {}
-        self._size = 0
-
-    @property
-    def full(self) -> bool:
-        return self._size >= _PIECE
-
-    def __bool__(self) -> bool:
-        return bool(self._messages)
-
-    def add(self, got: Any) -> None:
-        message, wrong = message_of(got, self._ids)
-        if wrong:
-            self._bad[len(self._messages)] = wrong
-        self._messages.append(message)
-        self._size += len(got)
-
-    def piece(self, position: Any, amount: int | None = None) -> Piece:
-        made = Piece(position=position, messages=self._messages, bad=self._bad, amount=amount)
-        self._messages, self._bad, self._size = [], {}, 0
-        return made
-
-
 def message_of(got: Any, ids: tuple[str, ...]) -> tuple[Message, str]:
-    """A message of a topic as one of ours, and what is wrong with it: a value that is no JSON object is kept as text."""
+    """The message of a record, and its error, which may be empty. A value that is no JSON object is kept as text."""
     found = dict(headers_of(got))
     headers = {name: value for name, value in found.items() if value is not None}
     op, value = op_said(headers.get("op")), got.value()
@@ -227,10 +199,8 @@ def message_of(got: Any, ids: tuple[str, ...]) -> tuple[Message, str]:
         op, data = Op.DELETE, identified(got.key(), headers.get("data"), ids)
         wrong = wrong or ("" if data else "It has neither a value nor a key.")
     else:
-        try:
-            data = values.decode(value)
-        except BadInput as error:
-            wrong, data = error.message, {"value": value.decode("utf-8", "backslashreplace")}
+        data, unreadable = decoded(value)
+        wrong = unreadable or wrong
     if wrong:
         wrong = f"Offset {got.offset()} of {got.topic()}, partition {got.partition()}: {wrong}"
     kind, stamp = got.timestamp()

@@ -1,1 +1,1 @@
-"""MongoDB and what speaks its protocol."""
+"""MongoDB, and servers that speak its protocol."""

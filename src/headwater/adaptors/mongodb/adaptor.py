@@ -1,4 +1,4 @@
-"""MongoDB and what speaks its protocol: collections of one database as source, with their changes, and as sink."""
+"""MongoDB, and servers that speak its protocol: collections of one database as source, with their changes, and as sink."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ class MongoDB(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, collection_filters=given)
 
     def connect(self) -> MongoConnection:
-        # Here and below pymongo is needed; it is an extra, so nothing of ours that imports it is imported before.
+        # pymongo is an extra: modules that import it are imported here, not at the top.
         from headwater.adaptors.mongodb.connection import MongoConnection
 
-        # Of two secondaries, one may not yet have what the other's oplog tells: a document would be read as it was before its change, or
-        # not at all, and nothing would come after it.
+        # Of two secondaries, one may lack what the other's oplog has: a changed document would be read as it was before, or not at all,
+        # and no later change would correct it.
         return MongoConnection(str(self.resolved().uri), given=self.uri, primary=self.tail)
 
     def filters(self) -> dict[str, Any]:

@@ -1,7 +1,6 @@
-"""Following changes by the oplog of a replica set, which is asked again and again for what came behind the last entry.
+"""Following changes by the oplog of a replica set, which is polled for the entries behind the last one.
 
-A cursor is the timestamp of an entry. The entry itself is asked for each time, too: when it is no longer there, the oplog has moved on
-without us, and changes were lost.
+A cursor is the timestamp of an entry. Each query also asks for that entry: where it is gone, the oplog has dropped it and changes are lost.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from bson import Timestamp, encode
 from headwater.adaptors.mongodb.connection import MongoConnection
 from headwater.adaptors.mongodb.source import PIECE
 from headwater.adaptors.mongodb.types import NO_TEXT, to_json
+from headwater.adaptors.pieces import PieceBuffer
 from headwater.core.errors import BadInput, OffsetGone, Timeout, Unsupported
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
@@ -25,42 +25,44 @@ from headwater.pipeline.namespaces import Namespaces
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-REST = 0.5  # seconds between two questions when nothing has changed
-FIRST, MOST = 64, 1000  # changes whose documents are looked up at once
+REST = 0.5  # seconds between two queries when nothing has changed
+FIRST, MOST = 64, 1000  # documents of changes that are looked up at once
 PATIENCE = 30.0  # seconds for the newest entry to become readable
 
 
 class Oplog:
-    """The oplog of one replica set, of which one database is followed."""
+    """The oplog of one replica set. One database of it is followed."""
 
     def __init__(
-        self, link: MongoConnection, *, clock: Callable[[], float] = time.monotonic, wait: Callable[[float], None] = time.sleep
+        self, connection: MongoConnection, *, clock: Callable[[], float] = time.monotonic, wait: Callable[[float], None] = time.sleep
     ) -> None:
-        self._link, self._clock, self._wait = link, clock, wait
-        self._database = link.database.name
-        self._at_once, self._weight = FIRST, 0  # changes looked up together, and the bytes of the last ones
-        with link.asking():
-            there = list(link.oplog.database.list_collections(filter={"name": link.oplog.name}))
+        self._connection, self._clock, self._wait = connection, clock, wait
+        self._database = connection.database.name
+        self._at_once, self._weight = FIRST, 0  # documents looked up together, and the bytes of the last ones
+        with connection.asking():
+            there = list(connection.oplog.database.list_collections(filter={"name": connection.oplog.name}))
         if not there:
             raise Unsupported(
-                f"MongoDB at {link.where} keeps no oplog to follow.", hint="Make it a replica set (of one), or say tail=False."
+                f"MongoDB at {connection.where} keeps no oplog to follow.", hint="Make it a replica set (of one), or say tail=False."
             )
-        # A capped collection keeps the order of its entries, and the server jumps to a timestamp in it; anything else has to be sorted.
+        # A capped collection keeps the order of its entries, and the server seeks a timestamp in it; any other must be sorted.
         self._order = "$natural" if there[0].get("options", {}).get("capped") else "ts"
 
     def newest(self) -> dict[str, int]:
-        """The cursor of now. Errors: `Timeout` when an older write keeps the newest entry from being read."""
+        """The cursor of the newest entry. Errors: `Timeout` while an older write in flight hides it."""
         deadline = self._clock() + PATIENCE
         while True:
-            with self._link.asking():
-                last = next(iter(self._link.oplog.find({}, {"ts": 1}).sort(self._order, -1).limit(1)), None)
+            with self._connection.asking():
+                last = next(iter(self._connection.oplog.find({}, {"ts": 1}).sort(self._order, -1).limit(1)), None)
                 if last is None:
                     return {"t": 0, "i": 0}
-                # Read forwards an entry shows only when all before it are there: else a write with a smaller timestamp could still come.
-                if self._link.oplog.find_one({"ts": last["ts"]}, {"ts": 1}):
+                # A forward read returns an entry only when all before it are there: a write with a smaller timestamp may be in flight.
+                if self._connection.oplog.find_one({"ts": last["ts"]}, {"ts": 1}):
                     return _cursor(last["ts"])
             if self._clock() >= deadline:
-                raise Timeout(f"The newest entry of the oplog at {self._link.where} cannot be read yet.", hint="See what is being written.")
+                raise Timeout(
+                    f"The newest entry of the oplog at {self._connection.where} cannot be read yet.", hint="See what is being written."
+                )
             self._wait(REST)
 
     def follow(
@@ -72,7 +74,7 @@ class Oplog:
             if position != Timestamp(0, 0):
                 if not entries or entries[0]["ts"] != position:
                     raise OffsetGone(
-                        f"The oplog at {self._link.where} no longer has the entry of {position.as_datetime():%Y-%m-%d %H:%M:%S} UTC.",
+                        f"The oplog at {self._connection.where} no longer has the entry of {position.as_datetime():%Y-%m-%d %H:%M:%S} UTC.",
                         hint="Changes since then were dropped there: start the copy anew, and give the server a larger oplog.",
                     )
                 entries = entries[1:]
@@ -82,17 +84,17 @@ class Oplog:
             for some in self._groups(changes):
                 self._look_up_all(some, filters)
                 yield from self._pieces(some, filters)
-            if not more:  # else an empty piece would say that there is nothing new, while there may be something behind others' entries
+            if not more:  # an empty piece says that there is nothing new
                 yield Piece(position=_cursor(position))
                 if not entries:
                     self._wait(REST)
 
     def _entries(self, position: Timestamp, batch: int) -> tuple[list[dict[str, Any]], bool]:
-        """The entry at a position and those behind it, as many as may be held at once; and whether there are more."""
+        """The entry at a position and those behind it, as many as fit into a piece; and whether there are more."""
         found: list[dict[str, Any]] = []
         weight = 0
-        with self._link.asking():
-            for entry in self._link.oplog.find({"ts": {"$gte": position}}).sort(self._order, 1).limit(batch + 1):
+        with self._connection.asking():
+            for entry in self._connection.oplog.find({"ts": {"$gte": position}}).sort(self._order, 1).limit(batch + 1):
                 found.append(entry)
                 weight += len(encode(entry))
                 if weight > PIECE and len(found) > 1:
@@ -100,12 +102,12 @@ class Oplog:
         return found, len(found) > batch
 
     def _changes(self, entry: dict[str, Any]) -> Iterator[OplogChange]:
-        """What an entry says of documents of this database. Those of a transaction are in one entry."""
+        """The changes of an entry that are about this database. A transaction is one entry."""
         op, value = entry["op"], entry.get("o") or {}
         if op == "c" and "applyOps" in value:
             for inner in value["applyOps"]:
                 for change in self._changes(inner | {"ts": entry["ts"]}):
-                    change.document = None  # looked up instead: what is there now is what was committed
+                    change.document = None  # looked up instead: the collection has what was committed
                     yield change
             return
         database, _, collection = str(entry.get("ns", "")).partition(".")
@@ -120,8 +122,8 @@ class Oplog:
                 yield OplogChange(collection, Op.DELETE, value["_id"], entry["ts"])
 
     def _groups(self, changes: Sequence[OplogChange]) -> Iterator[Sequence[OplogChange]]:
-        """Changes whose documents are looked up at once: entries are small, and the documents that they change may be large. Fewer where
-        the last ones were; never a part of an entry."""
+        """Changes whose documents are looked up at once, never a part of an entry. Fewer after large documents: entries are small, and
+        the documents that they change may be large."""
         start = 0
         while start < len(changes):
             end = min(len(changes), start + self._at_once)
@@ -134,21 +136,15 @@ class Oplog:
 
     def _pieces(self, changes: Sequence[OplogChange], filters: Mapping[str, Any]) -> Iterator[Piece]:
         """The messages of changes, in pieces that end where an entry ends: a transaction is one entry."""
-        messages: list[Message] = []
-        bad: dict[int, str] = {}
-        weight = 0
+        gathered = PieceBuffer(PIECE)
         for number, change in enumerate(changes):
             message, wrong, size = _message(change, filters)
             if message is not None:
-                if wrong:
-                    bad[len(messages)] = wrong
-                messages.append(message)
-                weight += size
+                gathered.add(message, wrong, size=size)
                 self._weight += size
             last = number + 1 == len(changes)
-            if messages and (last or (weight > PIECE and changes[number + 1].stamp != change.stamp)):
-                yield Piece(position=_cursor(change.stamp), messages=messages, bad=bad)
-                messages, bad, weight = [], {}, 0
+            if gathered and (last or (gathered.full and changes[number + 1].stamp != change.stamp)):
+                yield gathered.piece(_cursor(change.stamp))
 
     def _look_up_all(self, changes: Sequence[OplogChange], filters: Mapping[str, Any]) -> None:
         for collection in {change.collection for change in changes}:
@@ -160,15 +156,17 @@ class Oplog:
         if not changes:
             return
         query: dict[str, Any] = {"_id": {"$in": list({_key(one.id): one.id for one in changes}.values())}}
-        with self._link.asking():
-            found = {_key(one["_id"]): one for one in self._link.database[collection].find({"$and": [chosen, query]} if chosen else query)}
+        with self._connection.asking():
+            found = {
+                _key(one["_id"]): one for one in self._connection.database[collection].find({"$and": [chosen, query]} if chosen else query)
+            }
         for change in changes:
             change.document = found.get(_key(change.id))
 
 
 @dataclass(slots=True)
 class OplogChange:
-    """One change of one document; without the document it has to be looked up, or is gone."""
+    """One change of one document. Without `document` it is to be looked up, or deleted."""
 
     collection: str
     op: Op
@@ -177,17 +175,17 @@ class OplogChange:
     document: dict[str, Any] | None = field(default=None)
 
     def wanted(self, filters: Mapping[str, Any]) -> bool:
-        """Whether it has to be looked up: where there is a filter, the server itself has to say whether it holds."""
+        """Whether the document is to be looked up: also where there is a filter, which only the server can evaluate."""
         return self.op is not Op.DELETE and (self.document is None or self.collection in filters)
 
 
 def _message(change: OplogChange, filters: Mapping[str, Any]) -> tuple[Message | None, str, int]:
-    """A change as a message, what is wrong with it, and its size; None where its document is gone: its deletion follows."""
+    """The message of a change, its error (may be empty) and its size. No message where the document is deleted: the delete follows."""
     op, wrong = change.op, ""
     if op is not Op.DELETE and change.document is None:
         if change.collection not in filters:
             return None, "", 0
-        op = Op.DELETE  # gone, or no longer among those that the filter chooses
+        op = Op.DELETE  # deleted, or no longer matched by the filter
     try:
         data = {"_id": to_json(change.id)} if op is Op.DELETE else to_json(change.document)
         size = len(values.encode(data))
@@ -201,5 +199,5 @@ def _cursor(stamp: Timestamp) -> dict[str, int]:
 
 
 def _key(value: Any) -> bytes:
-    """Something that can be looked up by, of any value that can be an id."""
+    """A hashable key of any id."""
     return encode({"": value})

@@ -1,4 +1,4 @@
-"""Writing to MongoDB: whole documents put in place by `_id`, in order, so that the first one refused is known exactly."""
+"""Writing to MongoDB: whole documents replaced by `_id`, in order, so that the first refused one is known exactly."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import bson
 from bson import Regex
 from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
+from pymongo import DeleteOne, ReplaceOne
+from pymongo.errors import BulkWriteError, InvalidName, WriteError
+from pymongo.write_concern import WriteConcern
 
-from headwater.adaptors.converting_writer import ConvertingWriter
+from headwater.adaptors.converting_writer import ConvertingWriter, blaming_no_message, identity_of
 from headwater.adaptors.mongodb.adaptor import MongoDB
 from headwater.adaptors.mongodb.connection import MongoConnection
 from headwater.adaptors.mongodb.types import as_read, from_json, row, to_json
 from headwater.core.errors import BadInput, Denied, DiskFull, Rejected, Timeout, Unreachable
-from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
@@ -29,8 +31,8 @@ PASSING = frozenset(  # the server's state, not the document's
 DUPLICATE = 11000
 
 
-class Action(NamedTuple):
-    """What a message does to the document with its id: puts another one in its place, or none."""
+class MongoAction(NamedTuple):
+    """The write of a message: replaces the document with its id, or deletes it."""
 
     offset: int
     collection: str
@@ -50,57 +52,54 @@ class MongoSink(SinkAdaptor[MongoDB]):
     """The collections of one database."""
 
     def check(self, chosen: Namespaces) -> list[str]:
-        with self.adaptor.connect() as link:
-            return [f"MongoDB {link.version()} at {link.where}"]
+        with self.adaptor.connect() as connection:
+            return [f"MongoDB {connection.version()} at {connection.where}"]
 
     def writer(self, part: Part) -> SinkWriter:
-        link = self.adaptor.connect()
+        connection = self.adaptor.connect()
         try:
-            with link.asking():
-                link.database.command("ping")  # a wrong address or password is told here, not as some message's fault
+            with connection.asking():
+                connection.database.command("ping")  # reports a wrong URI or password before the first message
         except BaseException:
-            link.close()
+            connection.close()
             raise
-        return MongoWriter(part, link)
+        return MongoWriter(part, connection)
 
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
         return row(as_read(data))
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
-        """The collection's documents, as extended JSON: without `_id` where it is made of other fields of theirs."""
-        with self.adaptor.connect() as link, link.asking():
-            for document in link.database[namespace].find().sort("_id", 1):
+        """The collection's documents as extended JSON, without an `_id` that repeats other fields."""
+        with self.adaptor.connect() as connection, connection.asking():
+            for document in connection.database[namespace].find().sort("_id", 1):
                 yield row(to_json(document))
 
 
-class MongoWriter(ConvertingWriter[Action]):
-    """Each collection's messages go as one ordered request: what was refused stops those behind it, and only those."""
+class MongoWriter(ConvertingWriter[MongoAction]):
+    """Writes each collection with one ordered request: a refused message stops those behind it in its collection."""
 
-    def __init__(self, part: Part, link: MongoConnection, *, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(part, f"MongoDB at {link.where}", clock=clock)
-        self._link = link
+    def __init__(self, part: Part, connection: MongoConnection, *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(part, f"MongoDB at {connection.where}", clock=clock)
+        self._connection = connection
 
-    def send(self, converted: Sequence[Action]) -> None:
-        by_collection: dict[str, list[Action]] = {}
+    def send(self, converted: Sequence[MongoAction]) -> None:
+        by_collection: dict[str, list[MongoAction]] = {}
         for action in converted:
             by_collection.setdefault(action.collection, []).append(action)
-        # All collections are written, up to their own first refusal: then everything before the least of these is there.
+        # Every collection is written up to its first refusal, so everything before the least of these offsets is there.
         refused = [no for name, actions in by_collection.items() if (no := self._collection(name, actions)) is not None]
         if refused:
             raise min(refused, key=lambda no: no.offset)
 
     def close(self) -> None:
-        self._link.close()
+        self._connection.close()
 
-    def _collection(self, name: str, actions: list[Action]) -> Rejected | None:
+    def _collection(self, name: str, actions: list[MongoAction]) -> Rejected | None:
         """Write one collection's documents. Returns the first one that is refused; all before it are written."""
-        from pymongo.errors import InvalidName
-        from pymongo.write_concern import WriteConcern
-
         try:
-            # Acknowledged means on the disks of a majority, unless the address says otherwise.
-            concern = self._link.database.write_concern
-            target = self._link.database.get_collection(
+            # Acknowledged means on the disks of a majority, unless the URI says otherwise.
+            concern = self._connection.database.write_concern
+            target = self._connection.database.get_collection(
                 name, write_concern=concern if concern.document else WriteConcern(w="majority", j=True)
             )
         except InvalidName as error:
@@ -112,21 +111,18 @@ class MongoWriter(ConvertingWriter[Action]):
             )
         failed = self._send(target, actions)
         if failed is not None and failed.code == DUPLICATE and "_id_" in failed.text:
-            failed = self._send(target, actions)  # another writer put the same document there between looking and inserting
+            failed = self._send(target, actions)  # another writer inserted the document between the lookup and the insert
         if failed is None:
             return None
         return Rejected(
             f"MongoDB refuses it: {failed.text}.", offset=actions[failed.number].offset, before_taken=True, hint="Correct it with edit."
         )
 
-    def _send(self, target: Any, actions: list[Action]) -> MongoRefusal | None:
+    def _send(self, target: Any, actions: list[MongoAction]) -> MongoRefusal | None:
         """All of them in order, up to the first that is refused; None when all are done. Errors: `Unreachable`, `Timeout`, `DiskFull`."""
-        from pymongo import DeleteOne, ReplaceOne
-        from pymongo.errors import BulkWriteError
-
         left = self.left()
         try:
-            with self._link.asking(left):
+            with blaming_no_message(Denied), self._connection.asking(left):
                 try:
                     target.bulk_write(
                         [DeleteOne(one.match) if one.document is None else ReplaceOne(one.match, one.document, True) for one in actions],
@@ -138,16 +134,12 @@ class MongoWriter(ConvertingWriter[Action]):
                 except KeyError as error:
                     if error.args != ("code",):
                         raise
-                    # Some servers give a refusal no code. The client cannot read such an answer to many actions, but that to one.
+                    # Some servers send refusals without a code. pymongo reads such a response of a single write only.
                     return self._one_by_one(target, actions)
         except Timeout as error:
             raise self.late() from error
-        except Denied as error:  # of the whole request: no message is to blame
-            raise Unreachable(error.message, hint=error.hint) from error
 
-    def _one_by_one(self, target: Any, actions: list[Action]) -> MongoRefusal | None:
-        from pymongo.errors import WriteError
-
+    def _one_by_one(self, target: Any, actions: list[MongoAction]) -> MongoRefusal | None:
         for number, one in enumerate(actions):
             try:
                 if one.document is None:
@@ -159,10 +151,10 @@ class MongoWriter(ConvertingWriter[Action]):
         return None
 
     def _refused(self, details: dict[str, Any]) -> MongoRefusal:
-        """What an answer says was refused. Errors: `DiskFull`, `Unreachable` where that is no action's fault."""
+        """The refused write of a response. Errors: `DiskFull`, `Unreachable` where the server is to blame."""
         where = self._where
         lost = "; ".join(str(one.get("errmsg")) for one in details.get("writeConcernErrors", ()))
-        if lost:  # what was done may be undone, so nothing counts as taken, whatever else was refused
+        if lost:  # the writes may be rolled back, so nothing counts as taken
             raise Unreachable(f"{where} could not make the batch durable: {lost}.", hint="See whether all members run.")
         for one in sorted(details.get("writeErrors", ()), key=lambda one: int(one["index"])):
             code, text = int(one.get("code") or 0), str(one.get("errmsg", "no reason was given")).rstrip(".")
@@ -171,35 +163,30 @@ class MongoWriter(ConvertingWriter[Action]):
             if code in PASSING:
                 raise Unreachable(f"{where} cannot write now: {text}.", hint="See its log.")
             return MongoRefusal(int(one["index"]), code, text)
-        raise Unreachable(f"{where} did not say what it has refused.", hint="See its log.")
+        raise Unreachable(f"{where} did not say which write it has refused.", hint="See its log.")
 
-    def convert(self, message: Message) -> Action:
-        if message.op not in (Op.INSERT, Op.UPDATE, Op.DELETE):
-            raise BadInput(f"MongoDB is given no commands: {values.encode(message.data).decode()[:200]}.", hint="Skip it with ack.")
-        found = message.id
+    def convert(self, message: Message) -> MongoAction:
         named = "_id" in message.data and message.id_fields == ("_id",)  # null is an id in MongoDB
+        found = identity_of(message, "MongoDB", needed=() if named else (Op.UPDATE, Op.DELETE))
         if found is None and not named:
-            if message.op is not Op.INSERT:
-                raise BadInput(
-                    f"The {message.op.name.lower()} names no document: it has no {', '.join(message.id_fields)}.",
-                    hint="Correct it with edit.",
-                )
             found = f"{self._part.pipeline}-{message.offset}"  # the same when the message is sent again
         identity = from_json(
             dict(zip(message.id_fields, found, strict=True)) if len(message.id_fields) > 1 and found is not None else found
         )
         if message.id_fields != ("_id",) and message.data.get("_id", found) != found:
-            raise BadInput(f"It has an _id besides its id ({', '.join(message.id_fields)}).", hint="Leave one of them out, or rename it.")
-        # An object or a pattern by itself would be read as a condition, and some other document be changed: {"$gt": ""} fits any.
+            raise BadInput(
+                f"The document has an _id besides its id ({', '.join(message.id_fields)}).", hint="Leave one of them out, or rename it."
+            )
+        # An object or a regular expression would be a condition, and could match another document: {"$gt": ""} matches any.
         match = {"_id": {"$eq": identity} if isinstance(identity, dict | Regex) else identity}
         if message.op is Op.DELETE:
-            return Action(message.offset, message.namespace, match, None)
-        # `_id` comes first, as the server itself puts it: a document that began with `$set` would be taken for an order.
+            return MongoAction(message.offset, message.namespace, match, None)
+        # `_id` comes first, as in the server: a document that begins with `$set` would be an update operator.
         document = {"_id": identity} | {name: from_json(value) for name, value in message.data.items() if name != "_id"}
         try:
             data = bson.encode(document)
         except (BSONError, OverflowError, ValueError) as error:
-            raise BadInput(f"It cannot be written as BSON: {error}.", hint="Correct it with edit.") from error
+            raise BadInput(f"The document cannot be written as BSON: {error}.", hint="Correct it with edit.") from error
         if len(data) > LARGEST:
-            raise BadInput(f"It has {len(data)} bytes; MongoDB takes documents of up to {LARGEST}.", hint="Leave fields out of it.")
-        return Action(message.offset, message.namespace, match, RawBSONDocument(data))
+            raise BadInput(f"The document has {len(data)} bytes; MongoDB takes at most {LARGEST}.", hint="Leave fields out of it.")
+        return MongoAction(message.offset, message.namespace, match, RawBSONDocument(data))

@@ -1,6 +1,6 @@
-"""Copying collections: ranges of `_id`, each read in the order of `_id` and resumed behind the last one.
+"""Copying collections in ranges of `_id`, each read in the order of `_id` and resumed behind the last one.
 
-MongoDB compares only values of one kind: `{$gt: 5}` finds no text. So every slice holds ids of one kind, and no id falls between two.
+MongoDB compares only values of one type: `{$gt: 5}` finds no text. So every slice has ids of one type, and no id is left out.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from bson import DatetimeMS, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId,
 from headwater.adaptors.mongodb.adaptor import MongoDB
 from headwater.adaptors.mongodb.connection import MongoConnection
 from headwater.adaptors.mongodb.types import NO_TEXT, from_json, to_json
+from headwater.adaptors.pieces import PieceBuffer
 from headwater.core.errors import BadInput, Differs
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
@@ -26,33 +27,21 @@ if TYPE_CHECKING:
     from pymongo.collection import Collection
 
 PIECE = 8 << 20
-# The kinds of ids that are compared with each other, in MongoDB's order.
-KINDS = (
-    ("minKey",),
-    ("null",),
-    ("double", "int", "long", "decimal"),
-    ("string",),
-    ("object",),
-    ("binData",),
-    ("objectId",),
-    ("bool",),
-    ("date",),
-    ("timestamp",),
-    ("maxKey",),
+# The types of ids that MongoDB compares with each other, in its order: their names, and the types of Python.
+_TYPES: tuple[tuple[tuple[str, ...], tuple[type, ...]], ...] = (
+    (("minKey",), (MinKey,)),
+    (("null",), (type(None),)),
+    (("double", "int", "long", "decimal"), (float, Int64, Decimal128)),
+    (("string",), (str,)),
+    (("object",), (dict, DBRef)),
+    (("binData",), (bytes,)),
+    (("objectId",), (ObjectId,)),
+    (("bool",), (bool,)),
+    (("date",), (datetime, DatetimeMS)),
+    (("timestamp",), (Timestamp,)),
+    (("maxKey",), (MaxKey,)),
 )
-_PYTHON: tuple[tuple[type, ...], ...] = (  # in the same order, but for truth values, which Python takes for numbers
-    (MinKey,),
-    (type(None),),
-    (float, Int64, Decimal128),
-    (str,),
-    (dict, DBRef),
-    (bytes,),
-    (ObjectId,),
-    (bool,),
-    (datetime, DatetimeMS),
-    (Timestamp,),
-    (MaxKey,),
-)
+KINDS = tuple(names for names, _ in _TYPES)
 
 
 class MongoSource(SourceAdaptor[MongoDB]):
@@ -61,58 +50,58 @@ class MongoSource(SourceAdaptor[MongoDB]):
     def check(self, chosen: Namespaces) -> list[str]:
         from headwater.adaptors.mongodb.oplog import Oplog
 
-        with self.adaptor.connect() as link:
-            collections, filters = link.collections(chosen), self.adaptor.filters()
-            lines = [f"MongoDB {link.version()} at {link.where}"]
+        with self.adaptor.connect() as connection:
+            collections, filters = connection.collections(chosen), self.adaptor.filters()
+            lines = [f"MongoDB {connection.version()} at {connection.where}"]
             lines += [f"{name}: has a filter, but there is no such collection" for name in filters if name not in collections]
-            with link.asking():
-                lines += [f"{name}: {link.database[name].count_documents(filters.get(name, {}))} documents" for name in collections]
+            with connection.asking():
+                lines += [f"{name}: {connection.database[name].count_documents(filters.get(name, {}))} documents" for name in collections]
             if self.adaptor.tail:
-                newest = Oplog(link).newest()
+                newest = Oplog(connection).newest()
                 lines.append(f"oplog: can be followed, newest entry {newest['t']}.{newest['i']}")
             return lines
 
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         from headwater.adaptors.mongodb.oplog import Oplog
 
-        with self.adaptor.connect() as link:
-            cursor = Oplog(link).newest() if self.adaptor.tail else None  # before anything is read: what changes meanwhile is seen again
-            return _planned(link, link.collections(chosen), slices, cursor, filtered=self.adaptor.filters())
+        with self.adaptor.connect() as connection:
+            cursor = Oplog(connection).newest() if self.adaptor.tail else None  # before the copy: later changes are read again
+            return _planned(connection, connection.collections(chosen), slices, cursor, filtered=self.adaptor.filters())
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
-        """Whether no collection of the plan was dropped or made anew since. A new one beside them does not matter: it is not in it."""
-        with self.adaptor.connect() as link:
-            there, known = link.collections(Namespaces()), plan.identity["collections"]
-            return plan.identity["database"] == link.database.name and all(
+        """Whether no collection of the plan was dropped or created anew. New collections do not matter: they are not in the plan."""
+        with self.adaptor.connect() as connection:
+            there, known = connection.collections(Namespaces()), plan.identity["collections"]
+            return plan.identity["database"] == connection.database.name and all(
                 name in there and there[name] == one for name, one in known.items()
             )
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         chosen = self.adaptor.filters().get(part.namespace)
-        with self.adaptor.connect() as link:
-            yield from _read(link, part, position, chosen=chosen, batch=self.adaptor.batch)
+        with self.adaptor.connect() as connection:
+            yield from _read(connection, part, position, chosen=chosen, batch=self.adaptor.batch)
 
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
         from headwater.adaptors.mongodb.oplog import Oplog
 
         filters = self.adaptor.filters()
-        with self.adaptor.connect() as link:
-            yield from Oplog(link).follow(cursor, chosen, stopped, filters=filters, batch=self.adaptor.batch)
+        with self.adaptor.connect() as connection:
+            yield from Oplog(connection).follow(cursor, chosen, stopped, filters=filters, batch=self.adaptor.batch)
 
 
 def _planned(
-    link: MongoConnection, collections: Mapping[str, str | None], slices: int, cursor: Any, *, filtered: Container[str]
+    connection: MongoConnection, collections: Mapping[str, str | None], slices: int, cursor: Any, *, filtered: Container[str]
 ) -> CopyPlan:
     cut: list[Slice] = []
     documents: int | None = None
-    with link.asking():
-        if not any(name in filtered for name in collections):  # how many a filter lets through, only a scan would tell
-            documents = sum(link.database[name].estimated_document_count() for name in collections)
+    with connection.asking():
+        if not any(name in filtered for name in collections):  # only a scan could count what a filter matches
+            documents = sum(connection.database[name].estimated_document_count() for name in collections)
         for name, identity in collections.items():
             mark = {} if identity is None else {"uuid": identity}
-            cut += [Slice(name, mark | spec) for spec in _cut(link.database[name], slices)]
+            cut += [Slice(name, mark | spec) for spec in _cut(connection.database[name], slices)]
     return CopyPlan(
-        identity={"database": link.database.name, "collections": dict(collections)},
+        identity={"database": connection.database.name, "collections": dict(collections)},
         slices=tuple(cut),
         ids=dict.fromkeys(collections, ("_id",)),
         cursor=cursor,
@@ -121,13 +110,13 @@ def _planned(
 
 
 def _cut(collection: Collection[Any], slices: int) -> list[dict[str, Any]]:
-    """The slices of one collection: about as many as asked for where its ids are of one kind, else one for each kind."""
+    """The slices of one collection: about as many as asked for where its ids are of one type, else one for each type."""
     ends = [one["_id"] for way in (1, -1) for one in collection.find({}, {"_id": 1}).sort("_id", way).limit(1)]
     if len(ends) != 2:
         return [{}]
     if kind_of(ends[0]) != kind_of(ends[1]):
         there = [kind for kind in KINDS if collection.find_one({"_id": {"$type": list(kind)}}, {"_id": 1})]
-        rest = {"not": [name for kind in KINDS for name in kind]}  # ids of types that were given up long ago
+        rest = {"not": [name for kind in KINDS for name in kind]}  # ids of deprecated types
         return [{"types": list(kind)} for kind in there] + ([rest] if collection.find_one(range_of(rest, None), {"_id": 1}) else [])
     count = collection.estimated_document_count()
     slices = min(slices, count)
@@ -144,8 +133,8 @@ def _cut(collection: Collection[Any], slices: int) -> list[dict[str, Any]]:
 def kind_of(value: Any) -> int:
     """Which of `KINDS` an id belongs to."""
     if type(value) is int:
-        return _PYTHON.index((float, Int64, Decimal128))
-    for number, types in enumerate(_PYTHON):
+        return KINDS.index(("double", "int", "long", "decimal"))
+    for number, (_, types) in enumerate(_TYPES):
         if isinstance(value, types):
             return number
     raise BadInput(f"Ids of type {type(value).__name__} are not known.", hint="Leave the document out with a collection filter.")
@@ -155,33 +144,27 @@ def _usable(value: Any) -> bool:
     return not (isinstance(value, float) and math.isnan(value))
 
 
-def _read(link: MongoConnection, part: Slice, position: Any, *, chosen: Any, batch: int) -> Iterator[Piece]:
-    if "uuid" in part.spec and link.collections(Namespaces()).get(part.namespace) != part.spec["uuid"]:
-        raise Differs(f"The collection {part.namespace} is another than the one that the copy began with.", hint="Start the copy anew.")
+def _read(connection: MongoConnection, part: Slice, position: Any, *, chosen: Any, batch: int) -> Iterator[Piece]:
+    if "uuid" in part.spec and connection.collections(Namespaces()).get(part.namespace) != part.spec["uuid"]:
+        raise Differs(f"The collection {part.namespace} was created anew since the copy began.", hint="Start the copy anew.")
     query = range_of(part.spec, position)
     if chosen:
         query = {"$and": [chosen, query]} if query else chosen
-    out: list[bytes] = []
-    bad: dict[int, str] = {}
-    weight = 0
-    with link.asking():
-        for document in link.database[part.namespace].find(query).sort("_id", 1).batch_size(batch):
+    gathered = PieceBuffer(PIECE)
+    with connection.asking():
+        for document in connection.database[part.namespace].find(query).sort("_id", 1).batch_size(batch):
             here = to_json(document["_id"])
             text, wrong = _text(document, here)
-            if out and (weight + len(text) > PIECE or len(out) >= batch):
-                yield Piece(position=position, values=out, bad=bad)
-                out, bad, weight = [], {}, 0
-            if wrong:
-                bad[len(out)] = wrong
-            out.append(text)
-            weight += len(text)
+            if gathered.exceeded_by(len(text)) or len(gathered) >= batch:
+                yield gathered.piece(position)
+            gathered.add(text, wrong)
             position = {"after": here}  # in an object, because null is an id as well
-    if out:
-        yield Piece(position=position, values=out, bad=bad)
+    if gathered:
+        yield gathered.piece(position)
 
 
 def range_of(spec: dict[str, Any], position: Any) -> dict[str, Any]:
-    """The query for what a slice has behind a position."""
+    """The query for the documents of a slice behind a position."""
     wanted: dict[str, Any] = {}
     if "types" in spec:
         wanted["$type"] = spec["types"]
@@ -189,7 +172,7 @@ def range_of(spec: dict[str, Any], position: Any) -> dict[str, Any]:
         wanted["$not"] = {"$type": spec["not"]}
     if position is not None:
         after = from_json(position["after"])
-        # Nothing compares with NaN, which comes before all other numbers: asking for what is greater would end the copy there.
+        # NaN sorts before all other numbers, but no number is greater than NaN: `$gt` would end the copy there.
         wanted |= {"$gt": after} if _usable(after) else {"$gte": -math.inf}
     elif "from" in spec:
         wanted["$gte"] = from_json(spec["from"])

@@ -1,8 +1,8 @@
 """BSON as extended JSON and back: what was read from a collection is written to another as the very same BSON.
 
-Plain JSON is used wherever it says enough: a whole number of 32 bits, a larger one (which BSON keeps in 64 bits by itself), a decimal,
-text, true, false and null. Everything else is one of extended JSON's objects. Types that BSON has given up (symbol, undefined, pointers)
-come back as their successors.
+Plain JSON is used where it is exact: an int32, a larger integer (which BSON stores as int64), a double that prints without an exponent,
+text, true, false and null. Everything else is an object of extended JSON. Deprecated types (symbol, undefined, DBPointer) become their
+successors.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from bson.errors import BSONError
 from headwater.core.errors import BadInput
 from headwater.pipeline import values
 
-# Whatever is stored comes back: dates out of Python's range too, and times with their zone. Text that is no UTF-8, which no server refuses,
-# must not end the reading of all others: it comes as what cannot be encoded, and is told of then.
+# Dates beyond Python's range are kept, and times have their zone. Text that is not UTF-8, which the server accepts, must not end the copy:
+# it is decoded to surrogates, and reported when it cannot be encoded.
 CODEC: CodecOptions[dict[str, Any]] = CodecOptions(
     tz_aware=True, datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="surrogateescape"
 )
@@ -61,23 +61,23 @@ def from_json(value: Any) -> Any:
             try:
                 return _typed(value)
             except (KeyError, TypeError, ValueError, BSONError, binascii.Error):
-                pass  # looks like one and is none: a document with odd names
+                pass  # it only looks like a type: a document with such names
         return {name: from_json(one) for name, one in value.items()}
     if isinstance(value, Decimal):
         return _decimal(value)
-    if isinstance(value, datetime | date | bytes | bytearray | UUID):  # what a transform of the user's may have left
+    if isinstance(value, datetime | date | bytes | bytearray | UUID):  # a transform may return these
         return from_json(values.extended(value))
     raise BadInput(f"A value of type {kind.__name__} cannot be written as BSON.", hint="Turn it into text, a number, a list or an object.")
 
 
 def as_read(data: dict[str, Any]) -> dict[str, Any]:
-    """A document as it would be read back after it was written: dates to the millisecond, numbers in the type that they were given."""
+    """A document as MongoDB returns it: dates to the millisecond, numbers in the type that they were written in."""
     found: dict[str, Any] = to_json(decode(encode({name: from_json(value) for name, value in data.items()}), CODEC))
     return found
 
 
 def row(document: dict[str, Any]) -> dict[str, Any]:
-    """A document without an `_id` that is made of its other fields, as those are that come from a table."""
+    """A document without an `_id` that repeats its other fields, as a row of a table has it."""
     identity = document.get("_id")
     others = {name: value for name, value in document.items() if name != "_id"}
     parts = isinstance(identity, dict) and identity and all(name in others and others[name] == one for name, one in identity.items())
@@ -85,7 +85,7 @@ def row(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_type(value: Mapping[str, Any]) -> bool:
-    """Whether an object is extended JSON's form of a type rather than a document."""
+    """Whether an object is a type of extended JSON, and no document."""
     if len(value) == 1:
         return next(iter(value)) in _READERS
     return len(value) == 2 and value.keys() in ({"$code", "$scope"}, {"$regex", "$options"}, {"$binary", "$type"})
@@ -109,7 +109,9 @@ def _float(value: float) -> Any:
 
 
 def _long(value: Int64) -> Any:
-    return {"$numberLong": str(int(value))} if int(value) in INT32 else int(value)  # of an int, not of a kind of int: that would count
+    return (
+        {"$numberLong": str(int(value))} if int(value) in INT32 else int(value)
+    )  # int(value): a test with Int64 itself would count through the range
 
 
 def _binary(value: bytes) -> Any:
@@ -156,7 +158,7 @@ _WRITERS: dict[type, Callable[[Any], Any]] = {
 
 
 def _typed(value: dict[str, Any]) -> Any:
-    """What an object of extended JSON stands for. Raises what its parts raise."""
+    """The BSON value of an object of extended JSON. Raises what its parts raise."""
     if "$code" in value:
         return Code(_text(value["$code"]), from_json(value["$scope"]) if "$scope" in value else None)
     if "$regex" in value:

@@ -1,8 +1,8 @@
 """Text of the binary log, in the character sets of its columns.
 
-The log's reader takes every name of a set for one of Python's, which is another set (utf16 is big-endian here), or fails at bytes that the
-server lets in (0x81 in latin1), for ever. So texts of all but the plain sets are taken as bytes and read here; and by the server itself
-where Python cannot.
+mysql-replication takes the server's name of a character set for Python's, which may be another set (utf16 is big-endian here), and fails at
+bytes that the server accepts (0x81 in latin1). So text is kept as bytes for all but the plain sets, and decoded here; the server itself
+decodes what Python cannot.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _CODECS = {
     "latin7": "iso8859_13",
     **{name: name for name in ("big5", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866", "cp932", "euckr", "gbk")},
 }
-_SERVERS = {"cp1252": "latin1", "koi8_r": "koi8r", "koi8_u": "koi8u"}  # sets that the log's reader calls otherwise than the server does
-_AS_BYTES = "iso8859_1"  # not the server's name of any set, and for Python the one that keeps every byte
-_TEXTS = frozenset({15, 249, 250, 251, 252, 253, 254})  # types of columns that hold text, by their numbers in the log
+_SERVERS = {"cp1252": "latin1", "koi8_r": "koi8r", "koi8_u": "koi8u"}  # by mysql-replication's name of a set, the server's
+_AS_BYTES = "iso8859_1"  # no set of the server has this name; Python's codec of it keeps every byte
+_TEXTS = frozenset({15, 249, 250, 251, 252, 253, 254})  # the numbers of column types that hold text
 
 
 def as_bytes(columns: Iterable[Any]) -> None:
-    """Let the log's reader keep the bytes of texts that it could read wrongly. Called before it reads a row; again does nothing."""
+    """Make mysql-replication keep the bytes of text that it could decode wrongly. Call it before it reads a row; twice does no harm."""
     for column in columns:
         name = column.character_set_name
         if column.type in _TEXTS and name is not None and name not in _PLAIN and name != _AS_BYTES:
@@ -39,13 +39,13 @@ def as_bytes(columns: Iterable[Any]) -> None:
 
 
 def charset_of(column: Any) -> str | None:
-    """The set of a column whose texts are kept as bytes."""
+    """The character set of a column whose text is kept as bytes; None for other columns."""
     found: str | None = getattr(column, "kept_as_bytes", None)
     return found
 
 
 def reader(charset: str, convert: Callable[[str, bytes], str]) -> Callable[[Any], Any]:
-    """From a text kept as bytes to the text. `convert`: what the server makes of bytes of a set."""
+    """The function that decodes text which is kept as bytes. `convert`: asks the server to decode bytes of a set."""
     codec = _CODECS.get(charset)
 
     def read(value: Any) -> Any:

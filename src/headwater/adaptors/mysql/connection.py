@@ -1,16 +1,17 @@
-"""Connections to MariaDB and MySQL, and what their errors mean here. No error of ours ever shows a password or the whole URI."""
+"""Connections to MariaDB and MySQL, and their errors as headwater's. No error shows a password or the whole URI."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from functools import cache
+from contextlib import contextmanager, suppress
 from ssl import CERT_NONE, PROTOCOL_TLS_CLIENT, SSLContext, SSLError
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
+import pymysql
 
+from headwater.adaptors.sql.session import Session
 from headwater.core.errors import (
     BadConfig,
     Denied,
@@ -25,7 +26,7 @@ from headwater.core.errors import (
     Unreachable,
 )
 
-# Errors about the values in a statement that the library does not call data errors: too long, no such value, a check, a trigger's own.
+# Errors about the values in a statement that PyMySQL does not class as data errors: too long, no such value, a check, a trigger's own.
 _DATA = frozenset(
     {1048, 1062, 1118, 1216, 1217, 1264, 1265, 1292, 1364, 1366, 1367, 1406, 1411, 1416, 1451, 1452, 1526, 1644, 1690, 1697}
     | {3140, 3141, 3819, 3903, 4025, 4038}
@@ -48,13 +49,12 @@ _MEANINGS: dict[int, tuple[type[HeadwaterError], str]] = {
     1969: (Timeout, "Give the sink a longer timeout."),
     3024: (Timeout, "Give the sink a longer timeout."),
 }
-
-
-# What PyMySQL says of a server that is there, but not as the URI's ssl_ca wants it. Waiting would not help.
+# PyMySQL's words for a server that answers, but not as the URI's ssl_ca demands. Waiting would not help.
 _NO_TLS = ("CERTIFICATE_VERIFY_FAILED", "SSL is required")
+_REACH = "Check host and port in the URI and see whether it runs, then start again."
 
 
-class Where(msgspec.Struct, frozen=True):
+class MySQLAddress(msgspec.Struct, frozen=True):
     """A URI in its parts."""
 
     host: str
@@ -70,59 +70,39 @@ class Where(msgspec.Struct, frozen=True):
     __repr__ = __str__
 
 
-def library() -> Any:
-    """PyMySQL. Errors: `BadConfig` where it is not installed."""
-    try:
-        import pymysql
-    except ImportError as error:
-        raise BadConfig("MySQL needs the package PyMySQL, which is not installed.", hint='`pip install "headwater[mysql]"`.') from error
-    return pymysql
-
-
-@cache
-def connection() -> Any:
-    """PyMySQL's class of connections, but for one thing: where no authority is given, none is loaded.
+class Connection(pymysql.connections.Connection):  # type: ignore[misc]
+    """PyMySQL's connection, which loads no authorities where the URI names none.
 
     Without one, TLS is used if the server offers it and nobody is verified. PyMySQL reads all authorities of the machine nevertheless, for
     every connection, which takes ten times as long as connecting.
     """
 
-    class Connection(library().connections.Connection):  # type: ignore[misc]
-        def _create_ssl_ctx(self, given: Any) -> SSLContext:
-            if given:
-                made: SSLContext = super()._create_ssl_ctx(given)
-                return made
-            bare = SSLContext(PROTOCOL_TLS_CLIENT)
-            bare.check_hostname = False
-            bare.verify_mode = CERT_NONE
-            return bare
-
-    return Connection
+    def _create_ssl_ctx(self, given: Any) -> SSLContext:
+        if given:
+            made: SSLContext = super()._create_ssl_ctx(given)
+            return made
+        bare = SSLContext(PROTOCOL_TLS_CLIENT)
+        bare.check_hostname = False
+        bare.verify_mode = CERT_NONE
+        return bare
 
 
-def parsed(uri: str) -> Where:
-    """The URI's parts. Errors: `BadConfig`, without a word of what is in it."""
-    hint = "It looks like mysql://user:password@host:3306/database, perhaps with ?ssl_ca=/path/to/ca.pem."
+def parsed(uri: str) -> MySQLAddress:
+    """The URI's parts. Errors: `BadConfig`, which never shows the URI."""
     try:
         parts = urlsplit(uri)
         options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
-        port = parts.port or 3306
+        if parts.scheme not in ("mysql", "mariadb") or not parts.hostname or set(options) - {"ssl_ca"}:
+            raise ValueError
+        user, password, database = (unquote(text or "") for text in (parts.username, parts.password, parts.path.strip("/")))
+        return MySQLAddress(parts.hostname, parts.port or 3306, user, password, database, options.get("ssl_ca", ""))
     except ValueError:
+        hint = "It looks like mysql://user:password@host:3306/database, perhaps with ?ssl_ca=/path/to/ca.pem."
         raise BadConfig("The URI of MySQL cannot be understood.", hint=hint) from None
-    if parts.scheme not in ("mysql", "mariadb") or not parts.hostname or set(options) - {"ssl_ca"}:
-        raise BadConfig("The URI of MySQL cannot be understood.", hint=hint)
-    return Where(
-        parts.hostname,
-        port,
-        unquote(parts.username or ""),
-        unquote(parts.password or ""),
-        unquote(parts.path.strip("/")),
-        options.get("ssl_ca", ""),
-    )
 
 
-def settings(where: Where, **more: Any) -> dict[str, Any]:
-    """What PyMySQL connects by."""
+def settings(where: MySQLAddress, **more: Any) -> dict[str, Any]:
+    """The parameters of a connection of PyMySQL."""
     found: dict[str, Any] = {
         "host": where.host,
         "port": where.port,
@@ -138,85 +118,106 @@ def settings(where: Where, **more: Any) -> dict[str, Any]:
     return found | more
 
 
-@contextmanager
-def connected(where: Where, **more: Any) -> Iterator[Any]:
-    """A connection in autocommit, closed in the end; the library's errors inside become ours."""
-    pymysql = library()
-    try:
-        with closing(connect(where, **more)) as link:
-            yield link
-    except pymysql.MySQLError as error:
-        raise meaning(error, where) from error
+class MySQLSession(Session):
+    """One connection to MariaDB or MySQL. `more`: parameters of PyMySQL. Errors: `BadConfig`, `Denied`, `NotFound`, `Unreachable`."""
 
+    server: ClassVar[str] = "MySQL"
+    fails: ClassVar[tuple[type[Exception], ...]] = (pymysql.MySQLError, OSError)
 
-def connect(where: Where, **more: Any) -> Any:
-    """A connection in autocommit. Errors: `Denied`, `NotFound`, `Unreachable`."""
-    pymysql = library()
-    flags = pymysql.constants.CLIENT.FOUND_ROWS  # an UPDATE that changes nothing has still found its row
-    # Strict, so that a value that does not fit is refused and not cut short; UTC, so that timestamps mean the same everywhere.
-    first = "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
-    try:
-        return connection()(**settings(where, autocommit=True, client_flag=flags, init_command=first, **more))
-    except pymysql.MySQLError as error:
-        raise meaning(error, where) from None
-    except (SSLError, FileNotFoundError) as error:  # of the authority's file
-        raise _untrusted(where, f"{where.ca}: {error}") from None
-    except (OSError, ValueError) as error:
-        raise Unreachable(
-            f"MySQL at {where} cannot be reached: {error}.",
-            hint="Check host and port in the URI and see whether it runs, then start again.",
-        ) from None
+    def __init__(self, where: MySQLAddress, **more: Any) -> None:
+        super().__init__(str(where))
+        self.database = where.database
+        self._depth = 0
+        flags = pymysql.constants.CLIENT.FOUND_ROWS  # an UPDATE that changes nothing has still found its row
+        # Strict, so that a value that does not fit is refused and not cut short; UTC, so that timestamps mean the same everywhere.
+        first = "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
+        try:
+            self.link = Connection(**settings(where, autocommit=True, client_flag=flags, init_command=first, **more))
+        except pymysql.MySQLError as error:
+            raise self.meaning(error) from None
+        except (SSLError, FileNotFoundError) as error:  # of the authority's file
+            raise _untrusted(where, f"{where.ca}: {error}") from None
+        except (OSError, ValueError) as error:
+            raise Unreachable(f"MySQL at {where} cannot be reached: {error}.", hint=_REACH) from None
+
+    def ask(self, statement: str, given: Any = None) -> list[tuple[Any, ...]]:
+        with self.link.cursor() as cursor:
+            cursor.execute(statement, given)
+            return list(cursor.fetchall())
+
+    def do(self, statement: str | bytes, given: Any = None) -> int:
+        with self.link.cursor() as cursor:
+            return int(cursor.execute(statement, given))
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        point = f"SAVEPOINT headwater_{self._depth}" if self._depth else ""
+        self.do(point or "BEGIN")
+        self._depth += 1
+        try:
+            yield
+        except BaseException:
+            # A lost connection rolls back by itself, and a deadlock has rolled back already, savepoints included.
+            with suppress(*self.fails):
+                if self.link.open:
+                    self.do(f"ROLLBACK TO {point}" if point else "ROLLBACK")
+            raise
+        finally:
+            self._depth -= 1
+        self.do(f"RELEASE {point}" if point else "COMMIT")
+
+    def there_already(self, error: BaseException) -> bool:
+        return code_of(error) in (1007, 1050, 1060)  # a database, a table, a column of the name
+
+    def said(self, error: BaseException) -> str:
+        return str(error.args[-1])
+
+    def fileno(self) -> int:
+        return int(self.link._sock.fileno())
+
+    def close(self) -> None:
+        if self.link.open:
+            self.link.close()
+
+    def version(self) -> str:
+        return f"MySQL {self.one('SELECT VERSION()')} at {self.where}"
+
+    def variable(self, name: str) -> str | None:
+        """A variable of the server; None where it has none of this name."""
+        found = self.ask("SHOW GLOBAL VARIABLES LIKE %s", (name,))
+        return str(found[0][1]) if found else None
+
+    @staticmethod
+    def about_data(error: BaseException) -> bool:
+        return isinstance(error, pymysql.err.DataError | pymysql.err.IntegrityError) or code_of(error) in _DATA
+
+    @staticmethod
+    def explained(error: Any, where: object) -> HeadwaterError:
+        code = code_of(error)
+        said = (str(error.args[1]) if len(error.args) > 1 else str(error)) or type(error).__name__
+        if code in _MEANINGS:
+            kind, hint = _MEANINGS[code]
+            return kind(f"MySQL at {where}: {said}.", hint=hint)
+        if any(word in said for word in _NO_TLS):
+            return _untrusted(where, said)
+        if 2000 <= code < 2100 or isinstance(error, OSError | pymysql.err.OperationalError | pymysql.err.InterfaceError):
+            return Unreachable(f"MySQL at {where} does not answer: {said}.", hint=_REACH)
+        return Unavailable(f"MySQL at {where} cannot do it: {said}.", hint="See the server's log.")
 
 
 def code_of(error: BaseException) -> int:
     return error.args[0] if error.args and isinstance(error.args[0], int) else 0
 
 
-def about_data(error: BaseException) -> bool:
-    """Whether an error is about the values given, and no machine's fault."""
-    pymysql = library()
-    return isinstance(error, pymysql.err.DataError | pymysql.err.IntegrityError) or code_of(error) in _DATA
-
-
-def meaning(error: Any, where: Where) -> HeadwaterError:
-    """The error of ours that an error of PyMySQL's is."""
-    code = code_of(error)
-    said = (str(error.args[1]) if len(error.args) > 1 else str(error)) or type(error).__name__
-    if code in _MEANINGS:
-        kind, hint = _MEANINGS[code]
-        return kind(f"MySQL at {where}: {said}.", hint=hint)
-    if any(word in said for word in _NO_TLS):
-        return _untrusted(where, said)
-    pymysql = library()
-    if 2000 <= code < 2100 or isinstance(error, OSError | pymysql.err.OperationalError | pymysql.err.InterfaceError):
-        return Unreachable(
-            f"MySQL at {where} does not answer: {said}.", hint="Check host and port in the URI and see whether it runs, then start again."
-        )
-    return Unavailable(f"MySQL at {where} cannot do it: {said}.", hint="See the server's log.")
-
-
-def _untrusted(where: Where, said: str) -> BadConfig:
+def _untrusted(where: object, said: str) -> BadConfig:
     return BadConfig(
-        f"MySQL at {where} cannot be trusted as the URI wants it: {said}.",
+        f"MySQL at {where} cannot be trusted as the URI demands: {said}.",
         hint="Give the authority that signed its certificate (ssl_ca=...) and the host that it names, or leave ssl_ca out.",
     )
 
 
-def ask(link: Any, question: str, given: Any = None) -> list[tuple[Any, ...]]:
-    """A statement's rows."""
-    with link.cursor() as cursor:
-        cursor.execute(question, given)
-        return list(cursor.fetchall())
-
-
-def do(link: Any, statement: str | bytes, given: Any = None) -> int:
-    """A statement's count of rows."""
-    with link.cursor() as cursor:
-        return int(cursor.execute(statement, given))
-
-
 def abandon(link: Any, cursor: Any) -> None:
-    """Close a cursor; in the middle of an answer the connection with it. Closing it alone, or forgetting it, would first read the rest."""
+    """Close a cursor, and with unread rows the connection: closing the cursor alone, or dropping it, would first read the rest."""
     if cursor._result is not None and cursor._result.unbuffered_active:
         cursor._result.unbuffered_active = False
         cursor._result.connection = None

@@ -1,4 +1,4 @@
-"""Values as PyMySQL takes them. Pure."""
+"""Values in the form that PyMySQL takes. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from headwater.adaptors.mysql.tables import MysqlTable
-from headwater.adaptors.sql.shape import RowShape
+from headwater.adaptors.sql.row_shape import RowShape
 from headwater.pipeline import values
 
 DIGITS = 65  # of a number that is written out in a statement
@@ -26,7 +26,7 @@ class MySQLShape(RowShape[MysqlTable]):
         self._names: dict[frozenset[str], tuple[str, ...]] = {}
 
     def names(self, absent: frozenset[str]) -> tuple[str, ...]:
-        """The columns that a row is given for."""
+        """The columns that an INSERT names."""
         found = self._names.get(absent)
         if found is None:
             found = self._names[absent] = tuple(name for name in self._writable if name not in absent)
@@ -44,9 +44,9 @@ class MySQLShape(RowShape[MysqlTable]):
             case float() | Decimal() as number:
                 if not (number.is_finite() if isinstance(number, Decimal) else isfinite(number)):
                     raise ValueError(f"{number}, which MySQL cannot hold")
-                if kind in self.rounded and number != int(number):  # the server would round it without a word
+                if kind in self.rounded and number != int(number):  # the server would round it silently
                     raise ValueError(f"{number}, and its column holds whole numbers only")
-                # Of a number with more digits than it counts, the server would make the largest that it has. As text it is read whole.
+                # The server turns a literal with more digits into its largest number. It reads the same number from text.
                 return str(number) if isinstance(number, Decimal) and number.adjusted() >= DIGITS else number
             case str() as text if kind in self.rounded and (said := values.number(text)) is not None and said != int(said):
                 raise ValueError(f"{text}, and its column holds whole numbers only")

@@ -1,4 +1,4 @@
-"""Writing to MariaDB and MySQL: a run's rows in statements of some megabytes."""
+"""Writing to MariaDB and MySQL: the rows of a batch in statements of some megabytes."""
 
 from __future__ import annotations
 
@@ -6,27 +6,30 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from headwater.adaptors.mysql import sql as sql
+from pymysql import MySQLError
+
+from headwater.adaptors.mysql import sql
 from headwater.adaptors.mysql.adaptor import MySQL
-from headwater.adaptors.mysql.check import sink as check_sink
-from headwater.adaptors.mysql.connection import Where, parsed
+from headwater.adaptors.mysql.connection import MySQLAddress, MySQLSession, code_of, parsed, quote
 from headwater.adaptors.mysql.rows import MySQLShape
-from headwater.adaptors.mysql.session import MySQLSession
 from headwater.adaptors.mysql.source import MySQLSource
 from headwater.adaptors.mysql.tables import table
+from headwater.adaptors.pieces import portions
 from headwater.adaptors.sql.adaptor import SqlSink
 from headwater.adaptors.sql.infer import ColumnKind
 from headwater.adaptors.sql.ranges import TakenRange
-from headwater.adaptors.sql.run import RowRun
+from headwater.adaptors.sql.row_batch import RowBatch
 from headwater.adaptors.sql.statements import Statements
+from headwater.adaptors.sql.table import COMMITTED
 from headwater.adaptors.sql.writer import SqlWriter
-from headwater.core.errors import BadConfig, Rejected
+from headwater.core.errors import BadConfig, Forbidden, ReadOnly, Rejected
 from headwater.pipeline.adaptor import Part
 from headwater.pipeline.namespaces import Namespaces
 
 STATEMENT = 4 << 20  # bytes of one statement with more than one row, about
 DELETES = 500  # keys of one statement
-LEFT_ALONE = 10  # seconds besides a batch's own that a transaction may be left alone
+LEFT_ALONE = 10  # seconds that a transaction may be idle, beyond the timeout of a batch
+RIGHTS = "SELECT, INSERT, UPDATE, DELETE, CREATE"
 BYTES = "surrogateescape"  # how PyMySQL keeps bytes inside of a statement's text
 
 
@@ -40,16 +43,33 @@ class MySQLSink(SqlSink[MySQL]):
             raise BadConfig("The URI of the sink names no database.", hint="It looks like mysql://user:password@host:3306/database.")
 
     def check(self, chosen: Namespaces) -> list[str]:
-        return check_sink(self._where)
+        """Errors: `ReadOnly` on a replica, `Forbidden` where the sink's own tables cannot be made or written."""
+        with self.session() as session:
+            if session.one("SELECT @@read_only"):
+                raise ReadOnly(f"MySQL at {self._where} is read only.", hint="Connect to the primary.")
+            there = session.ask(sql.STATEMENTS.there)
+            for attempt in (*sql.ATTEMPTS, *(() if there else (sql.ATTEMPT_TO_CREATE,))):
+                self._attempt(session, attempt)
+            return [session.version(), f"what was taken is kept in {self._where.database}.{COMMITTED}: exactly once"]
+
+    def _attempt(self, session: MySQLSession, statement: str) -> None:
+        """Run a statement that changes nothing. The server checks rights before it checks whether a table exists."""
+        try:
+            session.do(statement)
+        except MySQLError as error:
+            if code_of(error) in (1044, 1142):
+                raise Forbidden(
+                    f"The sink cannot keep what it has taken in {self._where.database}: {error.args[-1]}.",
+                    hint=f"Grant its user the rights: GRANT {RIGHTS} ON {quote(self._where.database)}.* TO ...",
+                ) from error
+            if code_of(error) != 1146:  # no such table: so it may be made
+                raise
 
     def writer(self, part: Part) -> MySQLWriter:
         return MySQLWriter(self._where, part, create=self.adaptor.create)
 
     def source(self) -> MySQLSource:
         return MySQLSource(self.adaptor)
-
-    def usual(self) -> str:
-        return self._where.database
 
     def session(self) -> MySQLSession:
         return MySQLSession(self._where)
@@ -62,19 +82,19 @@ class MySQLWriter(SqlWriter[MySQLShape]):
     call: ClassVar[str] = "mysql"
     once: ClassVar[bool] = False
 
-    def __init__(self, where: Where, part: Part, *, create: bool) -> None:
+    def __init__(self, where: MySQLAddress, part: Part, *, create: bool) -> None:
         # A server that does not answer at all is noticed by the socket's own timeout.
         session = MySQLSession(where, read_timeout=part.timeout, write_timeout=part.timeout)
         patience = max(1, math.ceil(part.timeout))
         settings = [
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",  # fewer locks between rows: less waiting side by side
-            # MariaDB's own way, a comment to MySQL: a writer that hangs or has lost its machine would keep its locks for hours, and a new
-            # run would wait for them.
+            # Releases the locks of a writer that hangs or has lost its machine: it would keep them for hours, and a new run would wait.
+            # MariaDB only; MySQL takes it for a comment.
             f"SET SESSION innodb_lock_wait_timeout = {patience} /*M!100300 , idle_transaction_timeout = {patience + LEFT_ALONE} */",
         ]
         super().__init__(session, sql.STATEMENTS, part, settings=settings, schema=where.database, create=create)
-        self._link = session.link
-        self._packet = int(session.ask("SELECT @@max_allowed_packet")[0][0])
+        self._own, self._link = session, session.link
+        self._packet = int(session.one("SELECT @@max_allowed_packet"))
         self._most = min(STATEMENT, self._packet // 2)
 
     def opened(self, span: TakenRange) -> list[TakenRange] | None:
@@ -84,64 +104,56 @@ class MySQLWriter(SqlWriter[MySQLShape]):
         near = self._session.ask(sql.READ_NEAR, (*self._state.me, span.start, span.end))
         return [one for row in near if (one := TakenRange(*row)) != span]
 
-    def send(self, run: RowRun[MySQLShape]) -> None:
-        one = run.shape.table
-        if run.op == "truncate":
+    def send(self, batch: RowBatch[MySQLShape]) -> None:
+        one = batch.shape.table
+        if batch.op == "truncate":
             self._session.do(f"DELETE FROM {one.quoted}")  # TRUNCATE would commit what is not finished
-        elif run.op == "delete":
-            for at in range(0, len(run.rows), DELETES):
-                page = run.rows[at : at + DELETES]
-                self._session.do(sql.delete(one, run.key, len(page)), [row[name] for row in page for name in run.key])
-        elif run.key and one.others:
-            self._replace_each(run)
+        elif batch.op == "delete":
+            for at in range(0, len(batch.rows), DELETES):
+                page = batch.rows[at : at + DELETES]
+                self._session.do(sql.delete(one, batch.key, len(page)), [row[name] for row in page for name in batch.key])
+        elif batch.key and one.others:
+            self._replace_each(batch)
         else:
-            self._upsert(run)
+            self._upsert(batch)
 
     def shape(self, schema: str, name: str) -> MySQLShape | None:
-        found = table(self._link, schema, name)
+        found = table(self._own, schema, name)
         if found is not None and not found.transactional:
             raise BadConfig(f"The table {found.namespace} has an engine without transactions.", hint="ALTER TABLE ... ENGINE = InnoDB.")
         return MySQLShape(found) if found is not None else None
 
     def create_table(self, schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str]) -> Sequence[str]:
-        exact = sql.MARIADB if "mariadb" in str(self._session.ask("SELECT VERSION()")[0][0]).lower() else sql.MYSQL
+        exact = sql.MARIADB if "mariadb" in self._own.version().lower() else sql.MYSQL
         made = sql.create_table(schema, name, columns, key, exact)
         return (made,) if schema == self._schema else (sql.create_database(schema), made)
 
     def add_columns(self, shape: MySQLShape, columns: dict[str, ColumnKind]) -> Sequence[str]:
         return [sql.add_column(shape.table, name, kind) for name, kind in columns.items()]
 
-    def _upsert(self, run: RowRun[MySQLShape]) -> None:
+    def _upsert(self, batch: RowBatch[MySQLShape]) -> None:
         """Many rows with one statement. Where the key is the only unique index, a row that is there is replaced."""
-        names = run.shape.names(run.absent)
-        first = sql.insert(run.shape.table, names).replace("%%", "%").encode()
-        last = sql.on_conflict(run.shape.table, names, run.key, run.absent).replace("%%", "%").encode() if run.key else b""
+        names = batch.shape.names(batch.absent)
+        first = sql.insert(batch.shape.table, names).replace("%%", "%").encode()
+        last = sql.on_conflict(batch.shape.table, names, batch.key, batch.absent).replace("%%", "%").encode() if batch.key else b""
         escape = self._link.escape
-        page: list[bytes] = []
-        size = 0
-        for row in run.rows:
-            text = f"({','.join([escape(row.get(name)) for name in names])})".encode(errors=BYTES)
-            if page and size + len(text) > self._most:
-                self._say(first + b",".join(page) + last)
-                page, size = [], 0
-            page.append(text)
-            size += len(text)
-        if page:
+        rows = (f"({','.join([escape(row.get(name)) for name in names])})".encode(errors=BYTES) for row in batch.rows)
+        for page in portions(rows, len, self._most):
             self._say(first + b",".join(page) + last)
 
-    def _replace_each(self, run: RowRun[MySQLShape]) -> None:
+    def _replace_each(self, batch: RowBatch[MySQLShape]) -> None:
         """Row by row: with a second unique index, ON DUPLICATE KEY could replace another document's row."""
-        names = run.shape.names(run.absent)
-        update = sql.update(run.shape.table, names, run.key, run.absent)
-        insert = sql.insert(run.shape.table, names) + f"({', '.join(['%s'] * len(names))})"
+        names = batch.shape.names(batch.absent)
+        update = sql.update(batch.shape.table, names, batch.key, batch.absent)
+        insert = sql.insert(batch.shape.table, names) + f"({', '.join(['%s'] * len(names))})"
         with self._link.cursor() as cursor:
-            for row in run.rows:
-                given = [row.get(name) for name in names if name not in run.key] + [row[name] for name in run.key]
+            for row in batch.rows:
+                given = [row.get(name) for name in names if name not in batch.key] + [row[name] for name in batch.key]
                 if not self._say(cursor.mogrify(update, given).encode(errors=BYTES)):
                     self._say(cursor.mogrify(insert, [row.get(name) for name in names]).encode(errors=BYTES))
 
     def _say(self, statement: bytes) -> int:
-        """Run a statement of any size. Errors: `Rejected`; the server would hang up, as one does that is not well."""
+        """Run a statement of any size. Errors: `Rejected` for one that is too large: the server would close the connection."""
         if len(statement) + 1 > self._packet:
             raise Rejected(
                 f"{len(statement)} bytes are more than the server's max_allowed_packet of {self._packet} lets in.",

@@ -8,7 +8,7 @@ from headwater.adaptors.mysql.connection import quote
 from headwater.adaptors.mysql.tables import MysqlTable
 from headwater.adaptors.sql.infer import ColumnKind
 from headwater.adaptors.sql.statements import Statements
-from headwater.adaptors.sql.table import COMMITTED, EPOCH
+from headwater.adaptors.sql.table import COMMITTED, EPOCH, safe
 
 _NAMES = "pipeline varchar(255) CHARACTER SET ascii, sink varchar(255) CHARACTER SET ascii"
 _OF = "WHERE pipeline = %s AND sink = %s"
@@ -32,7 +32,7 @@ STATEMENTS = Statements(
     clear=f"DELETE FROM {COMMITTED} {_OF}",
 )
 
-# What a sink will do to its tables, in forms that change nothing: for seeing whether it may.
+# The changes of the sink's tables in forms that change nothing: they tell whether the user has the rights.
 ATTEMPTS = (
     f"EXPLAIN INSERT INTO {COMMITTED} (pipeline) VALUES ('')",
     f"EXPLAIN DELETE FROM {COMMITTED} WHERE 1 = 0",
@@ -51,8 +51,12 @@ _TYPES: dict[ColumnKind, str] = {
     "uuid": "char(36)",
     "json": "json",
 }
-_IN_A_KEY: dict[ColumnKind, str] = {"text": "varchar(255)", "bytes": "varbinary(255)", "json": "varchar(255)"}  # what an index can hold
-# How ids of text compare: letter by letter, whatever their case, and with the blanks at their ends. Else two documents were one row.
+_IN_A_KEY: dict[ColumnKind, str] = {
+    "text": "varchar(255)",
+    "bytes": "varbinary(255)",
+    "json": "varchar(255)",
+}  # types that an index can hold
+# Collations that compare ids exactly, with case and trailing blanks: under others two documents could share a row.
 MARIADB, MYSQL = "utf8mb4_nopad_bin", "utf8mb4_0900_bin"
 
 
@@ -81,7 +85,7 @@ def insert(table: MysqlTable, names: Sequence[str]) -> str:
 
 
 def on_conflict(table: MysqlTable, names: Sequence[str], key: Sequence[str], absent: frozenset[str]) -> str:
-    """What makes an insert replace the row of its key. Only sound where the key is the one unique index."""
+    """The clause by which an INSERT replaces the row of its key. Correct only where the key is the only unique index."""
     sets = [f"{safe(quote(one))} = VALUES({safe(quote(one))})" for one in names if one not in key]
     sets += [f"{safe(quote(one))} = DEFAULT" for one in sorted(absent) if one not in key]
     same = safe(quote(key[0]))
@@ -99,8 +103,3 @@ def delete(table: MysqlTable, key: Sequence[str], count: int) -> str:
     names = ", ".join(safe(quote(one)) for one in key)
     one = f"({', '.join(['%s'] * len(key))})"
     return f"DELETE FROM {safe(table.quoted)} WHERE ({names}) IN ({', '.join([one] * count)})"
-
-
-def safe(name: str) -> str:
-    """A name inside of a statement that takes values."""
-    return name.replace("%", "%%")

@@ -1,6 +1,6 @@
-"""Tables as the information schema of MariaDB and MySQL has them, and their types as JSON values.
+"""Tables of the information schema of MariaDB and MySQL, and their types as JSON values.
 
-A value is the same whether the server makes its JSON while it copies or the binary log brings it, because ids are compared by it.
+The server's JSON of a copied value and ours of the same value in the binary log are equal, because ids are compared by it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from decimal import Decimal
 from typing import Any, Literal
 
 import msgspec
+from pymysql import MySQLError
 
-from headwater.adaptors.mysql.connection import ask, code_of, library, quote
+from headwater.adaptors.mysql.connection import MySQLSession, code_of, quote
 from headwater.adaptors.sql.table import COMMITTED, EPOCH, SqlTable
 from headwater.core.errors import NotFound
 from headwater.pipeline import values
@@ -40,7 +41,7 @@ _KINDS: dict[str, Kind] = {
     "json": "json",
     "uuid": "uuid",
 }
-_NUMBERED = frozenset({"enum", "set", "bit"})  # sorted by their number, and not as a literal of theirs compares
+_NUMBERED = frozenset({"enum", "set", "bit"})  # sorted by their number, not as their literals compare
 
 _TABLES = """
 SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.TABLE_ROWS, t.AVG_ROW_LENGTH, COALESCE(e.TRANSACTIONS, 'NO') = 'YES', t.CREATE_TIME
@@ -56,7 +57,7 @@ _KEYS = """
 SELECT INDEX_NAME, COLUMN_NAME, NULLABLE, SUB_PART FROM information_schema.STATISTICS
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND NON_UNIQUE = 0 ORDER BY INDEX_NAME, SEQ_IN_INDEX
 """
-# MariaDB's JSON is text with a check, which is the only way to know it.
+# MariaDB's JSON type is text with a check constraint, which is the only sign of it.
 _CHECKS = "SELECT CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = %s AND TABLE_NAME = %s"
 
 
@@ -73,26 +74,26 @@ class MysqlColumn(msgspec.Struct, frozen=True):
 
     @property
     def ordered(self) -> bool:
-        """Whether it is sorted as it compares with a literal, so that its index can be entered anywhere."""
+        """Whether it sorts as it compares with a literal, so that a range can begin at any value."""
         return self.data_type not in _NUMBERED and self.data_type != "float"
 
     @property
     def place(self) -> str:
-        """An SQL expression that sorts as the column does, and compares so with what is read of it."""
+        """An SQL expression that sorts as the column does, and compares so with a literal."""
         name = f"t.{quote(self.name)}"
         return f"{name} + 0" if self.data_type in _NUMBERED else name if self.ordered else f"{name} + 0e0"
 
     @property
     def mark(self) -> str:
-        """An SQL expression for the literal that stands for a row's place; empty where it is the value itself.
+        """An SQL expression for the literal of a key; empty where the document's value is the literal.
 
-        A date may be 0000-00-00, which is null in a document: nothing is behind null.
+        A date may be 0000-00-00, which is null in a document, and no value is behind null.
         """
         return f"CAST({self.place} AS CHAR)" if self.kind in ("moment", "date") else "" if self.ordered else self.place
 
 
 class MysqlTable(SqlTable[MysqlColumn], frozen=True, kw_only=True):
-    others: bool = False  # are there unique indexes besides the key?
+    others: bool = False  # whether there are unique indexes besides the key
     row_bytes: int = 0
     transactional: bool = True
     made: str = ""
@@ -102,41 +103,45 @@ class MysqlTable(SqlTable[MysqlColumn], frozen=True, kw_only=True):
         return f"{quote(self.schema)}.{quote(self.name)}"
 
     @property
+    def mark(self) -> str:
+        return self.made
+
+    @property
     def places(self) -> list[MysqlColumn]:
         """The key's columns."""
         return [column for name in self.key if (column := self.column(name)) is not None]
 
     @property
     def sliced(self) -> bool:
-        """Whether the key's index can be entered anywhere."""
+        """Whether a range of the key can begin at any value."""
         return bool(self.key) and all(column.ordered for column in self.places)
 
 
-def tables(link: Any, database: str, chosen: Namespaces) -> list[MysqlTable]:
-    """The chosen tables, of the database where one is named. Errors: `NotFound` when there is none."""
-    rows = ask(link, _TABLES + " ORDER BY 1, 2", (COMMITTED, EPOCH, SYSTEM))
-    found = [row for row in rows if (not database or row[0] == database) and f"{row[0]}.{row[1]}" in chosen]
+def tables(session: MySQLSession, chosen: Namespaces) -> list[MysqlTable]:
+    """The chosen tables, of the session's database where the URI names one. Errors: `NotFound` when there is none."""
+    rows = session.ask(_TABLES + " ORDER BY 1, 2", (COMMITTED, EPOCH, SYSTEM))
+    found = [row for row in rows if session.database in ("", row[0]) and f"{row[0]}.{row[1]}" in chosen]
     if not found:
         raise NotFound(f"No table matches the namespace {chosen}.", hint=r"A table's namespace is database.table: ^shop\.orders$.")
-    return [_described(link, row) for row in found]
+    return [_described(session, row) for row in found]
 
 
-def table(link: Any, schema: str, name: str) -> MysqlTable | None:
-    """One table; None where there is none."""
-    rows = ask(link, _TABLES + " AND t.TABLE_SCHEMA = %s AND t.TABLE_NAME = %s", ("", "", ("",), schema, name))
-    return _described(link, rows[0]) if rows else None
+def table(session: MySQLSession, schema: str, name: str) -> MysqlTable | None:
+    """One table; None where it does not exist."""
+    rows = session.ask(_TABLES + " AND t.TABLE_SCHEMA = %s AND t.TABLE_NAME = %s", ("", "", ("",), schema, name))
+    return _described(session, rows[0]) if rows else None
 
 
-def _described(link: Any, row: tuple[Any, ...]) -> MysqlTable:
+def _described(session: MySQLSession, row: tuple[Any, ...]) -> MysqlTable:
     schema, name, rows, row_bytes, transactional, made = row
     try:
-        checks = [str(one[0]).lower().replace(" ", "") for one in ask(link, _CHECKS, (schema, name))]
-    except library().MySQLError as error:
+        checks = [str(one[0]).lower().replace(" ", "") for one in session.ask(_CHECKS, (schema, name))]
+    except MySQLError as error:
         if code_of(error) not in (1054, 1109):  # MySQL's view lacks the column, older servers the view; their JSON is a type of its own
             raise
         checks = []
     columns = []
-    for _, _, column, data_type, declared, default, extra, size, precision in ask(link, _COLUMNS, (schema, name)):
+    for _, _, column, data_type, declared, default, extra, size, precision in session.ask(_COLUMNS, (schema, name)):
         kind: Kind = _KINDS.get(data_type, "text")
         if kind == "text" and f"json_valid(`{column.lower()}`)" in checks:
             kind = "json"
@@ -150,7 +155,7 @@ def _described(link: Any, row: tuple[Any, ...]) -> MysqlTable:
             )
         )
     indexes: dict[str, list[tuple[str, bool]]] = {}
-    for index, column, nullable, part in ask(link, _KEYS, (schema, name)):
+    for index, column, nullable, part in session.ask(_KEYS, (schema, name)):
         indexes.setdefault(index, []).append((column, nullable == "YES" or part is not None))
     primary = tuple(column for column, _ in indexes.get("PRIMARY", []))
     whole = [tuple(column for column, _ in own) for own in indexes.values() if not any(loose for _, loose in own)]
@@ -168,24 +173,24 @@ def _described(link: Any, row: tuple[Any, ...]) -> MysqlTable:
     )
 
 
-_NEVER = datetime(1970, 1, 1)  # a timestamp of 0 is 0000-00-00 00:00:00: the least of all is a second later
+_NEVER = datetime(1970, 1, 1)  # the binary log's form of 0000-00-00 00:00:00; the least timestamp is a second later
 
 
 # -- values -----------------------------------------------------------------------------------------------------
 
 
 def json_of(column: MysqlColumn) -> str:
-    """An SQL expression: the column's value as JSON text, if it has one."""
+    """An SQL expression: the column's value as JSON text, where it is not NULL."""
     name = f"t.{quote(column.name)}"
     match column.kind:
         case "int" | "decimal" | "bits":
-            return f"CAST({name} + 0 AS CHAR)"  # the text of a column by itself may begin with zeros, as no number of JSON does
+            return f"CAST({name} + 0 AS CHAR)"  # a ZEROFILL column's own text begins with zeros, as no number of JSON does
         case "float" | "double":
-            return f"CAST({name} + 0e0 AS CHAR)"  # as text, a float has only six digits; as a double it has all
+            return f"CAST({name} + 0e0 AS CHAR)"  # the text of a float has six digits only, that of a double has all
         case "moment":
             text = f"DATE_FORMAT({name}, '%Y-%m-%dT%H:%i:%s.%f')"
             short = f"IF(RIGHT({text}, 3) = '000', LEFT({text}, 23), {text})"
-            # 0000-00-00 and its kin are no dates: null, as in the binary log.
+            # 0000-00-00 and the like are no dates: null, as in the binary log.
             return f"""IF(MONTH({name}) = 0 OR DAYOFMONTH({name}) = 0, 'null', CONCAT('{{"$date":"', {short}, 'Z"}}'))"""
         case "date":
             text = f"DATE_FORMAT({name}, '%Y-%m-%dT00:00:00.000Z')"
@@ -203,7 +208,7 @@ def json_of(column: MysqlColumn) -> str:
 
 
 def document(table: MysqlTable) -> str:
-    """An SQL expression: a row as a JSON object. NULL where the server cannot hold one of its values: that is no null of the row's."""
+    """An SQL expression: a row as a JSON object. NULL where it exceeds max_allowed_packet."""
     parts: list[str] = []
     for number, column in enumerate(table.columns):
         name = json.dumps(column.name, ensure_ascii=False).replace("\\", "\\\\").replace("'", "''")
@@ -212,7 +217,7 @@ def document(table: MysqlTable) -> str:
 
 
 def converter(column: MysqlColumn) -> Callable[[Any], Any]:
-    """From what the binary log's reader gives for a column to what `json_of` gives."""
+    """The function from mysql-replication's value of a column to its JSON: the same that `json_of` gives."""
     match column.kind:
         case "bits":
             return lambda value: int(value, 2) if isinstance(value, str) else int(value)
@@ -233,7 +238,7 @@ def converter(column: MysqlColumn) -> Callable[[Any], Any]:
         case "moment" | "date":
             return lambda value: values.extended(value) if isinstance(value, datetime | date) else value
         case "int" if column.data_type == "year":
-            return lambda value: 0 if value == 1900 else value  # the log's reader counts from there, and no other year is 1900
+            return lambda value: 0 if value == 1900 else value  # mysql-replication adds 1900, which is no year of this type
         case "int" | "text":
             return lambda value: value.decode(errors="replace") if isinstance(value, bytes) else value
         case _:
@@ -248,7 +253,7 @@ def _members(declared: str) -> tuple[str, ...]:
 
 
 def _own_json(value: Any) -> Any:
-    """What the log's reader makes of MySQL's own type, in which names and texts are bytes."""
+    """MySQL's own JSON type as mysql-replication returns it: names and text are bytes."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
 """Following the binary log of MariaDB and MySQL from a saved position.
 
-A cursor is `{"server", "file", "pos": behind the last whole transaction, "seen": changes already given of the one behind it}`. Reading
-leaves no trace at the server: it keeps its log for as long as it is told to (binlog_expire_logs_seconds), whoever reads it.
+A cursor is `{"server", "file", "pos": behind the last whole transaction, "seen": changes of the next one that were already returned}`.
+The server does not know the reader: it keeps its log for binlog_expire_logs_seconds, whether it was read or not.
 """
 
 from __future__ import annotations
@@ -12,8 +12,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import pymysql
+from pymysqlreplication import BinLogStreamReader
+from pymysqlreplication.event import HeartbeatLogEvent, NotImplementedEvent, QueryEvent, RotateEvent, XidEvent
+from pymysqlreplication.row_event import DeleteRowsEvent, PartialUpdateRowsEvent, UpdateRowsEvent, WriteRowsEvent
+
 from headwater.adaptors.mysql.charsets import as_bytes, charset_of, reader
-from headwater.adaptors.mysql.connection import Where, ask, code_of, connected, connection, library, meaning, settings
+from headwater.adaptors.mysql.connection import Connection, MySQLAddress, MySQLSession, code_of, settings
 from headwater.adaptors.mysql.tables import MysqlTable, converter, table, tables
 from headwater.core.errors import BadConfig, OffsetGone, Unreachable
 from headwater.pipeline import values
@@ -23,25 +28,25 @@ from headwater.pipeline.namespaces import Namespaces
 
 PIECE_BYTES = 4 << 20
 PIECE_MESSAGES = 10_000
-HEARTBEAT = 0.5  # seconds after which a server without changes says so
-SILENCE = 15.0  # seconds without even that, after which it is not there
+HEARTBEAT = 0.5  # seconds between heartbeats of a server without changes
+SILENCE = 15.0  # seconds without a heartbeat, after which the server counts as gone
 _NAME = r"(?:`((?:[^`]|``)+)`|([^`.\s;]+))"
 _WORDS = r"(?:(?:TABLE|INTO|FROM|IGNORE|QUICK|LOW_PRIORITY|HIGH_PRIORITY|DELAYED)\s+)*"
 _CHANGE = re.compile(
     rf"\s*(?:/\*.*?\*/\s*)*(TRUNCATE|INSERT|REPLACE|UPDATE|DELETE)\s+{_WORDS}(?:{_NAME}\s*\.\s*)?{_NAME}", re.IGNORECASE | re.DOTALL
 )
 _NEEDED = {"log_bin": ("1", "ON"), "binlog_format": ("ROW",), "binlog_row_image": ("FULL",), "binlog_row_metadata": ("FULL",)}
-# Ways to save room in the log that its reader does not understand, as MariaDB and MySQL call them.
+# Compressed forms of the log that mysql-replication cannot read, by the variables of MariaDB and MySQL.
 _UNREADABLE = {"log_bin_compress": "OFF", "binlog_transaction_compression": "OFF", "binlog_row_value_options": ""}
-# Their events: a transaction or a document's part of MySQL, the six of MariaDB's rows.
+# The events of these forms: MySQL's compressed transaction and partial update, MariaDB's six compressed row events.
 _UNREAD = frozenset({39, 40, *range(166, 172)})
 
 
-def prepare(where: Where, chosen: Namespaces) -> dict[str, Any]:
+def prepare(where: MySQLAddress, chosen: Namespaces) -> dict[str, Any]:
     """The cursor before everything that is copied afterwards. Errors: `BadConfig` where changes cannot be followed; `Forbidden`."""
-    with connected(where) as link:
-        check(link)
-        for one in tables(link, where.database, chosen):
+    with MySQLSession(where) as session:
+        check(session)
+        for one in tables(session, chosen):
             if not one.key:
                 raise BadConfig(
                     f"The table {one.namespace} has no primary key, so its changes cannot be followed.",
@@ -50,58 +55,57 @@ def prepare(where: Where, chosen: Namespaces) -> dict[str, Any]:
             odd = [column.name for column in one.columns if column.data_type in ("uuid", "inet4", "inet6")]
             if odd:
                 raise BadConfig(
-                    f"The table {one.namespace} has {', '.join(odd)} of a type that the binary log does not tell the values of.",
+                    f"The table {one.namespace} has {', '.join(odd)} of a type whose values the binary log does not have.",
                     hint="Keep such values as char or binary, or copy the table without following it.",
                 )
-        file, pos = _end(link)
-        return {"server": _server(link), "file": file, "pos": pos, "seen": 0}
+        file, pos = _end(session)
+        return {"server": _server(session), "file": file, "pos": pos, "seen": 0}
 
 
-def check(link: Any) -> None:
+def check(session: MySQLSession) -> None:
     """Errors: `BadConfig` for a server that does not log whole rows with their columns' names."""
     for name, wanted in _NEEDED.items():
-        found = ask(link, "SHOW GLOBAL VARIABLES LIKE %s", (name,))
-        if not found or str(found[0][1]).upper() not in wanted:
-            now = found[0][1] if found else "not there"
+        value = session.variable(name)
+        if value is None or value.upper() not in wanted:
             raise BadConfig(
-                f"The server's {name} is {now}; following changes needs {wanted[-1]}.", hint=f"Set {name} = {wanted[-1]} there."
+                f"The server's {name} is {'missing' if value is None else value}; following changes needs {wanted[-1]}.",
+                hint=f"Set {name} = {wanted[-1]} there.",
             )
     for name, needed in _UNREADABLE.items():
-        found = ask(link, "SHOW GLOBAL VARIABLES LIKE %s", (name,))
-        if found and str(found[0][1]).upper() not in (needed, "0" if needed else ""):
+        value = session.variable(name)
+        if value is not None and value.upper() not in (needed, "0" if needed else ""):
             raise BadConfig(
-                f"The server's {name} is {found[0][1]}, and changes that are logged so cannot be read.",
+                f"The server's {name} is {value}; headwater cannot read such a binary log.",
                 hint=f"SET GLOBAL {name} = {needed or repr('')}",
             )
 
 
-def follow(where: Where, server_id: int, cursor: dict[str, Any], chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+def follow(where: MySQLAddress, server_id: int, cursor: dict[str, Any], chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
     """Changes behind the cursor."""
-    pymysql = library()
-    with connected(where) as link:
-        if _server(link) != cursor["server"]:
-            raise OffsetGone("This is another server than the one whose binary log was followed.", hint="Begin the copy anew.")
-        check(link)
-    reading = _Reading(where, server_id, cursor, chosen)
+    with MySQLSession(where) as session:
+        if _server(session) != cursor["server"]:
+            raise OffsetGone("The server is not the one whose binary log was followed.", hint="Begin the copy anew.")
+        check(session)
+    reading = _ChangeReader(where, server_id, cursor, chosen)
     try:
         while not stopped():
             yield reading.piece()
     except pymysql.MySQLError as error:
-        raise meaning(error, where) from error
+        raise MySQLSession.explained(error, where) from error
     finally:
         reading.close()
 
 
-class _Reading:
-    """One stream of the binary log."""
+class _ChangeReader:
+    """Reads one stream of the binary log."""
 
-    def __init__(self, where: Where, server_id: int, cursor: dict[str, Any], chosen: Namespaces) -> None:
+    def __init__(self, where: MySQLAddress, server_id: int, cursor: dict[str, Any], chosen: Namespaces) -> None:
         self._where, self._chosen = where, chosen
         self._cursor = dict(cursor)
         self._skip = int(cursor.get("seen", 0))
         self._index = 0  # changes of the open transaction so far
         self._open = False
-        self._tables: dict[tuple[str, str, tuple[str, ...]], _Followed] = {}
+        self._tables: dict[tuple[str, str, tuple[str, ...]], _FollowedTable] = {}
         self._connections = 0
         self._stream = self._started(server_id or random.SystemRandom().randrange(2**31, 2**32))
 
@@ -112,7 +116,7 @@ class _Reading:
         more = True
         while size < PIECE_BYTES and len(out) < PIECE_MESSAGES:
             event = self._stream.fetchone()
-            if event is None:  # the server has ended the stream, as it does when it stops
+            if event is None:  # a server that stops ends the stream
                 raise Unreachable(f"MySQL at {self._where} has ended the stream of changes.", hint="See whether it runs, then start again.")
             size += event.event_size
             if type(event).__name__ == "HeartbeatLogEvent":
@@ -123,9 +127,9 @@ class _Reading:
             if (out and not more) or (not out and time.monotonic() > ends):
                 break
         if not out and more:
-            # Nothing would say that there is nothing new, and a run that ends would end here, before what is behind others' changes.
+            # An empty piece says that there is nothing new, and a run would end here, before the changes behind those of other tables.
             out.append(Message("mysql", {"file": self._cursor["file"], "pos": self._cursor["pos"]}, Op.NOOP, 0, Mode.SYNC))
-        # What was given before a restart counts as given until it has all been passed over.
+        # Changes that were returned before a restart count until all of them are skipped.
         return Piece(position={**self._cursor, "seen": max(self._index if self._open else 0, self._skip)}, messages=out)
 
     def close(self) -> None:
@@ -152,7 +156,7 @@ class _Reading:
         if kind == "XidEvent":
             self._committed()
         elif kind == "RotateEvent" and not self._open:
-            # A stream begins with one, too: it ends no transaction, so what is to be passed over of the next one stays.
+            # A stream begins with one, too. It ends no transaction: the count of changes to skip stays.
             self._cursor |= {"file": self._stream.log_file, "pos": self._stream.log_pos}
         elif kind == "QueryEvent":
             return self._stated(event)
@@ -162,13 +166,13 @@ class _Reading:
         try:
             found: list[Any] = event.rows
             return found
-        except Exception:  # of a table with types that the log's reader does not know; it is counted the same each time
+        except Exception:  # of a table with types that mysql-replication does not know; it counts as one change each time
             if wanted:
                 raise
             return [None]
 
     def _stated(self, event: Any) -> list[Message]:
-        """A statement in the log: the end of a transaction, or a change of the tables themselves, which is one by itself."""
+        """A statement in the log: the end of a transaction, or DDL, which is a transaction by itself."""
         text = event.query if isinstance(event.query, str) else event.query.decode(errors="replace")
         word = text.strip()[:8].upper()
         if word.startswith(("BEGIN", "SAVEPOIN")):
@@ -181,12 +185,12 @@ class _Reading:
             if name in self._chosen and (not self._where.database or schema == self._where.database):
                 if found[1].upper() != "TRUNCATE":
                     raise OffsetGone(
-                        f"A session has logged a statement instead of the rows that it changed in {name}, so they are not known.",
+                        f"A session has logged a statement instead of the rows that it changed in {name}, so the rows are missing.",
                         hint="Let every session log rows (binlog_format), then begin the copy anew.",
                     )
                 out = [Message(name, {"command": "truncate"}, Op.COMMAND, event.timestamp * 1000, Mode.SYNC)]
         if not word.startswith("COMMIT"):
-            self._tables.clear()  # a column may be of another type now, though its name is the same
+            self._tables.clear()  # a column of the same name may have another type now
         self._committed()
         return out
 
@@ -194,25 +198,25 @@ class _Reading:
         self._cursor |= {"file": self._stream.log_file, "pos": self._stream.log_pos}
         self._open, self._index, self._skip = False, 0, 0
 
-    def _followed(self, event: Any) -> _Followed:
-        """The event's table. Called before the event's rows are read: it names the members of their enums."""
+    def _followed(self, event: Any) -> _FollowedTable:
+        """The event's table. Call it before the event's rows are read: it sets the names of the members of their enums."""
         names = tuple(column.name for column in event.columns)
         key = (event.schema, event.table, names)
         if key not in self._tables:
-            with connected(self._where) as link:
-                now = table(link, event.schema, event.table)
+            with MySQLSession(self._where) as session:
+                now = table(session, event.schema, event.table)
             odd = {column.name: reader(charset, self._converted) for column in event.columns if (charset := charset_of(column))}
-            self._tables[key] = _Followed(f"{event.schema}.{event.table}", names, now, odd)
+            self._tables[key] = _FollowedTable(f"{event.schema}.{event.table}", names, now, odd)
         self._tables[key].name_members(event.columns)
         return self._tables[key]
 
     def _converted(self, charset: str, data: bytes) -> str:
-        """What the server makes of bytes of a set that Python does not know as it does."""
-        with connected(self._where) as link:
-            return str(ask(link, f"SELECT CONVERT(_{charset} x'{data.hex()}' USING utf8mb4)")[0][0])
+        """Bytes of a character set, decoded by the server: Python does not know the set, or knows it differently."""
+        with MySQLSession(self._where) as session:
+            return str(session.one(f"SELECT CONVERT(_{charset} x'{data.hex()}' USING utf8mb4)"))
 
     def _more(self) -> bool:
-        """Whether the next event is already here, so that a piece need not be given for every small transaction."""
+        """Whether the next event has arrived, so that not every small transaction becomes a piece."""
         connection = self._stream._stream_connection
         connection._sock.setblocking(False)
         try:
@@ -223,14 +227,6 @@ class _Reading:
             connection._sock.settimeout(SILENCE)
 
     def _started(self, server_id: int) -> Any:
-        try:
-            from pymysqlreplication import BinLogStreamReader
-            from pymysqlreplication.event import HeartbeatLogEvent, NotImplementedEvent, QueryEvent, RotateEvent, XidEvent
-            from pymysqlreplication.row_event import DeleteRowsEvent, PartialUpdateRowsEvent, UpdateRowsEvent, WriteRowsEvent
-        except ImportError as error:
-            raise BadConfig(
-                "Following changes needs the package mysql-replication, which is not installed.", hint='`pip install "headwater[mysql]"`.'
-            ) from error
         return BinLogStreamReader(
             connection_settings=settings(self._where, read_timeout=SILENCE),
             server_id=server_id,
@@ -251,22 +247,21 @@ class _Reading:
         )
 
     def _connect(self, **given: Any) -> Any:
-        """The reader's two connections. It would make a lost one anew by itself, for ever: that is for the run to decide."""
-        pymysql = library()
+        """Opens the two connections of mysql-replication. It would reopen a lost one for ever: whether to wait is the run's decision."""
         self._connections += 1
         if self._connections > 2:
             raise Unreachable(f"MySQL at {self._where} has ended the stream of changes.", hint="See whether it runs, then start again.")
         try:
-            return connection()(**given)
+            return Connection(**given)
         except pymysql.MySQLError as error:
-            raise meaning(error, self._where) from None
+            raise MySQLSession.explained(error, self._where) from None
 
 
-class _Followed:
-    """A table whose rows come out of the log."""
+class _FollowedTable:
+    """A table of the binary log, with converters for its columns."""
 
     def __init__(self, namespace: str, names: tuple[str, ...], now: MysqlTable | None, odd: Mapping[str, Callable[[Any], Any]]) -> None:
-        """`odd`: how to read texts that are not in a plain character set."""
+        """`odd`: by column, the decoder of text that is not in a plain character set."""
         self._namespace, self._odd = namespace, odd
         known = {column.name: column for column in now.columns} if now is not None else {}
         self._members = {column.name: column.members for column in known.values() if column.members}
@@ -274,7 +269,7 @@ class _Followed:
         self._ids = now.key if now is not None and set(now.key) <= set(names) else ()
 
     def name_members(self, columns: Iterable[Any]) -> None:
-        """Call the members of enums and sets as the table does: of names that are not in UTF-8, the log's reader drops letters."""
+        """Set the names of the members of enums and sets from the table: mysql-replication drops letters that are not in UTF-8."""
         for column in columns:
             members = self._members.get(column.name, ())
             if column.enum_values and len(column.enum_values) == len(members) + 1:
@@ -297,17 +292,17 @@ class _Followed:
         return [message(Op.UPDATE, data)]
 
     def _document(self, row: dict[str, Any], which: str = "", *, only: Sequence[str] = ()) -> dict[str, Any]:
-        """The row before or after; of all columns, or only of some. Errors: `OffsetGone` where the log does not tell all of them."""
+        """The row before or after the change, with all columns or only some. Errors: `OffsetGone` where the log lacks a column."""
         told = row[f"{which}values"]
         made = {name: self._made(name, value) for name, value in told.items() if not only or name in only}
         for name, why in row.get(f"{which}none_sources", {}).items():
             if name not in made:
                 continue
-            if why == "empty set":  # which the reader of the log takes for nothing
+            if why == "empty set":  # mysql-replication returns null for it
                 made[name] = ""
             elif why == "cols bitmap":
                 raise OffsetGone(
-                    f"A session has logged only some columns of a row of {self._namespace}, so the others are not known.",
+                    f"A session has logged only some columns of a row of {self._namespace}, so the others are missing.",
                     hint="Let every session log whole rows (binlog_row_image), then begin the copy anew.",
                 )
         return made
@@ -318,13 +313,13 @@ class _Followed:
         return self._convert[name](self._odd[name](value) if name in self._odd else value)
 
 
-def _end(link: Any) -> tuple[str, int]:
+def _end(session: MySQLSession) -> tuple[str, int]:
     """The end of the binary log."""
     for question in ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"):
         try:
-            found = ask(link, question)
-        except library().err.ProgrammingError as error:
-            if code_of(error) != 1064:  # the one or the other is not known, by version and make
+            found = session.ask(question)
+        except pymysql.err.ProgrammingError as error:
+            if code_of(error) != 1064:  # each server knows one of the two statements
                 raise
             continue
         if found:
@@ -332,10 +327,9 @@ def _end(link: Any) -> tuple[str, int]:
     raise BadConfig("The server keeps no binary log.", hint="Start it with log_bin.")
 
 
-def _server(link: Any) -> str:
-    """What tells this server from another one, whose binary log has files of the same names."""
+def _server(session: MySQLSession) -> str:
+    """The identity of this server: the binary logs of others have files of the same names."""
     for name in ("server_uid", "server_uuid"):
-        found = ask(link, "SHOW GLOBAL VARIABLES LIKE %s", (name,))
-        if found and found[0][1]:
-            return str(found[0][1])
-    return f"{ask(link, 'SELECT @@hostname')[0][0]}:{ask(link, 'SELECT @@server_id')[0][0]}"
+        if value := session.variable(name):
+            return value
+    return f"{session.one('SELECT @@hostname')}:{session.one('SELECT @@server_id')}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from headwater.adaptors.opensearch.client import SearchClient
 
 FORBIDDEN = frozenset('\\/*?"<>| ,#:')
-DAY = 24 * 3_600_000  # milliseconds: the longest that a server keeps a scroll
+DAY = 24 * 3_600_000  # milliseconds, the longest keep-alive of a scroll
 LONGEST_INDEX = 255  # bytes, a limit of the server
 
 
@@ -37,6 +37,7 @@ class OpenSearch(CanCopy, CanWrite, frozen=True, kw_only=True):
         sample='opensearch("${SEARCH_URI}", index="shop-{namespace}")',
     )
 
+    extra: ClassVar[str] = "opensearch"
     source_class: ClassVar[str] = "headwater.adaptors.opensearch.source:OpenSearchSource"
     sink_class: ClassVar[str] = "headwater.adaptors.opensearch.sink:OpenSearchSink"
 
@@ -45,7 +46,7 @@ class OpenSearch(CanCopy, CanWrite, frozen=True, kw_only=True):
     versions: Annotated[bool, Means("Documents carry versions, so that a late duplicate never overwrites what is newer.")] = True
     batch: Annotated[int, Means("Documents read at once.", 1, 10_000)] = 1000
     body: Annotated[Size, Means("Bytes sent at once.", 1 << 10, 100 << 20)] = Size(8 << 20)
-    keep: Annotated[Duration, Means("How long a scroll may rest between two reads.", 1000, DAY)] = Duration(300_000)
+    keep: Annotated[Duration, Means("The keep-alive of a scroll between two reads.", 1000, DAY)] = Duration(300_000)
     ca: Annotated[str | None, Means("A file with the authority's certificate.")] = None
 
     def checked(self) -> Self:
@@ -57,7 +58,7 @@ class OpenSearch(CanCopy, CanWrite, frozen=True, kw_only=True):
         return self
 
     def index_for(self, namespace: str) -> str:
-        """The index that a namespace's documents go to. Errors: `BadInput` for a namespace of which no name can be made."""
+        """The index of a namespace's documents. Errors: `BadInput` for a namespace that gives no valid name."""
         return index_name(self.index.replace("{namespace}", namespace))
 
     def connect(self) -> SearchClient:
@@ -68,7 +69,7 @@ class OpenSearch(CanCopy, CanWrite, frozen=True, kw_only=True):
 
 
 def index_name(wanted: str) -> str:
-    """The nearest name that an index may have. Errors: `BadInput`."""
+    """The nearest valid name of an index. Errors: `BadInput`."""
     name = "".join("-" if letter in FORBIDDEN or ord(letter) < 32 else letter for letter in wanted.lower()).lstrip("-_+.")
     if not name:
         raise BadInput(f"No index can be named {wanted!r}.", hint="Give the adaptor an index, or remap the namespace.")

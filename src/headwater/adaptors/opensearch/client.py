@@ -1,43 +1,42 @@
-"""Requests to a cluster, and its errors as headwater's. No message shows more of the address than host and port."""
+"""Requests to a cluster, and its errors as headwater's. No error shows more of the URI than host and port."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from opensearchpy import OpenSearch, exceptions
+from opensearchpy.serializer import JSONSerializer
 
 from headwater.core.errors import BadConfig, BadInput, Denied, HeadwaterError, NotFound, Timeout, TooLarge, Unavailable, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.clients import Closing, client_of, error_text, shown, trusting
-
-if TYPE_CHECKING:
-    from headwater.pipeline.env import Env
+from headwater.pipeline.clients import Closing, error_text, shown, trusting
+from headwater.pipeline.env import Env
 
 SECONDS = 30.0
 ADDRESS = "Give http://host:9200."
 BLOCKED = "cluster_block_exception"
 
 
+class ExactSerializer(JSONSerializer):
+    """JSON with every digit of a decimal: the client's own serializer would turn 1.10 into 1.1."""
+
+    def loads(self, s: str) -> Any:
+        return values.decode_any(s)
+
+    def dumps(self, data: Any) -> Any:
+        return data if isinstance(data, str | bytes) else values.encode(data).decode()
+
+
 class SearchClient(Closing):
-    """Connections of one thread. A request goes to the next host when one cannot be reached; else who asks knows whether to ask again."""
+    """Sends requests, in one thread. It tries the next host when one cannot be reached; other retries are the caller's."""
 
     def __init__(self, uri: str, *, ca: str | None = None, given: str | Env = "") -> None:
-        """`uri` is the address that was `given`, with what the environment holds. Errors: `BadConfig`."""
-        with client_of("OpenSearch", "opensearch"):
-            from opensearchpy import OpenSearch
-            from opensearchpy.serializer import JSONSerializer
-
-        class Exact(JSONSerializer):  # the client's own would turn 1.10 into 1.1
-            def loads(self, s: str) -> Any:
-                return values.decode_any(s)
-
-            def dumps(self, data: Any) -> Any:
-                return data if isinstance(data, str | bytes) else values.encode(data).decode()
-
-        logging.getLogger("opensearch").setLevel(logging.CRITICAL)  # it prints every refusal with a traceback; our errors tell as much
+        """`uri`: the resolved URI; `given`: the URI as it was written. Errors: `BadConfig`."""
+        logging.getLogger("opensearch").setLevel(logging.CRITICAL)  # it logs every refusal with a traceback; our errors say as much
         hosts = [one.strip() for one in uri.split(",") if one.strip()]
         address = shown(given) or "The address"
         self.where = ", ".join(_place(host, address) for host in hosts)
@@ -47,7 +46,7 @@ class SearchClient(Closing):
             hosts,
             max_retries=len(hosts) - 1,
             retry_on_timeout=False,
-            serializer=Exact(),
+            serializer=ExactSerializer(),
             timeout=SECONDS,
             ssl_context=trusting(ca) if ca else None,
         )
@@ -70,11 +69,9 @@ class SearchClient(Closing):
     ) -> Any:
         """The answer, decoded.
 
-        Errors: `BadInput`, `TooLarge`, `NotFound` for a request that is refused; `Timeout`, `Denied`; `Unreachable`, but for who is
-        `patient` `Unavailable` itself when the server is there and too busy.
+        Errors: `BadInput`, `TooLarge`, `NotFound` for a refused request; `Timeout`, `Denied`, `Unreachable`. A busy server is `Unavailable`
+        for a `patient` caller, who tries again.
         """
-        from opensearchpy import exceptions
-
         try:
             return self._client.transport.perform_request(
                 method, path, params={**(params or {}), "request_timeout": max(0.001, seconds)}, body=body
@@ -89,7 +86,7 @@ class SearchClient(Closing):
             raise Unreachable(f"{self.where} answers, but not as OpenSearch does.", hint="See whether the address is right.") from error
 
     def described(self) -> str:
-        """A line about the cluster. Errors: `Unavailable` where it has lost shards."""
+        """A line about the cluster. Errors: `Unavailable` where its health is red."""
         about, health = self.get("/"), self.get("/_cluster/health")
         version, status = about.get("version", {}), health.get("status")
         product = "OpenSearch" if version.get("distribution") == "opensearch" else "Elasticsearch"
@@ -108,11 +105,11 @@ class SearchClient(Closing):
             reason = explained(found)
         match status:
             case 403 if BLOCKED in reason:
-                return Unreachable(f"OpenSearch at {self.where} is closed to {asked}: {reason}.", hint="Take its block off.")
+                return Unreachable(f"OpenSearch at {self.where} blocks {asked}: {reason}.", hint="Remove the block.")
             case 401 | 403:
-                return Denied(f"OpenSearch at {self.where} does not let this user {asked}: {reason}.", hint="Give its user the right.")
+                return Denied(f"OpenSearch at {self.where} refuses this user {asked}: {reason}.", hint="Grant the user the right.")
             case 404:
-                return NotFound(f"OpenSearch at {self.where} has no such thing: {reason}.", hint="See what there is at _cat/indices.")
+                return NotFound(f"OpenSearch at {self.where} does not have it: {reason}.", hint="See what there is at _cat/indices.")
             case 413:
                 return TooLarge(f"OpenSearch at {self.where} finds {asked} too large.", hint="Give the adaptor a smaller body.")
             case 429 | 502 | 503 | 504:
@@ -121,8 +118,8 @@ class SearchClient(Closing):
         return Unreachable(text, hint="See its log.") if status >= 500 else BadInput(text)
 
 
-class Reason(msgspec.Struct, frozen=True):
-    """Why one item of a bulk request was not taken."""
+class BulkFailure(msgspec.Struct, frozen=True):
+    """The failure of one item of a bulk request."""
 
     status: int
     type: str
@@ -130,7 +127,7 @@ class Reason(msgspec.Struct, frozen=True):
 
     @property
     def passing(self) -> bool:
-        """Whether it says nothing about the document: the cluster was too busy, or a part of it away."""
+        """Whether it is temporary: the cluster was too busy, or a shard missing."""
         return self.status == 429 or self.status >= 500
 
     @property
@@ -139,12 +136,12 @@ class Reason(msgspec.Struct, frozen=True):
 
     @property
     def closed_to_us(self) -> bool:
-        """Whether somebody has forbidden it, to all or to this user: no document is to blame for that either."""
+        """Whether a block or a missing right is the reason, and not the document."""
         return self.type == BLOCKED or self.status in (401, 403)
 
 
 def explained(error: Any) -> str:
-    """What an error says, with the causes below it."""
+    """The text of an error, with its causes."""
     if not isinstance(error, dict):
         return str(error)
     parts: list[str] = []
@@ -158,9 +155,7 @@ def explained(error: Any) -> str:
 
 
 def _reach(error: BaseException) -> str:
-    from opensearchpy.exceptions import SSLError
-
-    if isinstance(error, SSLError):
+    if isinstance(error, exceptions.SSLError):
         return "See whether it speaks https there, and whether its certificate is from an authority that is known; ca names another."
     return "See whether it runs, and whether the address is right."
 

@@ -1,4 +1,4 @@
-"""Writing to OpenSearch: bulk requests whose answers are read item by item."""
+"""Writing to OpenSearch: bulk requests, whose responses are evaluated item by item."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from uuid import UUID
 
 import msgspec
 
-from headwater.adaptors.converting_writer import ConvertingWriter
+from headwater.adaptors.converting_writer import ConvertingWriter, as_unreachable, blaming_no_message, identity_of
 from headwater.adaptors.opensearch.adaptor import OpenSearch
-from headwater.adaptors.opensearch.client import Reason, SearchClient, explained
-from headwater.adaptors.opensearch.source import everything
+from headwater.adaptors.opensearch.client import BulkFailure, SearchClient, explained
+from headwater.adaptors.opensearch.source import all_documents
 from headwater.adaptors.opensearch.versions import Versions
+from headwater.adaptors.pieces import portions
 from headwater.core.errors import BadInput, Denied, DiskFull, NotFound, Rejected, Timeout, Unavailable, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 
-LONGEST_ID = 512  # bytes; the server refuses the whole request for one that is longer
+LONGEST_ID = 512  # bytes; the server refuses the whole request for a longer one
 ACTION = 200  # bytes, about, of an item besides its document
 _CURRENT = re.compile(r"current version \[(\d+)\]")
 _PLAIN = frozenset({str, int, bool, type(None)})  # most values by far
@@ -33,7 +34,7 @@ NO_TIME = "there was no time left to ask"
 PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two tries while the cluster is busy
 
 
-class Item(msgspec.Struct, frozen=True):
+class BulkItem(msgspec.Struct, frozen=True):
     """One action of a bulk request."""
 
     offset: int
@@ -47,16 +48,16 @@ class Item(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """Which document it changes."""
+        """The index and id of the document."""
         return self.where["_index"], self.where["_id"]
 
-    def raised(self, version: int) -> Item:
-        """The same with the version that is there, which lets it through: a replay is wanted whatever is there."""
+    def raised(self, version: int) -> BulkItem:
+        """The same with the version of the stored document, so that a replay overwrites it."""
         return msgspec.structs.replace(self, where=self.where | {"version": version})
 
 
 class OpenSearchSink(SinkAdaptor[OpenSearch]):
-    """Indices, which the server makes as they are needed."""
+    """Indices, which the server creates when they are needed."""
 
     def check(self, chosen: Namespaces) -> list[str]:
         with self.adaptor.connect() as client:
@@ -65,7 +66,7 @@ class OpenSearchSink(SinkAdaptor[OpenSearch]):
     def writer(self, part: Part) -> SinkWriter:
         client = self.adaptor.connect()
         try:
-            client.get("/")  # what is wrong with the address or the password is told here, not as some message's fault
+            client.get("/")  # reports a wrong URI or password before the first message
         except BaseException:
             client.close()
             raise
@@ -79,15 +80,15 @@ class OpenSearchSink(SinkAdaptor[OpenSearch]):
         return self.adaptor.index_for(namespace)
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
-        """The documents of the namespace's index, in no order: with `_id` as text, unless their other fields hold it."""
+        """The documents of the namespace's index, in no order: with `_id` as text, unless it repeats other fields."""
         adaptor = self.adaptor
         with adaptor.connect() as client:
-            for found in everything(client, adaptor.index_for(namespace), size=adaptor.batch, keep=adaptor.keep):
+            for found in all_documents(client, adaptor.index_for(namespace), size=adaptor.batch, keep=adaptor.keep):
                 yield row(found.pop("_id"), found)
 
 
-class OpenSearchWriter(ConvertingWriter[Item]):
-    """Items that the cluster is too busy for are sent again, with all behind them, until the batch's time is up."""
+class OpenSearchWriter(ConvertingWriter[BulkItem]):
+    """Sends items again that the cluster was too busy for, with all behind them, until the batch's timeout."""
 
     def __init__(
         self,
@@ -103,29 +104,16 @@ class OpenSearchWriter(ConvertingWriter[Item]):
         self._indices: dict[str, str] = {}  # by namespace
         self._versions = Versions(client, part.pipeline, part.sink) if adaptor.versions else None
 
-    def send(self, converted: Sequence[Item]) -> None:
-        waiting: list[Item] = []
-        size = 0
-        for item in converted:
-            if waiting and size + len(item.document) + ACTION > self._adaptor.body:
-                self._send(waiting)
-                waiting, size = [], 0
-            waiting.append(item)
-            size += len(item.document) + ACTION
-        self._send(waiting)
+    def send(self, converted: Sequence[BulkItem]) -> None:
+        for items in portions(converted, lambda item: len(item.document) + ACTION, self._adaptor.body):
+            self._send(items)
 
     def close(self) -> None:
         self._client.close()
 
-    def convert(self, message: Message) -> Item:
-        if message.op not in (Op.INSERT, Op.UPDATE, Op.DELETE):
-            raise BadInput(f"OpenSearch does not know the command {values.encode(message.data).decode()[:200]}.", hint="Skip it with ack.")
-        found = message.id
-        if found is None and message.op is not Op.INSERT:
-            raise BadInput(
-                f"The {message.op.name.lower()} names no document: it has no {', '.join(message.id_fields)}.", hint="Correct it with edit."
-            )
-        # An id made of the offset stays the same when the message is sent again: no second copy comes of that.
+    def convert(self, message: Message) -> BulkItem:
+        found = identity_of(message, "OpenSearch")
+        # An id made of the offset is the same when the message is sent again: there is no second copy.
         text = f"{self._part.pipeline}-{message.offset}" if found is None else id_text(found)
         if not text or len(text.encode()) > LONGEST_ID:
             raise BadInput(
@@ -138,23 +126,22 @@ class OpenSearchWriter(ConvertingWriter[Item]):
         if self._versions is not None:
             where |= {"version": self._version(index, message.offset), "version_type": "external_gte"}
         if message.op is Op.DELETE:
-            return Item(message.offset, "delete", where)
+            return BulkItem(message.offset, "delete", where)
         data = message.data
         if message.id_fields == ("_id",) and "_id" in data:
             data = {name: value for name, value in data.items() if name != "_id"}  # the server refuses a field of this name
-        return Item(message.offset, "index", where, values.encode(plain(data)))
+        return BulkItem(message.offset, "index", where, values.encode(plain(data)))
 
     def _version(self, index: str, offset: int) -> int:
         assert self._versions is not None
         try:
-            return self._versions.of(index, offset, left=lambda: self.left(NO_TIME))
-        except (Denied, NotFound) as error:  # asked about an index: nobody's data is to blame
-            raise Unreachable(error.message, hint=error.hint) from error
+            with blaming_no_message(Denied, NotFound):
+                return self._versions.of(index, offset, left=lambda: self.left(NO_TIME))
         except Timeout as error:
             raise self.late("no answer about an index") from error
 
-    def _send(self, items: list[Item]) -> None:
-        """All of them, durable; else the error of the first one that is refused."""
+    def _send(self, items: list[BulkItem]) -> None:
+        """Write all of them durably. Errors: that of the first refused item."""
         pause, why = PAUSE, NO_TIME
         while items:
             left = self.left(why)
@@ -166,23 +153,23 @@ class OpenSearchWriter(ConvertingWriter[Item]):
                 raise
             except Unavailable as error:
                 why = error.message
-                pause = self._rest(pause, why)
+                pause = self._paused(pause, why)
                 continue
-            except (Denied, NotFound) as error:  # of the request, not of a message: nobody's data is to blame
-                raise Unreachable(error.message, hint=error.hint) from error
+            except (Denied, NotFound) as error:  # of the whole request
+                raise as_unreachable(error) from error
             except BadInput as error:
-                self._apart(items, error)
+                self._send_halves(items, error)
                 return
-            items, why = self._rest_of(items, answer["items"])
+            items, why = self._unsent(items, answer["items"])
             if items:
-                pause = self._rest(pause, why)
+                pause = self._paused(pause, why)
 
-    def _rest_of(self, items: list[Item], results: list[dict[str, Any]]) -> tuple[list[Item], str]:
-        """What has to be sent again, and why: all from the first item on that the cluster was too busy for, so that their order stays.
+    def _unsent(self, items: list[BulkItem], results: list[dict[str, Any]]) -> tuple[list[BulkItem], str]:
+        """The items to send again, and why: all from the first temporary failure on, so that their order stays.
 
-        Errors: `Rejected` when the first item that was not taken is refused for good; what lies before it is durable then.
+        Errors: `Rejected` when the first failed item is refused; all before it are durable then.
         """
-        again: list[Item] = []
+        again: list[BulkItem] = []
         raised: set[tuple[str, str]] = set()
         for number, (item, result) in enumerate(zip(items, results, strict=True)):
             reason = problem(result)
@@ -191,7 +178,7 @@ class OpenSearchWriter(ConvertingWriter[Item]):
                 if newer is not None:
                     again.append(item.raised(newer))
                     raised.add(item.key)
-                elif item.key in raised:  # let in before an earlier one of the same document, which comes only now
+                elif item.key in raised:  # an earlier item of the same document is sent again: so is this one
                     again.append(item)
                 continue
             if reason.full:
@@ -199,7 +186,7 @@ class OpenSearchWriter(ConvertingWriter[Item]):
             if reason.closed_to_us:
                 where = f"{item.where['_index']} at {self._client.where}"
                 raise Unreachable(
-                    f"Nothing may be written to {where}: {reason.text}.", hint="Take its block off, or give its user the right."
+                    f"Nothing may be written to {where}: {reason.text}.", hint="Remove the block, or grant the user the right."
                 )
             if reason.passing:
                 return [*again, *items[number:]], reason.text
@@ -207,23 +194,23 @@ class OpenSearchWriter(ConvertingWriter[Item]):
             raise Rejected(f"OpenSearch refuses it: {reason.text}.", offset=item.offset, before_taken=True, hint=_hint(reason))
         return again, "newer versions are there"
 
-    def _apart(self, items: list[Item], error: BadInput) -> None:
-        """A whole request was refused: for its size, or for one item without saying which. Halves tell."""
+    def _send_halves(self, items: list[BulkItem], error: BadInput) -> None:
+        """A whole request was refused, for its size or for one item that the response does not name: send its halves."""
         if len(items) == 1:
             raise Rejected(error.message, offset=items[0].offset, before_taken=True, hint="Correct it with edit.") from error
         middle = len(items) // 2
         self._send(items[:middle])
         self._send(items[middle:])
 
-    def _rest(self, pause: float, why: str) -> float:
+    def _paused(self, pause: float, why: str) -> float:
         if self._clock() + pause >= self._deadline:
             raise self.late(why)
         self._wait(pause)
         return min(2 * pause, LONGEST_PAUSE)
 
 
-def problem(result: dict[str, Any]) -> Reason | None:
-    """Why an item was not taken; None when it was. A newer version that is there already, or nothing to delete, is as good as taken."""
+def problem(result: dict[str, Any]) -> BulkFailure | None:
+    """The failure of an item; None when it was taken. A newer stored version and a missing document to delete count as taken."""
     ((action, answer),) = result.items()
     status = int(answer.get("status", 500))
     if status < 300 or (action == "delete" and status == 404):
@@ -232,18 +219,18 @@ def problem(result: dict[str, Any]) -> Reason | None:
     kind = str(error.get("type", "")) if isinstance(error, dict) else ""
     if status == 409 and kind == "version_conflict_engine_exception":
         return None
-    return Reason(status, kind, explained(error))
+    return BulkFailure(status, kind, explained(error))
 
 
 def newer_version(result: dict[str, Any]) -> int | None:
-    """The version that kept an item out; None when it was let in."""
+    """The stored version that is newer than an item's; None when the item was written."""
     ((_, answer),) = result.items()
     found = _CURRENT.search(str((answer.get("error") or {}).get("reason", ""))) if int(answer.get("status", 0)) == 409 else None
     return int(found[1]) if found else None
 
 
 def id_text(value: Any) -> str:
-    """An id as text: text as it is, ids of extended JSON by their own text, everything else as JSON."""
+    """An id as text: text as it is, UUIDs and ObjectIds by their own text, everything else as JSON."""
     found = values.native(value)
     if isinstance(found, str | UUID):
         return str(found)
@@ -251,7 +238,7 @@ def id_text(value: Any) -> str:
 
 
 def row(identity: str, document: dict[str, Any]) -> dict[str, Any]:
-    """A document with its id; without it where the id is made of fields that the document has, which a table's documents are."""
+    """A document with its id; without an id that repeats fields of the document, as rows of tables have it."""
     texts = {id_text(value) for value in document.values() if not isinstance(value, dict | list)}
     if identity in texts:
         return document
@@ -263,7 +250,7 @@ def row(identity: str, document: dict[str, Any]) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Extended JSON as the JSON that people search for: dates as text, binary data as base64, numbers as numbers."""
+    """Extended JSON as plain JSON for search: dates as text, binary data as base64, numbers as numbers."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, list):
@@ -285,7 +272,7 @@ def plain(value: Any) -> Any:
     return found
 
 
-def _hint(reason: Reason) -> str:
+def _hint(reason: BulkFailure) -> str:
     if reason.type == "index_not_found_exception":
         return "Create the index: the cluster does not do so by itself."
     return "Correct it with edit, or change the index's mapping."

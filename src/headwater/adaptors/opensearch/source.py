@@ -1,7 +1,7 @@
-"""Reading OpenSearch: each slice of an index is one scroll, in the order in which its documents were changed.
+"""Reading OpenSearch: each slice of an index is one scroll, in the order of the documents' changes.
 
-The order is that of `_seq_no`, which every change of a document moves to the end: a document that is changed while it is copied is read
-late or twice, never not at all. A slice lies within one shard, where no two documents have the same number.
+The order is that of `_seq_no`, which every change of a document raises: a document that changes during the copy is read late or twice, and
+never left out. A slice lies within one shard, where `_seq_no` is unique.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from headwater.adaptors.opensearch.adaptor import OpenSearch
 from headwater.adaptors.opensearch.client import SearchClient
+from headwater.adaptors.pieces import PieceBuffer
 from headwater.core.errors import Differs, HeadwaterError, NotFound, Unreachable, Unsupported
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
@@ -34,12 +35,12 @@ class OpenSearchSource(SourceAdaptor[OpenSearch]):
         cut: list[Slice] = []
         with self.adaptor.connect() as client:
             for name in indices(client, chosen):
-                client.ask("POST", f"/{name}/_refresh")  # what was written before now is to be found
+                client.ask("POST", f"/{name}/_refresh")  # makes everything written so far visible
                 ids[name], shards = _settings(client, name)
-                # A multiple of the shards: then the server gives each slice documents of one shard only.
+                # A multiple of the shards: so each slice has documents of one shard only.
                 count = max(1, -(-slices // shards)) * shards
                 cut += [Slice(name, {"uuid": ids[name], "slice": number, "of": count}) for number in range(count)]
-            # An estimate: each slice is read as the index is when its turn comes.
+            # An estimate: the index may change before a slice is read.
             size = CopySize.about(sum(count for _, count in client.counts(list(ids))))
         return CopyPlan(identity={"indices": ids}, slices=tuple(cut), ids=dict.fromkeys(ids, ("_id",)), size=size)
 
@@ -56,7 +57,7 @@ class OpenSearchSource(SourceAdaptor[OpenSearch]):
 
 
 def indices(client: SearchClient, chosen: Namespaces) -> list[str]:
-    """The chosen indices that are open and not the server's own. Errors: `NotFound` where there is none."""
+    """The chosen indices that are open, without hidden ones. Errors: `NotFound` where there is none."""
     found = client.get("/_cat/indices", format="json", h="index,status")
     names = sorted(one["index"] for one in found if one["status"] == "open" and not one["index"].startswith("."))
     names = [name for name in names if name in chosen]
@@ -68,31 +69,24 @@ def indices(client: SearchClient, chosen: Namespaces) -> list[str]:
 def _read(client: SearchClient, part: Slice, position: Any, *, size: int, keep: int) -> Iterator[Piece]:
     uuid, number, count = part.spec["uuid"], part.spec["slice"], part.spec["of"]
     if _settings(client, part.namespace)[0] != uuid:
-        raise Differs(
-            f"The index {part.namespace} is another than the one that the copy began with.", hint="Start the copy anew: offset delete."
-        )
+        raise Differs(f"The index {part.namespace} was created anew since the copy began.", hint="Start the copy anew: offset delete.")
     chosen = {"range": {"_seq_no": {"gt": position}}} if position is not None else {"match_all": {}}
     body: dict[str, Any] = {"query": chosen, "sort": ORDER}
     if count > 1:
         body["slice"] = {"id": number, "max": count}
-    out: list[bytes] = []
-    weight = 0
+    gathered = PieceBuffer(PIECE)
     for page in _pages(client, part.namespace, body, size=size, keep=keep):
         for hit in page:
             text = values.encode(_document(hit, part.namespace))
-            if out and weight + len(text) > PIECE:
-                yield Piece(position=position, values=out)
-                out, weight = [], 0
-            out.append(text)
-            weight += len(text)
+            if gathered.exceeded_by(len(text)):
+                yield gathered.piece(position)
+            gathered.add(text)
             position = hit["sort"][0]
-        if out:
-            yield Piece(position=position, values=out)
-            out, weight = [], 0
+        yield gathered.piece(position)
 
 
-def everything(client: SearchClient, index: str, *, size: int, keep: int) -> Iterator[dict[str, Any]]:
-    """All documents of an index that may not be there."""
+def all_documents(client: SearchClient, index: str, *, size: int, keep: int) -> Iterator[dict[str, Any]]:
+    """All documents of an index; none where it does not exist."""
     try:
         client.ask("POST", f"/{index}/_refresh")
     except NotFound:
@@ -103,10 +97,12 @@ def everything(client: SearchClient, index: str, *, size: int, keep: int) -> Ite
 
 
 def _document(hit: dict[str, Any], index: str) -> dict[str, Any]:
-    """Errors: `Unsupported` where the index does not keep what was written to it: empty documents would be no copy."""
+    """The document of a hit. Errors: `Unsupported` for an index without `_source`."""
     found = hit.get("_source")
     if not isinstance(found, dict):
-        raise Unsupported(f"The index {index} does not keep its documents (_source is disabled).", hint="Copy where it was filled from.")
+        raise Unsupported(
+            f"The index {index} does not keep its documents (_source is disabled).", hint="Copy the system that fills the index."
+        )
     return {"_id": hit["_id"]} | found
 
 
@@ -116,7 +112,7 @@ def _pages(client: SearchClient, index: str, body: dict[str, Any], *, size: int,
     try:
         while True:
             if (failed := answer["_shards"]["failed"]) or answer.get("timed_out"):
-                # The server would leave the documents of such shards out and call the answer a good one.
+                # The server leaves out the documents of such shards and reports success.
                 raise Unreachable(f"{failed} shards of {index} at {client.where} did not answer.", hint="Look at _cluster/health.")
             hits = answer["hits"]["hits"]
             if not hits:
@@ -126,8 +122,8 @@ def _pages(client: SearchClient, index: str, body: dict[str, Any], *, size: int,
                 answer = client.ask("POST", "/_search/scroll", body={"scroll": f"{int(keep)}ms", "scroll_id": scroll})
             except NotFound as error:
                 raise Unreachable(
-                    f"The scroll over {index} was forgotten by {client.where}.",
-                    hint="Reading goes on where it was; a longer keep avoids it.",
+                    f"The scroll over {index} has expired at {client.where}.",
+                    hint="Reading resumes behind the last document; a longer keep avoids this.",
                 ) from error
             scroll = answer.get("_scroll_id", scroll)
     finally:
@@ -136,7 +132,7 @@ def _pages(client: SearchClient, index: str, body: dict[str, Any], *, size: int,
 
 
 def _settings(client: SearchClient, index: str) -> tuple[str, int]:
-    """An index's own id, and how many shards it has. Errors: `NotFound`."""
+    """The UUID of an index, and the number of its shards. Errors: `NotFound`."""
     ((_, found),) = client.get(f"/{index}/_settings", flat_settings="true").items()
     settings = found["settings"]
     return settings["index.uuid"], int(settings["index.number_of_shards"])

@@ -1,7 +1,7 @@
-"""Which version a document gets: the offset of its message, above everything that earlier logs and other programs wrote.
+"""The version of a document: the offset of its message, above all versions of earlier logs and other programs.
 
-An offset alone would not do. A pipeline whose log was removed begins at 0 again, and all that it sends would count as older than what is
-there, and be dropped without a word. So each index remembers, in its mapping's `_meta`, the logs that have written to it, in their order.
+An offset alone is not enough. A pipeline whose log was deleted begins at 0 again, and the server would silently drop its messages as older
+than those of the former log. So the `_meta` of each index's mapping lists the logs that have written to it, in their order.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 from headwater.adaptors.opensearch.client import SearchClient
 from headwater.core.errors import BadInput, NotFound
 
-OFFSETS = 44  # bits for the offset: the rest of 63 is the log's number, from 1 on, above the versions that servers count themselves
+OFFSETS = 44  # bits of the offset; the others of 63 are the log's number, from 1 on, above the server's own versions
 KEPT = "headwater"
 
 
 class Versions:
-    """The versions of one sink's documents. `log` is the pipeline's name and its log's own mark, with # between."""
+    """The versions of one sink's documents. `log` is NAME#GENERATION of the pipeline's log."""
 
     def __init__(self, client: SearchClient, log: str, sink: str) -> None:
         self._client = client
@@ -26,7 +26,7 @@ class Versions:
         self._numbers: dict[str, int] = {}
 
     def of(self, index: str, offset: int, *, left: Callable[[], float]) -> int:
-        """The version for a message. The first time the index is made if need be, in the seconds that are left. Errors: the client's."""
+        """The version of a message. The first call creates a missing index, within the seconds that are left. Errors: the client's."""
         number = self._numbers.get(index)
         if number is None:
             number = self._numbers[index] = self._number(index, left())
@@ -42,7 +42,7 @@ class Versions:
             except BadInput as error:
                 if "resource_already_exists" not in error.message:
                     raise
-                found = self._client.ask("GET", f"/{index}/_mapping", seconds=seconds)  # another task has made it meanwhile
+                found = self._client.ask("GET", f"/{index}/_mapping", seconds=seconds)  # another task has created it meanwhile
         metas = [one.get("mappings", {}).get("_meta") or {} for one in found.values()]
         meta = max(metas, key=lambda one: len(self._logs(one)), default={})
         logs = self._logs(meta)

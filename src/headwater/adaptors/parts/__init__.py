@@ -1,1 +1,1 @@
-"""Parts named by their offsets, in folders, below prefixes of a store, or wherever Spark writes: what these sinks have in common."""
+"""Files and objects that are named by the offsets they hold: for the sinks of files, S3 and Spark."""

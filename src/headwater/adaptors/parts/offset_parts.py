@@ -1,7 +1,7 @@
-"""The parts at a place, each named by the offsets [start, end) that it holds: `part-START-END`, and which of them count.
+"""The parts of a sink, each named by the offsets [start, end) that it holds: `part-START-END`, and which of them count.
 
-A range that was split by id has a share for each bucket, `-0of2`, and counts when all are there. A part of several files has `.1`, `.2` and
-so on; the first one, without a number, is published last: it says that the part is there.
+A range that was split by id has a part for each bucket, `-0of2`, and counts when all are there. Further files of a part have `.1`, `.2` and
+so on; the first one, without a number, is published last: it marks the part as complete.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class OffsetParts:
     noun: ClassVar[str] = "part"
 
     def __init__(self, store: PartStore, work: str, ending: str) -> None:
-        """`work`: the folder for notes, with a slash at its end. `ending`: how the names of parts end."""
+        """`work`: the folder of the sink's own files, with a slash at its end. `ending`: the suffix of the names of parts."""
         self._store, self._work, self._ending = store, work, ending
         self._pattern = re.compile(self.noun + r"-(\d{20})-(\d{20})(?:-(\d+)of(\d+))?(?:\.(\d+))?(?=\.|$)")
 
@@ -31,7 +31,7 @@ class OffsetParts:
         return f"{self._stem(part, end)}{f'.{number}' if number else ''}{self._ending}"
 
     def note_empty(self, part: Part, end: int) -> None:
-        """A share without messages: without it the others would not count, and an empty file would be no table."""
+        """Mark a bucket without messages as complete, so that the other buckets count. An empty Parquet file is not possible."""
         self._store.write(f"{self._work}{self._stem(part, end)}.empty", b"")
 
     def _stem(self, part: Part, end: int) -> str:
@@ -40,9 +40,9 @@ class OffsetParts:
         return f"{stem}-{part.attempt}" if part.again else stem
 
     def recovered(self) -> list[tuple[int, int]]:
-        """The ranges whose parts are all there. What a dead run has left of others goes: the range comes again, perhaps cut otherwise."""
+        """The complete ranges. Deletes incomplete parts of a dead run: their range comes again, perhaps cut differently."""
         shares: dict[tuple[int, int, int], dict[int, str]] = {}
-        further: dict[str, str] = {}  # by name, that of the first file
+        further: dict[str, str] = {}  # by name of a further file, the first file
         forgotten, halves, there = self._forgotten(), set[str](), set[str]()
         for folder in ("", self._work):
             for name, match in self._found(folder):
@@ -59,22 +59,22 @@ class OffsetParts:
         return [(start, end) for (start, end, of), have in shares.items() if len(have) == of]
 
     def forget(self, position: int) -> None:
-        """Parts that begin behind the position are put aside, and come again. One that begins before it stays: its end comes twice."""
+        """Put the parts behind the position aside: they come again. A part that begins before it stays: the rest of it comes twice."""
         forgotten = set(self._forgotten())
         for name, match in list(self._found("")):
             if int(match[1]) > position:
                 self._put_aside(name)
-                forgotten.discard(name)  # the one that comes in its place counts
+                forgotten.discard(name)  # its replacement counts
             elif int(match[2]) > position + 1:
                 forgotten.add(name)
         for name, match in list(self._found(self._work)):
-            if int(match[2]) > position + 1:  # nothing is in it that could come twice
+            if int(match[2]) > position + 1:  # an empty part: nothing of it can come twice
                 self._store.delete(self._work + name)
         self._note_forgotten(forgotten)
         self._store.sync()
 
     def leave(self, former: str) -> None:
-        """Parts of another log keep their content under names that no part of the new one will have."""
+        """Rename the parts of a former log to names that no part of the new log can have."""
         for name, _ in list(self._found("")):
             self._store.rename(name, f"earlier-{former}-{name}")
         for name, _ in list(self._found(self._work)):
@@ -84,7 +84,7 @@ class OffsetParts:
     # -- what a kind of store does in its own way -------------------------------------------------------------
 
     def _whole(self, name: str) -> bool:
-        """Whether what has a part's name is all of it: where it is renamed when it is done, it is."""
+        """Whether a part of this name is complete; always so where parts get their names by a rename."""
         return True
 
     def _put_aside(self, name: str) -> None:
@@ -94,7 +94,7 @@ class OffsetParts:
         self._store.write(f"{self._work}forgotten.json", msgspec.json.encode(sorted(names)))
 
     def _forgotten(self) -> list[str]:
-        """Parts that stay and do not count."""
+        """The parts that stay and do not count."""
         found = self._store.read(f"{self._work}forgotten.json")
         return [] if found is None else msgspec.json.decode(found, type=list[str])
 

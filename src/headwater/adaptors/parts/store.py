@@ -1,4 +1,4 @@
-"""A place that holds things under names: a folder, a prefix of an object store, a path of a file system that Hadoop knows."""
+"""The interface of a store of files by name: a folder, a prefix of an object store, a path of a Hadoop file system."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from abc import ABC, abstractmethod
 
 
 class PartStore(ABC):
-    """Names below one place. A name may lie in a folder below: `work/owner.json`."""
+    """Files by name. A name may have a folder: `work/owner.json`."""
 
-    where: str  # for messages: never a secret
+    where: str  # for errors: never a secret
 
     @abstractmethod
     def list(self, prefix: str) -> list[str]:
-        """The names that begin so, in order. `prefix` may begin with a folder's name; what lies in folders below is left out."""
+        """The names with a prefix, in order. `prefix` may begin with a folder; files of folders below are left out."""
 
     @abstractmethod
     def read(self, name: str) -> bytes | None:
-        """What is there under a name; None where nothing is."""
+        """The content of a file; None where it does not exist."""
 
     @abstractmethod
     def write(self, name: str, data: bytes) -> None:
-        """Put something there, in place of what may be there. A crash leaves the one or the other, never half of both."""
+        """Write or replace a file. A crash leaves the old or the new content, never a mix."""
 
     @abstractmethod
     def rename(self, name: str, new: str) -> None: ...
@@ -30,8 +30,8 @@ class PartStore(ABC):
 
     @abstractmethod
     def sync(self) -> None:
-        """Make what was renamed and deleted durable, where it is not so at once."""
+        """Make renames and deletes durable, where they are not so at once."""
 
     def replace(self, name: str, data: bytes) -> None:
-        """`write` over what `read` gave last. Errors: `Conflict` where somebody else has written meanwhile and the store can tell."""
+        """`write`, if the file is as `read` returned it last. Errors: `Conflict` where it is not, and the store can tell."""
         self.write(name, data)

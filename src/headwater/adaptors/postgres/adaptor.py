@@ -22,22 +22,23 @@ class Postgres(SqlAdaptor, frozen=True, kw_only=True):
         summary="PostgreSQL 14 and newer: tables, and the changes of their rows.",
         namespace="schema.table; as a sink a name without a schema is in `schema`",
         source=(
-            "Copies tables side by side, cut by ranges of the primary key (one without a key in one slice, by the place of its rows), and "
+            "Copies tables in parallel, cut by ranges of the primary key (a table without a key in one slice, in the order of ctid), and "
             "resumes behind the last key read. With tail=True it follows changes by logical replication (pgoutput): a publication and a "
-            "durable slot, both made before the copy if they are missing; the slot moves on only when the log has the changes. Drop them "
-            "when the pipeline is given up, or the server keeps its WAL for ever. wal_level must be logical, tables need a primary key or "
-            "REPLICA IDENTITY USING INDEX. A table that is made later joins when the copy is begun anew (`run --again`). "
-            "Generated columns are left out where changes are followed, which do not tell them. "
+            "durable slot, both created before the copy if they are missing; the slot advances when the log has the changes. Drop them "
+            "when you give up the pipeline, or the server keeps its WAL for ever. wal_level must be logical, tables need a primary key or "
+            "REPLICA IDENTITY USING INDEX. A table that is created later joins when the copy begins anew (`run --again`). "
+            "Generated columns are left out with tail=True: changes do not have them. "
             "Timestamps, dates, bytea and uuid are extended JSON, numeric is exact, arrays are lists."
         ),
         sink=(
             "Replaces or deletes the row of the table's primary key, exactly once: what was taken is kept in the same transaction, in "
             "headwater_committed and headwater_epoch. A column that the message lacks gets its default. A table that is missing is an "
-            "error, or is made from the first batch with create=True. A field without a column is refused. Rows without a key are added."
+            "error, or is created from the first batch with create=True. A field without a column is refused. Rows without a key are added."
         ),
         sample='postgres("${PG_URI}", tail=True)',
     )
 
+    extra: ClassVar[str] = "postgres"
     source_class: ClassVar[str] = "headwater.adaptors.postgres.source:PostgresSource"
     sink_class: ClassVar[str] = "headwater.adaptors.postgres.sink:PostgresSink"
 
@@ -48,11 +49,11 @@ class Postgres(SqlAdaptor, frozen=True, kw_only=True):
     slot: Annotated[str, Means("The replication slot that changes come through: give each pipeline one of its own.")] = "headwater"
     publication: Annotated[str, Means("The publication that says which tables are followed.")] = "headwater"
     schema: Annotated[str, Means("As a sink, the schema of namespaces without one.")] = "public"
-    state_schema: Annotated[str, Means("As a sink, the schema for what it remembers.")] = "public"
+    state_schema: Annotated[str, Means("As a sink, the schema of the tables in which it keeps its state.")] = "public"
 
     def checked(self) -> Self:
         if not _SLOT.fullmatch(self.slot):
-            raise BadConfig(f"{self.slot!r} is no name for a replication slot.", hint="Use up to 63 small letters, digits and '_'.")
+            raise BadConfig(f"{self.slot!r} is no name for a replication slot.", hint="Use up to 63 lower-case letters, digits and '_'.")
         for name, value in (("publication", self.publication), ("schema", self.schema), ("state_schema", self.state_schema)):
             if not value or "\0" in value:
                 raise BadConfig(f"{name} cannot be {value!r}.", hint="Give a name.")

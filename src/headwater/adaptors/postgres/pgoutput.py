@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-EPOCH = 946_684_800_000  # 2000-01-01 in milliseconds since 1970: PostgreSQL counts from there
+EPOCH = 946_684_800_000  # 2000-01-01, PostgreSQL's epoch, in milliseconds since 1970
 
 
 class UnsentValue(Enum):
@@ -22,12 +22,12 @@ Cell = str | None | UnsentValue
 
 
 class Begin(msgspec.Struct, frozen=True):
-    commit: int  # the place of the commit in the WAL
+    commit: int  # the LSN of the commit
     at: int  # milliseconds
 
 
 class Commit(msgspec.Struct, frozen=True):
-    end: int  # behind the commit: where to go on
+    end: int  # the LSN behind the commit
     at: int
 
 
@@ -36,12 +36,12 @@ class Relation(msgspec.Struct, frozen=True):
     schema: str
     name: str
     columns: tuple[tuple[str, int], ...]  # name, type
-    key: tuple[str, ...]  # the columns that tell rows apart
-    full: bool = False  # all columns are told of the row before, and `key` are all of them
+    key: tuple[str, ...]  # the columns of the replica identity
+    full: bool = False  # REPLICA IDENTITY FULL: the old row is sent whole, and `key` has all columns
 
 
 class RowChange(msgspec.Struct, frozen=True):
-    """One row. `old` is what is known of it before: its key, or all of it; None where neither was sent."""
+    """A change of one row. `old` is its key or the whole row before the change; None where neither was sent."""
 
     relation: int
     kind: str  # insert, update, delete
@@ -58,7 +58,7 @@ Decoded = Begin | Commit | Relation | RowChange | Truncate
 
 
 def decode(data: bytes) -> Decoded | None:
-    """One message; None for a kind that says nothing about rows."""
+    """Decode one message. Returns None for kinds that are not about rows."""
     match data[:1]:
         case b"B":
             commit, at, _ = struct.unpack_from(">QqI", data, 1)
@@ -88,7 +88,7 @@ def decode(data: bytes) -> Decoded | None:
 
 
 def lsn(text: str) -> int:
-    """A place in the WAL, as PostgreSQL writes it: 16/B374D848."""
+    """An LSN as PostgreSQL writes it: 16/B374D848."""
     high, _, low = text.partition("/")
     return (int(high, 16) << 32) + int(low, 16)
 

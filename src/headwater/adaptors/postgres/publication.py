@@ -1,20 +1,19 @@
-"""The publication whose changes a slot gives: which tables it lacks, and the statement that mends it."""
+"""The publication of the followed tables: which tables it lacks, and the statement that adds them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from headwater.adaptors.postgres.connection import library
-from headwater.adaptors.postgres.tables import PostgresTable, quote
+from psycopg.errors import InsufficientPrivilege
+
+from headwater.adaptors.postgres.connection import PostgresSession
+from headwater.adaptors.postgres.tables import PostgresTable
+from headwater.adaptors.sql.table import quote
 from headwater.core.errors import BadConfig, Forbidden
-
-if TYPE_CHECKING:
-    from headwater.adaptors.postgres.connection import Connection
 
 _KNOWN = "SELECT puballtables, pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s"
 _THERE = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
-# Publishing a table takes its owner. A publication is made with the right to create in the database, and added to by its own owner.
+# To publish a table takes its owner. To create a publication takes CREATE on the database, to add to one its owner.
 _ALLOWED = """
 SELECT (SELECT coalesce(bool_and(pg_has_role(relowner, 'USAGE')), true) FROM pg_class WHERE oid = ANY(%s))
    AND coalesce((SELECT pg_has_role(pubowner, 'USAGE') FROM pg_publication WHERE pubname = %s),
@@ -22,20 +21,21 @@ SELECT (SELECT coalesce(bool_and(pg_has_role(relowner, 'USAGE')), true) FROM pg_
 """
 
 
-def mending(link: Connection, publication: str, found: Sequence[PostgresTable]) -> str:
-    """The statement after which the tables are published; empty where they are. Errors: `BadConfig`."""
-    known = link.execute(_KNOWN, (publication,)).fetchone()
-    if known is None:
+def missing_statement(session: PostgresSession, publication: str, found: Sequence[PostgresTable]) -> str:
+    """The statement that publishes the tables; empty where they are published. Errors: `BadConfig`."""
+    known = session.ask(_KNOWN, (publication,))
+    if not known:
         names = ", ".join(one.quoted for one in found)
         return f"CREATE PUBLICATION {quote(publication)} FOR TABLE {names} WITH (publish_via_partition_root = true)"
-    _complete(publication, found, every_change=known[1], by_root=known[2])
-    there = {tuple(row) for row in link.execute(_THERE, (publication,))}
+    ((every_table, every_change, by_root),) = known
+    _complete(publication, found, every_change=every_change, by_root=by_root)
+    there = set(session.ask(_THERE, (publication,)))
     lacking = [one.quoted for one in found if (one.schema, one.name) not in there]
-    return f"ALTER PUBLICATION {quote(publication)} ADD TABLE {', '.join(lacking)}" if lacking and not known[0] else ""
+    return f"ALTER PUBLICATION {quote(publication)} ADD TABLE {', '.join(lacking)}" if lacking and not every_table else ""
 
 
 def _complete(publication: str, found: Sequence[PostgresTable], *, every_change: bool, by_root: bool) -> None:
-    """Errors: `BadConfig` for a publication, made by somebody else, that leaves changes of the tables out."""
+    """Errors: `BadConfig` for an existing publication that leaves out changes of the tables."""
     parts = next((one.namespace for one in found if one.partitioned), None)
     if not every_change:
         raise BadConfig(
@@ -44,26 +44,25 @@ def _complete(publication: str, found: Sequence[PostgresTable], *, every_change:
         )
     if parts is not None and not by_root:
         raise BadConfig(
-            f"The publication {publication} tells the changes of {parts} by the names of its partitions.",
+            f"The publication {publication} publishes the changes of {parts} under the names of its partitions.",
             hint=f"Let its owner run: ALTER PUBLICATION {quote(publication)} SET (publish_via_partition_root = true)",
         )
 
 
-def publish(link: Connection, publication: str, found: Sequence[PostgresTable]) -> None:
+def publish(session: PostgresSession, publication: str, found: Sequence[PostgresTable]) -> None:
     """Publish the tables. Errors: `Forbidden`, `BadConfig`."""
-    statement = mending(link, publication, found)
+    statement = missing_statement(session, publication, found)
     if statement:
         try:
-            link.execute(statement)
-        except library().errors.InsufficientPrivilege as error:
+            session.do(statement)
+        except InsufficientPrivilege as error:
             raise forbidden(publication, statement) from error
 
 
-def check(link: Connection, publication: str, found: Sequence[PostgresTable]) -> None:
+def check(session: PostgresSession, publication: str, found: Sequence[PostgresTable]) -> None:
     """Errors: those of `publish`."""
-    statement = mending(link, publication, found)
-    row = link.execute(_ALLOWED, ([one.oid for one in found], publication)).fetchone()
-    if statement and not (row and row[0]):
+    statement = missing_statement(session, publication, found)
+    if statement and not session.one(_ALLOWED, ([one.oid for one in found], publication)):
         raise forbidden(publication, statement)
 
 

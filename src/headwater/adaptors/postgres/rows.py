@@ -1,4 +1,4 @@
-"""Values as PostgreSQL takes them out of JSON. Pure."""
+"""Values in the form that PostgreSQL reads from JSON. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from headwater.adaptors.postgres.tables import PostgresTable
-from headwater.adaptors.sql.shape import AS_IT_IS, RowShape
+from headwater.adaptors.sql.row_shape import AS_IT_IS, RowShape
 from headwater.pipeline import values
 
 
@@ -24,14 +24,14 @@ class PostgresShape(RowShape[PostgresTable]):
             return [one if type(one) in AS_IT_IS else self.plain(one, kind) for one in value]
         text = value["$date"] if isinstance(value, dict) and value.keys() == {"$date"} else None
         if isinstance(text, str) and text.endswith("Z"):
-            return text  # PostgreSQL reads it itself, whatever its year is
+            return text  # PostgreSQL reads it for any year
         match values.native(value):
             case datetime() as stamp:
                 return (stamp.astimezone(UTC) if stamp.tzinfo else stamp).isoformat()
             case bytes() as data:
                 return f"\\x{data.hex()}"
             case dict() if isinstance(text, str):
-                return text  # of a year that Python does not know. A zone it would pass over for a column without one.
+                return text  # a year that Python does not know; PostgreSQL would ignore a zone for a column without one
             case UUID() as one:
                 return str(one)
             case float() as number:

@@ -7,104 +7,106 @@ the changes, whose beginning was taken before the copy.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from psycopg import errors
+from psycopg.sql import Literal
 
 from headwater.adaptors.postgres.adaptor import Postgres
-from headwater.adaptors.postgres.check import source as check_source
-from headwater.adaptors.postgres.connection import connect, library, meaning, place, translated
-from headwater.adaptors.postgres.outflow import pieces
-from headwater.adaptors.postgres.tables import PostgresColumn, PostgresTable, document, estimated_rows, leaves, quote, table, tables
+from headwater.adaptors.postgres.connection import PostgresSession
+from headwater.adaptors.postgres.copy_out import pieces
+from headwater.adaptors.postgres.publication import check as check_publication
+from headwater.adaptors.postgres.slot import slot_position
+from headwater.adaptors.postgres.tables import (
+    PostgresColumn,
+    PostgresTable,
+    document,
+    estimated_rows,
+    followable,
+    leaves,
+    logical,
+    may_replicate,
+    table,
+    tables,
+)
 from headwater.adaptors.postgres.tail import follow, prepare
 from headwater.adaptors.sql.adaptor import SqlSource
-from headwater.adaptors.sql.table import split_name
-from headwater.core.errors import Differs
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice
+from headwater.adaptors.sql.table import quote
+from headwater.core.errors import BadConfig, Differs
+from headwater.pipeline.adaptor import Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.source_progress import CopySize
-
-if TYPE_CHECKING:
-    from headwater.adaptors.postgres.connection import Connection
 
 PIECE = 4 << 20  # bytes
-SAMPLE = 2000  # rows looked at for each slice, to cut a table into parts of about the same size
+SAMPLE = 2000  # rows of the sample for each slice, by which a table is cut into parts of about the same size
 
 
-class PostgresSource(SqlSource[Postgres]):
+class PostgresSource(SqlSource[Postgres, PostgresSession, PostgresTable]):
     """The tables of one database."""
 
+    def session(self, **more: Any) -> PostgresSession:
+        return PostgresSession(self.adaptor.address(), **more)
+
+    def default_schema(self) -> str:
+        return self.adaptor.schema
+
     def check(self, chosen: Namespaces) -> list[str]:
-        adaptor = self.adaptor
-        return check_source(adaptor.address(), chosen, adaptor.slot if adaptor.tail else None, adaptor.publication)
+        with self.session() as session:
+            lines, found = [session.version()], self.tables(session, chosen)
+            lines += map(str, found)
+            if self.adaptor.tail:
+                lines.append(self._check_slot(session))
+                followable(found)
+                check_publication(session, self.adaptor.publication, found)
+        return lines
+
+    def _check_slot(self, session: PostgresSession) -> str:
+        logical(session)
+        may_replicate(session)
+        if slot_position(session, self.adaptor.slot) is not None:
+            return f"the slot {self.adaptor.slot} is there"
+        free = session.one("SELECT current_setting('max_replication_slots')::int - count(*) FROM pg_replication_slots")
+        if free <= 0:
+            raise BadConfig("The server has no free replication slot.", hint="Raise max_replication_slots, or drop one that nobody uses.")
+        return f"the slot {self.adaptor.slot} will be made; {free} are free"
 
     def cursor(self, chosen: Namespaces) -> Any:
-        return prepare(self.adaptor.address(), self.adaptor.slot, self.adaptor.publication, chosen)
+        return prepare(self.adaptor, chosen)
 
-    def cut(self, chosen: Namespaces, slices: int, cursor: Any) -> CopyPlan:
-        with self._connected() as link:
-            found = tables(link, chosen)
-            cut = tuple(part for one in found for part in _slices(link, one, slices))
-            size = CopySize.about(estimated_rows(link, found))
-        return CopyPlan(
-            identity={"tables": {one.namespace: [one.oid, list(one.key)] for one in found}},
-            slices=cut,
-            ids={one.namespace: ids for one in found if (ids := one.ids or one.key)},
-            cursor=cursor,
-            size=size,
-        )
+    def tables(self, session: PostgresSession, chosen: Namespaces) -> list[PostgresTable]:
+        return tables(session, chosen)
 
-    def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
-        """Whether the planned tables are still the same tables with the same keys."""
-        with self._connected() as link:
-            for namespace, (oid, key) in plan.identity["tables"].items():
-                now = table(link, *split_name(namespace, ""))
-                if now is None or now.oid != oid or list(now.key) != key:
-                    return False
-        return True
+    def table(self, session: PostgresSession, schema: str, name: str) -> PostgresTable | None:
+        return table(session, schema, name)
+
+    def rows(self, session: PostgresSession, tables: list[PostgresTable]) -> int | None:
+        return estimated_rows(session, tables)
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
-        """The slice's rows behind `position`, which is the last key read, or the last row's place where there is no key."""
-        psycopg, uri = library(), self.adaptor.address()
-        with connect(uri) as link:
+        """The slice's rows behind `position`: the last key that was read, or the last row's ctid where there is no key."""
+        with self.session() as session:
+            one = self.planned(session, part)
+            session.do("SET max_parallel_workers_per_gather = 0")  # parallel workers would mix the order
+            # Changes come without generated columns: a document must not lose a field by being changed.
+            columns = [column for column in one.columns if not (self.adaptor.tail and column.generated)]
+            statement = _statement(session, one, columns, part.spec, position)
             try:
-                one = table(link, *split_name(part.namespace, ""))
-                if one is None or list(one.key) != part.spec["key"]:
-                    raise Differs(f"The table {part.namespace} is not what it was when the copy was planned.", hint="Begin the copy anew.")
-                link.execute("SET max_parallel_workers_per_gather = 0")  # parallel workers would mix the order
-                # Changes come without the columns that the server makes itself: a document must not lose a field by being changed.
-                columns = [column for column in one.columns if not (self.adaptor.tail and column.generated)]
-                statement = _statement(link, one, columns, part.spec, position)
-                yield from pieces(link, statement, "key" if part.spec["key"] else "row", PIECE)
-            except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
+                yield from pieces(session, statement, "key" if part.spec["key"] else "row", PIECE)
+            except (errors.UndefinedTable, errors.UndefinedColumn) as error:
                 raise Differs(f"The table {part.namespace} has changed under the copy: {error}.", hint="Begin the copy anew.") from error
-            except psycopg.Error as error:
-                raise meaning(error, place(uri)) from error
 
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
-        return follow(self.adaptor.address(), self.adaptor.slot, self.adaptor.publication, cursor, chosen, stopped)
+        return follow(self.adaptor, cursor, chosen, stopped)
 
-    def whole(self, schema: str, name: str) -> list[Slice]:
-        with self._connected() as link:
-            found = table(link, schema, name)
-            return _slices(link, found, 1) if found is not None else []
-
-    @contextmanager
-    def _connected(self) -> Iterator[Connection]:
-        uri = self.adaptor.address()
-        with connect(uri) as link, translated(place(uri)):
-            yield link
+    def slices(self, session: PostgresSession, table: PostgresTable, count: int) -> list[Slice]:
+        key = list(table.key)
+        if not key:
+            return [Slice(table.namespace, {"key": [], "table": name, "from": None, "to": None}) for name in leaves(session, table)]
+        bounds = [None, *(_cuts(session, table, count) if count > 1 else ()), None]
+        return [Slice(table.namespace, {"key": key, "table": table.quoted, "from": low, "to": high}) for low, high in pairwise(bounds)]
 
 
-def _slices(link: Connection, one: PostgresTable, slices: int) -> list[Slice]:
-    if not one.key:
-        return [Slice(one.namespace, {"key": [], "table": name, "from": None, "to": None}) for name in leaves(link, one)]
-    cuts = _cuts(link, one, slices) if slices > 1 else []
-    bounds = [None, *cuts, None]
-    return [Slice(one.namespace, {"key": list(one.key), "table": one.quoted, "from": low, "to": high}) for low, high in pairwise(bounds)]
-
-
-def _cuts(link: Connection, one: PostgresTable, slices: int) -> list[list[str]]:
+def _cuts(session: PostgresSession, one: PostgresTable, slices: int) -> list[list[str]]:
     """Keys, as text, that divide the table into about equal parts."""
     wanted = slices * SAMPLE
     guessed = max(one.rows, one.bytes // 200, 1)
@@ -117,26 +119,25 @@ def _cuts(link: Connection, one: PostgresTable, slices: int) -> list[list[str]]:
         f"FROM (SELECT {names}, ntile({slices}) OVER (ORDER BY {names}) AS part FROM {one.quoted} {sample}) n) s "
         f"WHERE s.place = 1 AND s.part > 1 ORDER BY s.part"
     )
-    return [list(row) for row in link.execute(firsts)]
+    return [list(row) for row in session.ask(firsts)]
 
 
-def _statement(link: Connection, one: PostgresTable, columns: Sequence[PostgresColumn], spec: dict[str, Any], position: Any) -> str:
+def _statement(session: PostgresSession, one: PostgresTable, columns: Sequence[PostgresColumn], spec: dict[str, Any], position: Any) -> str:
     """COPY of the slice behind the position: the document, then what the next position is made of."""
-    sql = library().sql
 
     def literals(key: Sequence[str]) -> str:
         parts = []
         for name, text in zip(one.key, key, strict=True):
             column = one.column(name)
             assert column is not None
-            parts.append(f"{sql.Literal(text).as_string(link)}::{column.declared}")
+            parts.append(f"{Literal(text).as_string(session.link)}::{column.declared}")
         return f"({', '.join(parts)})"
 
     tests: list[str] = []
     body = document(columns)
     if not spec["key"]:
         if position is not None:
-            tests.append(f"t.ctid > {sql.Literal(position['row'][0]).as_string(link)}::tid")
+            tests.append(f"t.ctid > {Literal(position['row'][0]).as_string(session.link)}::tid")
         chosen, order = f"{body}, t.ctid::text", ""
     else:
         names = ", ".join(f"t.{quote(name)}" for name in one.key)

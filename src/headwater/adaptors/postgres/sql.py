@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headwater.adaptors.postgres.tables import PostgresTable, quote
+from headwater.adaptors.postgres.tables import PostgresTable
 from headwater.adaptors.sql.infer import ColumnKind
 from headwater.adaptors.sql.statements import Statements
-from headwater.adaptors.sql.table import COMMITTED, EPOCH
+from headwater.adaptors.sql.table import COMMITTED, EPOCH, quote, safe
 
 _OF = "WHERE pipeline = %s AND sink = %s"
 _TAKEN = "(pipeline, sink, start_offset, end_offset, bucket, buckets)"
@@ -23,15 +23,15 @@ def statements(schema: str) -> Statements:
             f"CREATE TABLE IF NOT EXISTS {committed} (pipeline text, sink text, end_offset bigint, start_offset bigint, bucket int, "
             "buckets int, PRIMARY KEY (pipeline, sink, end_offset, start_offset, bucket, buckets))",
         ),
-        share_epoch=_safe(f"SELECT epoch FROM {epoch} ") + f"{_OF} FOR SHARE",
-        lock_epoch=_safe(f"SELECT epoch FROM {epoch} ") + f"{_OF} FOR UPDATE",
-        first_epoch=_safe(f"INSERT INTO {epoch} ") + "VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-        set_epoch=_safe(f"UPDATE {epoch} ") + f"SET epoch = %s {_OF}",
-        read=_safe(f"SELECT start_offset, end_offset, bucket, buckets FROM {committed} ") + _OF,
-        count=_safe(f"SELECT count(*) FROM {committed} ") + _OF,
-        take=_safe(f"INSERT INTO {committed} {_TAKEN} ") + "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
-        untake=_safe(f"DELETE FROM {committed} ") + f"{_OF} AND start_offset = %s AND end_offset = %s AND bucket = %s AND buckets = %s",
-        clear=_safe(f"DELETE FROM {committed} ") + _OF,
+        share_epoch=safe(f"SELECT epoch FROM {epoch} ") + f"{_OF} FOR SHARE",
+        lock_epoch=safe(f"SELECT epoch FROM {epoch} ") + f"{_OF} FOR UPDATE",
+        first_epoch=safe(f"INSERT INTO {epoch} ") + "VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+        set_epoch=safe(f"UPDATE {epoch} ") + f"SET epoch = %s {_OF}",
+        read=safe(f"SELECT start_offset, end_offset, bucket, buckets FROM {committed} ") + _OF,
+        count=safe(f"SELECT count(*) FROM {committed} ") + _OF,
+        take=safe(f"INSERT INTO {committed} {_TAKEN} ") + "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+        untake=safe(f"DELETE FROM {committed} ") + f"{_OF} AND start_offset = %s AND end_offset = %s AND bucket = %s AND buckets = %s",
+        clear=safe(f"DELETE FROM {committed} ") + _OF,
     )
 
 
@@ -40,7 +40,7 @@ def open_batch(schema: str) -> str:
 
     Of two attempts at one batch, the second waits here until the first is committed, and then has nothing to do.
     """
-    committed = _safe(f"{quote(schema)}.{COMMITTED}")
+    committed = safe(f"{quote(schema)}.{COMMITTED}")
     return f"""
     WITH e AS MATERIALIZED ({statements(schema).share_epoch}),
          t AS (
@@ -87,26 +87,21 @@ def upsert(table: PostgresTable, key: tuple[str, ...], absent: frozenset[str]) -
     """Rows from a JSON list, each replacing the one of its key; without a key they are added. `absent` columns get their defaults."""
     writable = [one for one in table.columns if not one.generated]
     given = [one for one in writable if one.name not in absent]
-    names = ", ".join(_safe(quote(one.name)) for one in given)
+    names = ", ".join(safe(quote(one.name)) for one in given)
     forced = " OVERRIDING SYSTEM VALUE" if any(one.identity for one in given) else ""
-    into = _safe(table.quoted)
+    into = safe(table.quoted)
     text = f"INSERT INTO {into} ({names}){forced} SELECT {names} FROM json_populate_recordset(NULL::{into}, %s::json)"
     if not key:
         return text
     sets = [
-        f"{_safe(quote(one.name))} = {'DEFAULT' if one.name in absent else f'EXCLUDED.{_safe(quote(one.name))}'}"
+        f"{safe(quote(one.name))} = {'DEFAULT' if one.name in absent else f'EXCLUDED.{safe(quote(one.name))}'}"
         for one in writable
         if one.name not in key
     ]
-    target = ", ".join(_safe(quote(name)) for name in key)
+    target = ", ".join(safe(quote(name)) for name in key)
     return f"{text} ON CONFLICT ({target}) DO " + (f"UPDATE SET {', '.join(sets)}" if sets else "NOTHING")
 
 
 def delete(table: PostgresTable, key: tuple[str, ...]) -> str:
-    tests = " AND ".join(f"t.{_safe(quote(name))} = d.{_safe(quote(name))}" for name in key)
-    return f"DELETE FROM {_safe(table.quoted)} t USING json_populate_recordset(NULL::{_safe(table.quoted)}, %s::json) d WHERE {tests}"
-
-
-def _safe(name: str) -> str:
-    """A name inside of a statement that takes values."""
-    return name.replace("%", "%%")
+    tests = " AND ".join(f"t.{safe(quote(name))} = d.{safe(quote(name))}" for name in key)
+    return f"DELETE FROM {safe(table.quoted)} t USING json_populate_recordset(NULL::{safe(table.quoted)}, %s::json) d WHERE {tests}"

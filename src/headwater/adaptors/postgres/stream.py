@@ -1,6 +1,6 @@
-"""The replication stream of PostgreSQL: a slot's changes as the server sends them, and the answer how far they are kept.
+"""The replication stream of PostgreSQL: the changes that a slot sends, and the reply that says how far they are durable here.
 
-psycopg has no interface for this, but lets libpq be used: COPY in both directions at once.
+psycopg has no interface for COPY in both directions, but gives access to libpq.
 """
 
 from __future__ import annotations
@@ -8,14 +8,19 @@ from __future__ import annotations
 import select
 import struct
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from headwater.adaptors.postgres.connection import connect, library, meaning, place
+import psycopg
+from psycopg import pq
+
+from headwater.adaptors.postgres.connection import PostgresSession
 from headwater.adaptors.postgres.pgoutput import lsn_text
 from headwater.core.errors import OffsetGone, Unavailable, Unreachable
 
-STATUS_EVERY = 10.0  # seconds between two words to the server, which hangs up on who is silent for a minute
-BUSY_FOR = 10.0  # how long a slot may still be held by a connection of ours that the server has not yet missed
+STATUS_EVERY = 10.0  # seconds between two status messages: the server ends the connection after a minute without one
+BUSY_FOR = 10.0  # seconds to wait for a slot that our own lost connection may still hold
 _DATA = struct.Struct(">cQQq")
 _ALIVE = struct.Struct(">cQqB")
 
@@ -24,8 +29,8 @@ class ReplicationStream:
     """Changes of one slot behind `start`. Errors: `OffsetGone`, `Unreachable`, `Unavailable` for a slot that another client uses."""
 
     def __init__(self, uri: str, slot: str, publication: str, start: int) -> None:
-        self._where, self._slot = place(uri), slot
-        self._link = connect(uri, replication="database")
+        self._session, self._slot = PostgresSession(uri, replication="database"), slot
+        self._connection: Any = self._session.link.pgconn
         self._kept = start
         self._said = time.monotonic()
         self.touched = self._said
@@ -34,22 +39,19 @@ class ReplicationStream:
         try:
             self._start(f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn_text(start)} ({options})'.encode())
         except BaseException:
-            self._link.close()
+            self.close()
             raise
 
     def receive(self, wait: float) -> tuple[int, bytes] | None:
-        """The next change as (the WAL's end there, bytes); empty bytes: only the end is told; None when nothing came within `wait`."""
-        pq = library().pq
-        connection: Any = self._link.pgconn
+        """The next change as (end of WAL, bytes); empty bytes for a keepalive; None when nothing came within `wait` seconds."""
+        connection = self._connection
         deadline = time.monotonic() + wait
         while True:
             self.touched = time.monotonic()
             if self.touched - self._said >= STATUS_EVERY:
                 self.keep(self._kept)
-            try:
+            with self._explained():
                 size, data = connection.get_copy_data(1)
-            except library().Error as error:
-                raise meaning(error, self._where) from error
             if size > 0:
                 found = self._understood(bytes(data))
                 if found is not None:
@@ -58,7 +60,7 @@ class ReplicationStream:
                 said = connection.get_result()
                 text = said.error_message.decode(errors="replace").strip() if said is not None else "the stream has ended"
                 raise Unreachable(
-                    f"PostgreSQL at {self._where} has ended the stream: {text}.", hint="See whether it runs, then start again."
+                    f"PostgreSQL at {self._session.where} has ended the stream: {text}.", hint="See whether it runs, then start again."
                 )
             else:
                 left = deadline - time.monotonic()
@@ -66,26 +68,31 @@ class ReplicationStream:
                     if left <= STATUS_EVERY:
                         return None
                     continue
-                try:
+                with self._explained():
                     connection.consume_input()
-                except library().Error as error:
-                    raise meaning(error, self._where) from error
                 if connection.status != pq.ConnStatus.OK:
-                    raise Unreachable(f"PostgreSQL at {self._where} hung up.", hint="See whether it runs, then start again.")
+                    raise Unreachable(
+                        f"PostgreSQL at {self._session.where} has closed the connection.", hint="See whether it runs, then start again."
+                    )
 
     def keep(self, upto: int) -> None:
-        """Everything below `upto` is safe with us: the server may let go of it."""
+        """Confirm everything below the LSN `upto`: the server may remove that WAL."""
         self._kept = max(self._kept, upto)
         now = int((time.time() - 946_684_800) * 1_000_000)
-        try:
-            self._link.pgconn.put_copy_data(struct.pack(">cQQQqB", b"r", self._kept, self._kept, self._kept, now, 0))
-            self._link.pgconn.flush()
-        except library().Error as error:
-            raise meaning(error, self._where) from error
+        with self._explained():
+            self._connection.put_copy_data(struct.pack(">cQQQqB", b"r", self._kept, self._kept, self._kept, now, 0))
+            self._connection.flush()
         self._said = time.monotonic()
 
     def close(self) -> None:
-        self._link.close()
+        self._session.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            raise self._session.meaning(error) from error
 
     def _understood(self, data: bytes) -> tuple[int, bytes] | None:
         if data[:1] == b"w":
@@ -99,15 +106,14 @@ class ReplicationStream:
         return None
 
     def _start(self, command: bytes) -> None:
-        pq = library().pq
         deadline = time.monotonic() + BUSY_FOR
         while True:
-            result = self._link.pgconn.exec_(command)
+            result = self._connection.exec_(command)
             if result.status == pq.ExecStatus.COPY_BOTH:
                 return
             state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
             text = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace")
-            if state == "55006" and time.monotonic() < deadline:  # in use: perhaps by our own last connection, which is being missed
+            if state == "55006" and time.monotonic() < deadline:  # in use: perhaps by our own last connection
                 time.sleep(0.05)
                 continue
             if state == "55006":
@@ -116,4 +122,4 @@ class ReplicationStream:
                 )
             if state in ("42704", "55000"):
                 raise OffsetGone(f"The changes of the replication slot {self._slot} are gone: {text}.", hint="Begin the copy anew.")
-            raise Unreachable(f"PostgreSQL at {self._where} does not send changes: {text}.", hint="See the server's log.")
+            raise Unreachable(f"PostgreSQL at {self._session.where} does not send changes: {text}.", hint="See the server's log.")

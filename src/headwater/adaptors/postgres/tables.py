@@ -1,20 +1,18 @@
-"""Tables as PostgreSQL's catalog has them: columns, keys, and by what their rows are told apart when they change."""
+"""Tables of PostgreSQL's catalog: columns, keys, and replica identity."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import msgspec
 
+from headwater.adaptors.postgres.connection import PostgresSession
 from headwater.adaptors.postgres.types import Kind, Type, json_of, type_of
-from headwater.adaptors.sql.table import COMMITTED, EPOCH, SqlTable
+from headwater.adaptors.sql.table import COMMITTED, EPOCH, SqlTable, quote
 from headwater.core.errors import BadConfig, Forbidden, NotFound
 from headwater.pipeline import values
 from headwater.pipeline.namespaces import Namespaces
-
-if TYPE_CHECKING:
-    from headwater.adaptors.postgres.connection import Connection
 
 _TABLES = """
 SELECT c.oid::bigint, n.nspname, c.relname, c.relkind = 'p', c.relreplident::text, has_table_privilege(c.oid, 'SELECT'),
@@ -56,7 +54,7 @@ _HEIRS = """
 WITH RECURSIVE t(oid) AS (SELECT %s::oid UNION SELECT h.inhrelid FROM pg_inherits h JOIN t ON h.inhparent = t.oid)
 SELECT 'ONLY ' || oid::regclass::text FROM t ORDER BY 1
 """
-# What the planner believes, of the tables and of those that they consist of. One that was never analysed has pages and no rows.
+# The planner's estimate for the tables, their partitions and heirs. A table that was never analysed has pages and no rows.
 _ESTIMATE = """
 WITH RECURSIVE t(oid) AS (SELECT unnest(%s::bigint[])::oid UNION SELECT h.inhrelid FROM pg_inherits h JOIN t ON h.inhparent = t.oid)
 SELECT CASE WHEN bool_and(c.reltuples > 0 OR pg_relation_size(c.oid) = 0) THEN sum(greatest(c.reltuples, 0))::bigint END
@@ -68,7 +66,7 @@ class PostgresColumn(msgspec.Struct, frozen=True):
     name: str
     type: Type
     declared: str  # as in CREATE TABLE
-    generated: bool = False  # made by the server: cannot be written
+    generated: bool = False  # computed by the server: cannot be written
     identity: bool = False
     default: bool = False
     oid: int = 0
@@ -81,31 +79,30 @@ class PostgresColumn(msgspec.Struct, frozen=True):
 class PostgresTable(SqlTable[PostgresColumn], frozen=True, kw_only=True):
     oid: int
     partitioned: bool = False
-    identity: str = "d"  # what a change says of the row before: d(efault: the key), i(ndex), f(ull), n(othing)
+    identity: str = "d"  # the replica identity: d(efault: the key), i(ndex), f(ull), n(othing)
     bytes: int = 0
-    replica: tuple[str, ...] = ()  # the columns of the index that was chosen as identity
-    heirs: bool = False  # whether other tables inherit from it: it has their rows, too
-    deferrable: bool = False  # whether the key may be broken until the commit, which no upsert can use
+    replica: tuple[str, ...] = ()  # the columns of the index of the replica identity
+    heirs: bool = False  # whether other tables inherit from it: a SELECT returns their rows, too
+    deferrable: bool = False  # whether the key is checked at the commit only: ON CONFLICT cannot use such a key
 
     @property
     def quoted(self) -> str:
         return f"{quote(self.schema)}.{quote(self.name)}"
 
     @property
+    def mark(self) -> int:
+        return self.oid
+
+    @property
     def ids(self) -> tuple[str, ...]:
-        """The columns by which a change's row is known: all that a delete tells. Empty: its changes cannot be followed."""
         if self.identity == "i":
             return self.replica
         return self.key if self.identity in ("d", "f") else ()
 
 
-def quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def tables(link: Connection, chosen: Namespaces) -> list[PostgresTable]:
+def tables(session: PostgresSession, chosen: Namespaces) -> list[PostgresTable]:
     """The chosen tables. Errors: `NotFound` when there is none, `Forbidden` for one that cannot be read."""
-    found = [row for row in link.execute(_TABLES, (COMMITTED, EPOCH, None, None, None)) if f"{row[1]}.{row[2]}" in chosen]
+    found = [row for row in session.ask(_TABLES, (COMMITTED, EPOCH, None, None, None)) if f"{row[1]}.{row[2]}" in chosen]
     if not found:
         raise NotFound(
             f"No table in the database matches the namespace {chosen}.", hint=r"A table's namespace is schema.table: ^public\.orders$."
@@ -113,14 +110,12 @@ def tables(link: Connection, chosen: Namespaces) -> list[PostgresTable]:
     for row in found:
         if not row[5]:
             raise Forbidden(f"The table {row[1]}.{row[2]} may not be read.", hint="Grant SELECT on it, or choose a narrower namespace.")
-    return _described(link, found)
+    return _described(session, found)
 
 
-def table(link: Connection, schema: str, name: str) -> PostgresTable | None:
-    """One table; None where there is none."""
-    rows = link.execute(_TABLES, ("", "", name, schema, name)).fetchall()
-    found = _described(link, rows)
-    return found[0] if found else None
+def table(session: PostgresSession, schema: str, name: str) -> PostgresTable | None:
+    """One table; None where it does not exist."""
+    return next(iter(_described(session, session.ask(_TABLES, ("", "", name, schema, name)))), None)
 
 
 def followable(found: Sequence[PostgresTable]) -> None:
@@ -128,12 +123,12 @@ def followable(found: Sequence[PostgresTable]) -> None:
     for one in found:
         if not one.ids:
             raise BadConfig(
-                f"The table {one.namespace} has nothing that tells its rows apart, so its changes cannot be followed.",
+                f"The table {one.namespace} has no replica identity, so its changes cannot be followed.",
                 hint="Give it a primary key, or REPLICA IDENTITY USING INDEX, or choose a narrower namespace.",
             )
-        if made := [name for name in one.ids if (column := one.column(name)) is not None and column.generated]:
+        if generated := [name for name in one.ids if (column := one.column(name)) is not None and column.generated]:
             raise BadConfig(
-                f"The key of {one.namespace} has {', '.join(made)}, which the server makes itself and does not tell with a change.",
+                f"The key of {one.namespace} has {', '.join(generated)}, a generated column, which the server does not send with a change.",
                 hint="Choose another key with REPLICA IDENTITY USING INDEX, or a narrower namespace.",
             )
         if one.heirs:
@@ -143,73 +138,67 @@ def followable(found: Sequence[PostgresTable]) -> None:
             )
 
 
-def logical(link: Connection) -> None:
-    """Errors: `BadConfig` for a server that does not tell of changes."""
-    row = link.execute("SHOW wal_level").fetchone()
-    if row is None or row[0] != "logical":
-        raise BadConfig(
-            f"The server's wal_level is {row[0] if row else 'unknown'}.",
-            hint="Set wal_level = logical in postgresql.conf and restart PostgreSQL.",
-        )
+def logical(session: PostgresSession) -> None:
+    """Errors: `BadConfig` for a server without logical decoding."""
+    level = session.one("SHOW wal_level")
+    if level != "logical":
+        raise BadConfig(f"The server's wal_level is {level}.", hint="Set wal_level = logical in postgresql.conf and restart PostgreSQL.")
 
 
-def may_replicate(link: Connection) -> None:
+def may_replicate(session: PostgresSession) -> None:
     """Errors: `Forbidden` for a user who may not use slots."""
-    row = link.execute("SELECT rolreplication OR rolsuper, quote_ident(rolname) FROM pg_roles WHERE rolname = current_user").fetchone()
-    if row is not None and not row[0]:
-        raise Forbidden(f"The URI's user {row[1]} may not replicate.", hint=f"Let a superuser run: ALTER ROLE {row[1]} REPLICATION")
+    for may, name in session.ask("SELECT rolreplication OR rolsuper, quote_ident(rolname) FROM pg_roles WHERE rolname = current_user"):
+        if not may:
+            raise Forbidden(f"The URI's user {name} may not replicate.", hint=f"Let a superuser run: ALTER ROLE {name} REPLICATION")
 
 
-def leaves(link: Connection, one: PostgresTable) -> list[str]:
-    """What to select from, table by table, to have all of a table's rows: a row's place is only unique inside of its own."""
+def leaves(session: PostgresSession, one: PostgresTable) -> list[str]:
+    """The tables that together have all rows of a table: a ctid is unique within one of them only."""
     if not one.partitioned and not one.heirs:
         return [one.quoted]
-    return [row[0] for row in link.execute(_LEAVES if one.partitioned else _HEIRS, (one.oid,))]
+    return [row[0] for row in session.ask(_LEAVES if one.partitioned else _HEIRS, (one.oid,))]
 
 
-def estimated_rows(link: Connection, chosen: list[PostgresTable]) -> int | None:
-    """About how many rows the tables have; None where the server has not looked at one of them yet."""
-    found = link.execute(_ESTIMATE, ([one.oid for one in chosen],)).fetchone()
-    return None if found is None else found[0]
+def estimated_rows(session: PostgresSession, chosen: list[PostgresTable]) -> int | None:
+    """An estimate of the rows of the tables; None where one of them was never analysed."""
+    rows: int | None = session.one(_ESTIMATE, ([one.oid for one in chosen],))
+    return rows
 
 
-def types(link: Connection, oids: list[int]) -> dict[int, Type]:
-    """Types by their numbers."""
+def types(session: PostgresSession, oids: list[int]) -> dict[int, Type]:
+    """Types by their OIDs."""
     question = _COLUMNS.partition("SELECT a.attrelid")[0] + (
         "SELECT b.oid::bigint, t.typname, e.typname FROM base b JOIN pg_type t ON t.oid = b.into_oid AND t.typtype <> 'd' "
         "LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typcategory = 'A' WHERE b.oid = ANY(%s::oid[])"
     )
-    return {row[0]: type_of(row[1], row[2]) for row in link.execute(question, (oids,))}
+    return {row[0]: type_of(row[1], row[2]) for row in session.ask(question, (oids,))}
 
 
-def _described(link: Connection, rows: list[tuple[object, ...]]) -> list[PostgresTable]:
+def _described(session: PostgresSession, rows: list[tuple[Any, ...]]) -> list[PostgresTable]:
     oids = [row[0] for row in rows]
     if not oids:
         return []
-    columns: dict[object, list[PostgresColumn]] = {}
-    for oid, name, kind, element, declared, generated, identity, default, number in link.execute(_COLUMNS, (oids,)):
-        columns.setdefault(oid, []).append(PostgresColumn(name, type_of(kind, element), declared, generated, identity, default, number))
-    keys: dict[object, list[tuple[bool, bool, bool, tuple[str, ...]]]] = {}
-    for oid, primary, replica, immediate, names in link.execute(_KEYS, (oids,)):
-        keys.setdefault(oid, []).append((primary, replica, immediate, tuple(names)))
+    columns: dict[int, list[PostgresColumn]] = {}
+    for oid, name, kind, element, *more in session.ask(_COLUMNS, (oids,)):
+        columns.setdefault(oid, []).append(PostgresColumn(name, type_of(kind, element), *more))
+    keys: dict[int, list[tuple[bool, bool, bool, tuple[str, ...]]]] = {oid: [] for oid in oids}
+    for oid, primary, replica, immediate, names in session.ask(_KEYS, (oids,)):
+        keys[oid].append((primary, replica, immediate, tuple(names)))
     return [
-        msgspec.convert(
-            {
-                "oid": oid,
-                "schema": schema,
-                "name": name,
-                "columns": columns.get(oid, []),
-                "partitioned": partitioned,
-                "identity": identity,
-                "bytes": size,
-                "rows": count,
-                "key": next((names for primary, _, _, names in keys.get(oid, []) if primary), ()),
-                "unique": [names for _, _, immediate, names in keys.get(oid, []) if immediate],
-                "replica": next((names for _, replica, _, names in keys.get(oid, []) if replica), ()),
-                "heirs": heirs,
-                "deferrable": any(primary and not immediate for primary, _, immediate, _ in keys.get(oid, [])),
-            },
-            PostgresTable,
+        PostgresTable(
+            oid=oid,
+            schema=schema,
+            name=name,
+            columns=tuple(columns.get(oid, ())),
+            partitioned=partitioned,
+            identity=identity,
+            bytes=size,
+            rows=count,
+            key=next((names for primary, _, _, names in keys[oid] if primary), ()),
+            unique=tuple(names for _, _, immediate, names in keys[oid] if immediate),
+            replica=next((names for _, replica, _, names in keys[oid] if replica), ()),
+            heirs=heirs,
+            deferrable=any(primary and not immediate for primary, _, immediate, _ in keys[oid]),
         )
         for oid, schema, name, partitioned, identity, _, size, count, heirs in rows
     ]

@@ -1,74 +1,64 @@
 """Following PostgreSQL's changes: a publication, a durable slot, and the stream of its transactions as messages.
 
-A cursor is `{"lsn": end of the last whole transaction, "seen": changes already given of the one behind it}`. The slot is moved on only
-when the next piece is asked for, and only to cursors that came with a message: those are in the log, an empty piece's may not be.
+A cursor is `{"lsn": end of the last whole transaction, "seen": changes of the next one that were already returned}`. The slot advances
+only when the next piece is asked for, and only to cursors that came with a message: those are in the log, an empty piece's may not be.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
-from headwater.adaptors.postgres.connection import connect, place, translated
-from headwater.adaptors.postgres.pgoutput import (
-    UNCHANGED,
-    Begin,
-    Cell,
-    Commit,
-    Relation,
-    RowChange,
-    Truncate,
-    decode,
-    lsn,
-    lsn_text,
-)
+from headwater.adaptors.postgres.adaptor import Postgres
+from headwater.adaptors.postgres.connection import PostgresSession
+from headwater.adaptors.postgres.pgoutput import UNCHANGED, Begin, Cell, Commit, Relation, RowChange, Truncate, decode, lsn, lsn_text
 from headwater.adaptors.postgres.publication import publish
-from headwater.adaptors.postgres.slot import check_behind, made, place_of
+from headwater.adaptors.postgres.slot import check_cursor, created_slot, slot_position
 from headwater.adaptors.postgres.stream import ReplicationStream
-from headwater.adaptors.postgres.tables import PostgresTable, document, followable, logical, quote, table, tables, types
+from headwater.adaptors.postgres.tables import PostgresTable, document, followable, logical, table, tables, types
 from headwater.adaptors.postgres.types import Type, converter
+from headwater.adaptors.sql.table import quote
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
 
-if TYPE_CHECKING:
-    from headwater.adaptors.postgres.connection import Connection
-
+T = TypeVar("T")
 PIECE_BYTES = 4 << 20
 PIECE_MESSAGES = 10_000
-WAIT = 0.5  # seconds without a change until an empty piece is given
-IDLE_WAL = 16 << 20  # bytes of other people's WAL after which the slot is moved on although nothing of ours has changed
-DECODING = 60.0  # seconds that a server may take to decode what is behind a cursor, before it counts as having nothing
-AWAY = 20.0  # seconds after which the server may have hung up on us, because nobody asked for the next piece
+WAIT = 0.5  # seconds without a change until an empty piece is returned
+IDLE_WAL = 16 << 20  # bytes of WAL without a change of the chosen tables, after which the slot advances nevertheless
+DECODING = 60.0  # seconds that a server may take to decode what is behind a cursor, until it counts as nothing
+AWAY = 20.0  # seconds without a status message, after which the server may have closed the connection
 
 
-def prepare(uri: str, slot: str, publication: str, chosen: Namespaces) -> dict[str, Any]:
-    """Make publication and slot where they are missing. The cursor before everything that is copied afterwards.
+def prepare(adaptor: Postgres, chosen: Namespaces) -> dict[str, Any]:
+    """Make publication and slot where they are missing. Returns the cursor before everything that is copied afterwards.
 
     Errors: `BadConfig` for a server or a table whose changes cannot be followed; `Forbidden`.
     """
-    with connect(uri) as link, translated(place(uri)):
-        logical(link)
-        found = tables(link, chosen)
+    with PostgresSession(adaptor.address()) as session:
+        logical(session)
+        found = tables(session, chosen)
         followable(found)
-        place_of(link, slot)  # one that cannot be used is an error before anything is made
-        publish(link, publication, found)
-        # Behind the publication: a change is decoded with the catalog of its own time, in which the publication must exist.
-        return {"lsn": made(link, slot), "seen": 0}
+        slot_position(session, adaptor.slot)  # one that cannot be used is an error before anything is made
+        publish(session, adaptor.publication, found)
+        # After the publication: the server decodes a change with the catalog of that moment, in which the publication must exist.
+        return {"lsn": created_slot(session, adaptor.slot), "seen": 0}
 
 
-def follow(uri: str, slot: str, publication: str, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
+def follow(adaptor: Postgres, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
     """Changes behind the cursor."""
-    at = lsn(cursor["lsn"])
-    with connect(uri) as link, translated(place(uri)):
-        check_behind(link, slot, at)
-        end = _end(link)
+    uri = adaptor.address()
+    with PostgresSession(uri) as session:
+        check_cursor(session, adaptor.slot, lsn(cursor["lsn"]))
+        # The end of the WAL; 0 for a standby.
+        end = lsn(session.one("SELECT CASE WHEN pg_is_in_recovery() THEN '0/0' ELSE pg_current_wal_flush_lsn()::text END"))
     kept = dict(cursor)
     while not stopped():
-        stream = ReplicationStream(uri, slot, publication, lsn(kept["lsn"]))
-        reading = _Reading(uri, chosen, kept, end)
+        stream = ReplicationStream(uri, adaptor.slot, adaptor.publication, lsn(kept["lsn"]))
+        reading = _ChangeReader(uri, chosen, kept, end)
         try:
             while not stopped():
                 piece = reading.piece(stream)
@@ -77,7 +67,7 @@ def follow(uri: str, slot: str, publication: str, cursor: Any, chosen: Namespace
                 if piece.messages:
                     kept = piece.position
                 if time.monotonic() - asked > AWAY:
-                    break  # the server has probably hung up: begin again from what is kept
+                    break  # the server has probably closed the connection: begin again at the last durable cursor
                 if piece.messages:
                     stream.keep(lsn(kept["lsn"]))
         finally:
@@ -85,35 +75,35 @@ def follow(uri: str, slot: str, publication: str, cursor: Any, chosen: Namespace
             stream.close()
 
 
-class _Reading:
-    """One stream's state: where it is, and the tables that it has told of."""
+class _ChangeReader:
+    """Reads one replication stream: its position, and the tables that it has described."""
 
     def __init__(self, uri: str, chosen: Namespaces, cursor: dict[str, Any], end: int) -> None:
         """`end`: of the WAL when following began. Before that is reached, there may be changes that the server has yet to decode."""
         self._uri, self._chosen = uri, chosen
         self._lsn, self._skip = lsn(cursor["lsn"]), int(cursor.get("seen", 0))
         self._end, self._patience = end, time.monotonic() + DECODING
-        self._fetched = 0  # bytes that were read from the table for one message of the stream
-        self._told = self._lsn  # the place that the last message came with
+        self._fetched = 0  # bytes of large values that were read from the table for one change
+        self._told = self._lsn  # the LSN of the last message
         self._index = 0  # changes of the open transaction so far
         self._open = False
         self._at = 0
-        self._tables: dict[int, _Followed] = {}
-        self._link: Connection | None = None
+        self._tables: dict[int, _FollowedTable] = {}
+        self._session: PostgresSession | None = None
 
     def piece(self, stream: ReplicationStream) -> Piece:
         out: list[Message] = []
         size = 0
         waits = time.monotonic() + WAIT
         while size < PIECE_BYTES and len(out) < PIECE_MESSAGES:
-            # What is there already is taken along; for more, nobody waits.
+            # Takes what has arrived; does not wait for more once there is a message.
             got = stream.receive(0.0 if out and not self._open else waits - time.monotonic())
             if got is None:
                 break
             end, data = got
             if not data:
-                # Between transactions, the server's word for its end is a place behind which nothing of ours can be missed. Before one of
-                # which a part was given it is not used: the count of what was given belongs to the place before it.
+                # Between transactions, a keepalive's LSN is a safe cursor: no change before it is missed. Not inside of a transaction of
+                # which a part was returned: `seen` counts from the LSN before it.
                 if not self._open and not self._skip:
                     self._lsn = max(self._lsn, end)
                     if self._lsn - self._told >= IDLE_WAL:
@@ -122,21 +112,21 @@ class _Reading:
             self._fetched = 0
             out += self._messages(data)
             size += len(data) + self._fetched
-        # Nothing would say that there is nothing new, and a run that ends would end here, before what is behind others' changes.
+        # An empty piece says that there is nothing new, and a run would end here, before changes that the server has still to decode.
         if not out and (self._lsn - self._told >= IDLE_WAL or size >= PIECE_BYTES or self._decoding()):
             out.append(Message(self._name(), {"lsn": lsn_text(self._lsn)}, Op.NOOP, 0, Mode.SYNC))
         if out:
             self._told = self._lsn
-        # What was given before a restart counts as given until it has all been passed over, however long the server takes to send it.
+        # Changes that were returned before a restart count until all of them are skipped, however long the server takes to send them.
         return Piece(position={"lsn": lsn_text(self._lsn), "seen": max(self._index if self._open else 0, self._skip)}, messages=out)
 
     def _decoding(self) -> bool:
-        """Whether the server has still to decode what was there when following began."""
+        """Whether the server has still to decode changes from before following began."""
         return (self._skip > 0 or self._lsn < self._end) and time.monotonic() < self._patience
 
     def close(self) -> None:
-        if self._link is not None:
-            self._link.close()
+        if self._session is not None:
+            self._session.close()
 
     def _name(self) -> str:
         return next((one.namespace for one in self._tables.values() if one.namespace in self._chosen), "postgres")
@@ -164,12 +154,12 @@ class _Reading:
                     ]
         return []
 
-    def _changed(self, one: _Followed, change: RowChange) -> list[Message]:
+    def _changed(self, one: _FollowedTable, change: RowChange) -> list[Message]:
         if change.new is None:
             assert change.old is not None
             return [self._message(one, Op.DELETE, one.document(change.old, only=one.ids))]
         cells = change.new
-        if change.old is not None:  # of a key so large that it is not sent again, the old one is told: it is the same
+        if change.old is not None:  # an unchanged key that is too large to be sent again: the old row has it
             cells = tuple(
                 old if new is UNCHANGED and name in one.ids else new for name, new, old in zip(one.names, cells, change.old, strict=True)
             )
@@ -187,17 +177,16 @@ class _Reading:
         # A changed key is a new document: the old one is deleted above.
         return [*out, self._message(one, Op.INSERT if change.kind == "insert" or out else Op.UPDATE, data)]
 
-    def _message(self, one: _Followed, op: Op, data: dict[str, Any]) -> Message:
+    def _message(self, one: _FollowedTable, op: Op, data: dict[str, Any]) -> Message:
         return Message(one.namespace, data, op, self._at, Mode.SYNC, id_fields=one.ids)
 
-    def _filled(self, one: _Followed, data: dict[str, Any], cells: Sequence[Cell]) -> dict[str, Any]:
-        """The document with the large values that the change did not touch, as they are now in the table. A row that is gone by now has
-        none; its delete follows."""
+    def _filled(self, one: _FollowedTable, data: dict[str, Any], cells: Sequence[Cell]) -> dict[str, Any]:
+        """The document with the large values that the change did not touch, as they are now in the table. A row that is deleted by now
+        has none; its delete follows."""
         known = one.table.columns if one.table is not None else ()
         missing = [column for column in known if column.name in one.names and column.name not in data]
         if one.table is None or not missing:
             return data
-        link = self._connected()
         tests: list[str] = []
         given: list[Any] = []
         for name in one.ids:
@@ -207,48 +196,43 @@ class _Reading:
             tests.append(f"t.{quote(name)} = %s::text::{column.declared}")
             given.append(cells[one.names.index(name)])
         question = f"SELECT {document(missing).replace('%', '%%')} FROM {one.table.quoted} t WHERE {' AND '.join(tests)}"
-        with translated(place(self._uri)):
-            row = link.execute(question, given).fetchone()
-        text = row[0].encode() if row is not None else b"{}"
+        text = (self._ask(lambda session: session.one(question, given)) or "{}").encode()
         self._fetched += len(text)
         found = data | values.decode(text)
         return {name: found[name] for name in one.names if name in found}
 
-    def _followed(self, relation: Relation) -> _Followed:
-        with translated(place(self._uri)):
-            link = self._connected()
-            kinds = types(link, [kind for _, kind in relation.columns])
-            return _Followed(relation, kinds, table(link, relation.schema, relation.name))
+    def _followed(self, relation: Relation) -> _FollowedTable:
+        oids = [kind for _, kind in relation.columns]
+        kinds, now = self._ask(lambda session: (types(session, oids), table(session, relation.schema, relation.name)))
+        return _FollowedTable(relation, kinds, now)
 
-    def _connected(self) -> Connection:
-        if self._link is None or self._link.closed:
-            self._link = connect(self._uri)
-        return self._link
+    def _ask(self, question: Callable[[PostgresSession], T]) -> T:
+        """Ask over a second connection, which stays open."""
+        if self._session is None or self._session.link.closed:
+            self._session = PostgresSession(self._uri)
+        try:
+            return question(self._session)
+        except self._session.fails as error:
+            raise self._session.meaning(error) from error
 
 
-class _Followed:
-    """A table as the stream describes it."""
+class _FollowedTable:
+    """A table as the stream describes it, with converters for its columns."""
 
     def __init__(self, relation: Relation, kinds: dict[int, Type], now: PostgresTable | None) -> None:
         self.namespace = f"{relation.schema}.{relation.name}"
         self.names = [name for name, _ in relation.columns]
         self._make = [converter(kinds.get(kind, Type("text"))) for _, kind in relation.columns]
         self.table = now
-        # The key of now, in its own order, where it is the one that the change tells of: a table may have got another one since.
+        # The present key, in its order, where the change has it: the table may have another key since.
         known = now.ids if now is not None else ()
         told = set(known) <= set(relation.key) if relation.full else set(known) == set(relation.key)
         self.ids = known if known and told else relation.key
 
     def document(self, cells: Sequence[Cell], only: Sequence[str] = ()) -> dict[str, Any]:
-        """The row as JSON values, without what was not sent."""
+        """The row as JSON values, without those that were not sent."""
         return {
             name: make(cell) if isinstance(cell, str) else None
             for name, make, cell in zip(self.names, self._make, cells, strict=True)
             if cell is not UNCHANGED and (not only or name in only)
         }
-
-
-def _end(link: Connection) -> int:
-    """The end of the WAL; of a standby 0."""
-    row = link.execute("SELECT CASE WHEN pg_is_in_recovery() THEN '0/0' ELSE pg_current_wal_flush_lsn()::text END").fetchone()
-    return lsn(row[0]) if row is not None else 0

@@ -1,6 +1,6 @@
-"""PostgreSQL's types as JSON values: made by the server itself while it copies, and from its text while changes are followed.
+"""PostgreSQL's types as JSON values: converted by the server for a copy, and from the server's text for changes.
 
-Both ways give the same value for the same content, because ids are compared and hashed by it.
+Both give the same JSON for the same value, because ids are compared and hashed by it.
 """
 
 from __future__ import annotations
@@ -18,24 +18,18 @@ from headwater.pipeline import values
 Kind = Literal["bool", "int", "decimal", "float", "text", "padded", "moment", "date", "bytes", "uuid", "json", "list", "texts"]
 
 _KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("int2", "int4", "int8", "oid"), "int"),
+    **dict.fromkeys(("float4", "float8"), "float"),
+    **dict.fromkeys(("timestamp", "timestamptz"), "moment"),
+    **dict.fromkeys(("json", "jsonb"), "json"),
     "bool": "bool",
-    "int2": "int",
-    "int4": "int",
-    "int8": "int",
-    "oid": "int",
     "numeric": "decimal",
-    "float4": "float",
-    "float8": "float",
     "bpchar": "padded",
-    "timestamp": "moment",
-    "timestamptz": "moment",
     "date": "date",
     "bytea": "bytes",
     "uuid": "uuid",
-    "json": "json",
-    "jsonb": "json",
 }
-# Elements that the server's own JSON of an array has as we have them alone. Of others it may make objects, numbers or padded text.
+# Element types for which the server's JSON of an array equals ours of each element. For others it has objects, numbers or padded text.
 _PLAIN_LISTS = frozenset({"bool", "int2", "int4", "int8", "numeric", "float4", "float8", "json", "jsonb"})
 
 
@@ -47,12 +41,12 @@ class Type(msgspec.Struct, frozen=True):
 
 
 def type_of(name: str, element: str | None) -> Type:
-    """By the names in the catalog; `element` is an array's element type. What is not known is text, which PostgreSQL can make of all."""
+    """The type of these names in the catalog; `element` is an array's element type. Unknown types are text."""
     if element is None:
         return Type(_KINDS.get(name, "text"))
     if element in _PLAIN_LISTS:
         return Type("list", _KINDS[element])
-    # All others are given as PostgreSQL's text, which it takes back.
+    # All others are PostgreSQL's text, which it reads back.
     return Type("texts", "padded" if element == "bpchar" else "text")
 
 
@@ -63,7 +57,7 @@ def json_of(kind: Kind, column: str) -> str:
             return f"{column}::text"
         case "decimal" | "float":
             special = "$numberDecimal" if kind == "decimal" else "$numberDouble"
-            # Anything that is no finite number sorts outside of these two.
+            # NaN and the infinities sort outside of these two.
             finite = f"{column} > '-Infinity' AND {column} < 'Infinity'"
             return f"""CASE WHEN {finite} THEN {column}::text ELSE '{{"{special}":"'||{column}||'"}}' END"""
         case "moment" | "date":
@@ -87,13 +81,8 @@ def json_of(kind: Kind, column: str) -> str:
             return f"to_json({column}::text)::text"
 
 
-def value_of(kind: Type, text: str) -> Any:
-    """The JSON value of PostgreSQL's text for one: what `json_of` gives for the same content."""
-    return converter(kind)(text)
-
-
 def converter(kind: Type) -> Callable[[str], Any]:
-    """`value_of` for one type."""
+    """The function from PostgreSQL's text of a value to its JSON: the same that `json_of` gives."""
     if kind.kind in ("list", "texts"):
         element = Type(kind.element or "text")
         return lambda text: _list(text, element)
@@ -157,7 +146,7 @@ def _items(text: str, at: int, element: Type) -> tuple[list[Any], int]:
 def _item(text: str, element: Type) -> Any:
     if element.kind in ("decimal", "float") and not text[-1].isdigit():
         return text  # NaN and Infinity inside of lists are text, as the server's own JSON has them
-    return value_of(element, text)
+    return converter(element)(text)
 
 
 _CONVERTERS: dict[Kind, Callable[[str], Any]] = {

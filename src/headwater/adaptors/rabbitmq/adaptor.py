@@ -19,12 +19,12 @@ class RabbitMQ(CanTail, CanWrite, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "rabbitmq"
     delivery: ClassVar[Delivery] = "at least once"
-    upserts: ClassVar[bool] = False  # a queue keeps what it gets twice
+    upserts: ClassVar[bool] = False  # a queue keeps a repeated message
     about: ClassVar[About] = About(
         summary="RabbitMQ's queues and exchanges.",
         namespace="a queue, as a source. As a sink it is the routing key, to the default exchange, unless exchange and routing_key say "
         "else: so a namespace's messages go to the queue of its name.",
-        source="Followed, never copied: a queue is empty once it is read. Without --follow a run ends when they are. Messages are "
+        source="Followed, never copied: a queue is empty once it is read. Without --follow a run ends when all are empty. Messages are "
         "acknowledged once they are durable in the log; a run that dies in between gets them again. One that is longer than a record, some "
         "16 MiB, ends the run and stays in its queue. Name the queues with queues=, or by a namespace that is one name.",
         sink="At least once. Every message is confirmed by the broker, and refused where no queue would get it. The body is the data as "
@@ -33,6 +33,7 @@ class RabbitMQ(CanTail, CanWrite, frozen=True, kw_only=True):
         sample='rabbitmq("${RABBITMQ_URI}", queues=["orders"])',
     )
 
+    extra: ClassVar[str] = "rabbitmq"
     source_class: ClassVar[str] = "headwater.adaptors.rabbitmq.source:RabbitMQSource"
     sink_class: ClassVar[str] = "headwater.adaptors.rabbitmq.sink:RabbitMQSink"
 
@@ -44,7 +45,7 @@ class RabbitMQ(CanTail, CanWrite, frozen=True, kw_only=True):
     delivery_mode: Annotated[
         Literal["persistent", "transient"], Means("Persistent messages survive a restart of the broker in queues that do.")
     ] = "persistent"
-    prefetch: Annotated[int, Means("How many messages may be read before they are durable.", 1, 65_535)] = 1000
+    prefetch: Annotated[int, Means("The most messages that are read and not yet durable.", 1, 65_535)] = 1000
     ca: Annotated[str | None, Means("A file of authorities to trust with `amqps`.")] = None
 
     def checked(self) -> Self:
@@ -61,7 +62,7 @@ class RabbitMQ(CanTail, CanWrite, frozen=True, kw_only=True):
             found = [re.sub(r"\\(.)", r"\1", plain[1])] if plain else []
         if not found:
             raise BadConfig(
-                f"No queue is named: the namespace {chosen} is no single name, and a broker cannot be asked which queues it has.",
+                f"No queue is named: the namespace {chosen} is no single name, and AMQP cannot list queues.",
                 hint='Name them: rabbitmq(..., queues=["orders"]).',
             )
         return found

@@ -1,41 +1,42 @@
-"""Connections to a broker, and its errors as headwater's. No message shows more of the address than host, port and virtual host."""
+"""Connections to RabbitMQ, and its errors as headwater's. No error shows more of the URI than host, port and virtual host."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from typing import Any
 from urllib.parse import urlsplit
 
-from headwater.core.errors import BadConfig, Denied, HeadwaterError, NotFound, Unreachable
-from headwater.pipeline.clients import client_of, trusting
+import pika
+from pika import exceptions
 
-if TYPE_CHECKING:
-    from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
+from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
+from headwater.core.errors import BadConfig, Denied, HeadwaterError, NotFound, Unreachable
+from headwater.pipeline.clients import trusting
+from headwater.pipeline.env import Env
 
 SECONDS = 10.0  # to connect
-REFUSED, ABSENT, TOO_LARGE, PRECONDITION = 403, 404, 311, 406  # what a broker closes a channel with
+REFUSED, ABSENT, TOO_LARGE, PRECONDITION = 403, 404, 311, 406  # reply codes of a closed channel
 
 
 def parameters(adaptor: RabbitMQ) -> Any:
-    """What pika connects with. Errors: `BadConfig`."""
-    with client_of("RabbitMQ", "rabbitmq"):
-        import pika
+    """The parameters of a connection. Errors: `BadConfig`."""
     known = adaptor.resolved()
     text = str(known.uri)
-    hint = "Give amqp://user:password@host:5672/vhost."
     try:
         parts = urlsplit(text)
         if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
             raise ValueError
         found = pika.URLParameters(text)
     except (ValueError, TypeError) as error:
-        raise BadConfig(f"{shown(adaptor)} is no address of RabbitMQ.", hint=hint) from error.with_traceback(None)
+        shown = str(adaptor.uri) if isinstance(adaptor.uri, Env) else "The uri"  # what was written, where that holds no secret
+        hint = "Give amqp://user:password@host:5672/vhost."
+        raise BadConfig(f"{shown} is no address of RabbitMQ.", hint=hint) from error.with_traceback(None)
     if known.ca is not None:
         found.ssl_options = pika.SSLOptions(trusting(known.ca), found.host)
     found.socket_timeout = found.stack_timeout = SECONDS
     found.connection_attempts = 1
-    # A reader that waits for its sinks answers no heartbeats, and would be cut off for it. The system notices a peer that is gone.
+    # A reader that waits answers no heartbeats, and the broker would close the connection. TCP keepalive notices a lost peer.
     found.heartbeat = 0
     found.tcp_options = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
     return found
@@ -45,37 +46,24 @@ def place(found: Any) -> str:
     return f"{found.host}:{found.port}, virtual host {found.virtual_host}"
 
 
-def shown(adaptor: RabbitMQ) -> str:
-    """The option as it was written, where that holds no secret."""
-    from headwater.pipeline.env import Env
-
-    return str(adaptor.uri) if isinstance(adaptor.uri, Env) else "The uri"
-
-
 @contextmanager
 def connected(adaptor: RabbitMQ) -> Iterator[Any]:
-    """A blocking connection. Errors of the client become ours. Errors: `Unreachable`, `Denied`, `NotFound`, `BadConfig`."""
+    """A blocking connection. Errors: `Unreachable`, `Denied`, `NotFound`, `BadConfig`, also for pika's errors inside."""
     found = parameters(adaptor)
-    import pika
-
+    connection: Any = None
     try:
         connection = pika.BlockingConnection(found)
-    except (pika.exceptions.AMQPError, OSError) as error:
-        raise explained(error, place(found)) from None
-    try:
         yield connection
-    except (pika.exceptions.AMQPError, OSError) as error:
+    except (exceptions.AMQPError, OSError) as error:
         raise explained(error, place(found)) from None
     finally:
-        try:
-            if connection.is_open:
+        with suppress(exceptions.AMQPError, OSError):  # it may be gone already
+            if connection is not None and connection.is_open:
                 connection.close()
-        except (pika.exceptions.AMQPError, OSError):
-            pass  # it is gone, which is all that was wanted
 
 
 def declared(connection: Any, *, queue: str = "", exchange: str = "") -> int:
-    """That the queue or the exchange is there; of a queue, how many messages wait. Errors: as `connected`."""
+    """Check that a queue or an exchange exists; return the count of waiting messages of a queue. Errors: as `connected`."""
     channel = connection.channel()
     try:
         if exchange:
@@ -88,21 +76,19 @@ def declared(connection: Any, *, queue: str = "", exchange: str = "") -> int:
 
 
 def explained(error: BaseException, where: str) -> HeadwaterError:
-    """Our error for one of the client's. Its own texts may hold the user's name, so only what brokers answer is shown."""
-    from pika import exceptions
-
+    """pika's error as headwater's. Only the broker's reply is shown: pika's texts may hold the user's name."""
     if isinstance(error, exceptions.ProbableAuthenticationError | exceptions.AuthenticationError):
         return Denied(f"RabbitMQ at {where} does not know this user and password.", hint="Look at the uri.")
     if isinstance(error, exceptions.ProbableAccessDeniedError):
-        return Denied(f"RabbitMQ at {where} does not let this user in.", hint="Give its user the right to the virtual host.")
+        return Denied(f"RabbitMQ at {where} refuses this user.", hint="Grant the user the virtual host.")
     if isinstance(error, exceptions.ChannelClosed | exceptions.ConnectionClosed):
         code, text = error.reply_code, error.reply_text
         if code == ABSENT:
-            return NotFound(f"RabbitMQ at {where} has no such thing: {text}.", hint="Declare it there first.")
+            return NotFound(f"RabbitMQ at {where} does not have it: {text}.", hint="Declare it there first.")
         if code == REFUSED:
-            return Denied(f"RabbitMQ at {where} refuses: {text}.", hint="Give its user the right.")
+            return Denied(f"RabbitMQ at {where} refuses: {text}.", hint="Grant the user the right.")
         if code == 530:
-            return Denied(f"RabbitMQ at {where} does not let this user in: {text}.", hint="Look at the virtual host.")
+            return Denied(f"RabbitMQ at {where} refuses this user: {text}.", hint="Look at the virtual host.")
         return Unreachable(f"RabbitMQ at {where} has ended the connection ({code}): {text}.", hint="See its log.")
     return Unreachable(
         f"RabbitMQ at {where} cannot be reached: {type(error).__name__}.", hint="See whether it runs, and whether the address is right."

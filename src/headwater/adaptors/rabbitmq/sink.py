@@ -1,6 +1,6 @@
-"""Writing to an exchange: a batch is published at once, and taken when the broker has confirmed every message of it.
+"""Writing to an exchange: a batch is published at once, and taken when the broker has confirmed all of its messages.
 
-Waiting for each confirmation by itself costs a sync of the broker's disk per message: a hundred or so in a second.
+To wait for each confirmation costs a sync of the broker's disk per message: about a hundred in a second.
 """
 
 from __future__ import annotations
@@ -8,19 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from headwater.adaptors.converting_writer import ConvertingWriter
+import pika
+from pika import exceptions
+
+from headwater.adaptors.converting_writer import ConvertingWriter, as_unreachable, identity_of
 from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
 from headwater.adaptors.rabbitmq.connection import PRECONDITION, SECONDS, TOO_LARGE, connected, declared, explained, parameters, place
-from headwater.core.errors import BadInput, HeadwaterError, NotFound, Rejected, Unavailable, Unreachable
+from headwater.core.errors import BadInput, Denied, HeadwaterError, NotFound, Rejected, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
-from headwater.pipeline.message import Message, Op
+from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
 
 LONGEST_KEY = 255  # bytes: a limit of the protocol
 
 
-class Outgoing(NamedTuple):
+class OutgoingMessage(NamedTuple):
     offset: int
     exchange: str
     key: str
@@ -43,29 +46,26 @@ class RabbitMQSink(SinkAdaptor[RabbitMQ]):
         return RabbitMQWriter(self.adaptor, part)
 
 
-class RabbitMQWriter(ConvertingWriter[Outgoing]):
-    """What lies before a message that the broker refuses is confirmed."""
+class RabbitMQWriter(ConvertingWriter[OutgoingMessage]):
+    """Where the broker refuses a message, all before it are confirmed."""
 
     def __init__(self, adaptor: RabbitMQ, part: Part) -> None:
-        self._link = ConfirmingChannel(parameters(adaptor))
-        super().__init__(part, f"RabbitMQ at {self._link.where}")
+        self._confirming = ConfirmingChannel(parameters(adaptor))
+        super().__init__(part, f"RabbitMQ at {self._confirming.where}")
         self._adaptor = adaptor
 
     def close(self) -> None:
-        self._link.close()
+        self._confirming.close()
 
-    def convert(self, message: Message) -> Outgoing:
-        import pika
-
-        if message.op is Op.COMMAND:
-            raise BadInput("RabbitMQ knows no commands.", hint="Skip it with ack.")
+    def convert(self, message: Message) -> OutgoingMessage:
+        identity_of(message, "RabbitMQ", needed=())
         key = self._key(message)
         exchange = self._adaptor.exchange.replace("{namespace}", message.namespace)
         for name, text in (("routing key", key), ("exchange's name", exchange)):
             if len(text.encode()) > LONGEST_KEY:
                 raise BadInput(f"The {name} {text[:40]!r}... has more than {LONGEST_KEY} bytes.", hint="Shorten it.")
         part = self._part
-        # An operator wants it sent again: whoever tells messages apart by their ids must not take it for the first one.
+        # A replay has another id: a receiver that drops repeats must not drop it.
         again = f"/{part.attempt}" if part.again else ""
         properties = pika.BasicProperties(
             content_type="application/json",
@@ -74,7 +74,7 @@ class RabbitMQWriter(ConvertingWriter[Outgoing]):
             timestamp=max(0, message.timestamp // 1000) or None,  # the protocol knows no time before 1970
             headers={"op": message.op.name.lower(), "namespace": message.namespace, "offset": message.offset},
         )
-        return Outgoing(message.offset, exchange, key, values.encode(message.data), properties)
+        return OutgoingMessage(message.offset, exchange, key, values.encode(message.data), properties)
 
     def _key(self, message: Message) -> str:
         said = self._adaptor.routing_key
@@ -88,19 +88,19 @@ class RabbitMQWriter(ConvertingWriter[Outgoing]):
             raise BadInput(f"The field {said} holds no routing key.", hint="Correct it with edit, or say routing_key without key_in_field.")
         return found if isinstance(found, str) else values.encode(values.extended(found)).decode()
 
-    def send(self, converted: Sequence[Outgoing]) -> None:
+    def send(self, converted: Sequence[OutgoingMessage]) -> None:
         alone = converted[0].offset if len(converted) == 1 else -1
         try:
-            returned = self._link.send(converted, self._deadline - self._clock())
-        except Late as late:
+            returned = self._confirming.send(converted, self._deadline - self._clock())
+        except DeadlinePassed as late:
             raise self.late(str(late)) from None
-        except NotFound as error:  # of one namespace its exchange; else the one that every message goes to, which is no message's fault
+        except NotFound as error:  # the exchange of one namespace; or the exchange of every message, which is no message's fault
             if "{namespace}" not in self._adaptor.exchange:
-                raise Unreachable(error.message, hint=error.hint) from None
+                raise as_unreachable(error) from None
             raise Rejected(error.message, offset=alone, hint=error.hint) from None
-        except TooMuch as error:
+        except MessageTooLarge as error:
             raise Rejected(f"RabbitMQ refuses a message: {error}.", offset=alone, hint="Make it smaller.") from None
-        if returned:  # the others are confirmed; those behind it will be sent again
+        if returned:  # the others are confirmed; those behind it are sent again
             no = min(returned, key=lambda one: one.offset)
             to = f"exchange {no.exchange!r}" if no.exchange else "the default exchange"
             raise Rejected(
@@ -111,28 +111,26 @@ class RabbitMQWriter(ConvertingWriter[Outgoing]):
             )
 
 
-class Late(Exception):
-    """The time is up."""
+class DeadlinePassed(Exception):
+    """The batch was not confirmed within its timeout."""
 
 
-class TooMuch(Exception):
-    """The broker has closed the channel over what a message is."""
+class MessageTooLarge(Exception):
+    """The broker has closed the channel because of a message's size or content."""
 
 
 class ConfirmingChannel:
-    """A channel with confirmations, run by hand: pika's blocking one waits for each message by itself."""
+    """A channel with publisher confirms, for many messages at once: pika's blocking channel waits for each message."""
 
     def __init__(self, found: Any) -> None:
-        import pika
-
         self.where = place(found)
         self._channel: Any = None
         self._problem: BaseException | None = None
         self._open = self._closing = self._closed = False
         self._late = self._blocked = False
         self._done: Callable[[], bool] = bool
-        self._pending: dict[int, Outgoing] = {}
-        self._returned: dict[int, Outgoing] = {}
+        self._pending: dict[int, OutgoingMessage] = {}
+        self._returned: dict[int, OutgoingMessage] = {}
         self._refused = False
         self._published = 0
         self._connection = pika.SelectConnection(
@@ -140,44 +138,42 @@ class ConfirmingChannel:
         )
         try:
             self._run(lambda: self._open, 2 * SECONDS)
-        except Late:
+        except DeadlinePassed:
             self.close()
             raise Unreachable(f"RabbitMQ at {self.where} does not answer.", hint="See whether it runs.") from None
         except BaseException:
             self.close()
             raise
 
-    def send(self, messages: Sequence[Outgoing], seconds: float) -> list[Outgoing]:
+    def send(self, messages: Sequence[OutgoingMessage], seconds: float) -> list[OutgoingMessage]:
         """Publish these; return those that no queue got. All others are confirmed.
 
-        Errors: `Late`, `TooMuch`; `NotFound` for an exchange; `Unreachable` when the connection ends or the broker will not take them.
+        Errors: `DeadlinePassed`, `MessageTooLarge`; `NotFound` for an exchange; `Unreachable` when the connection ends.
         """
         self._pending, self._returned, self._refused = {}, {}, False
         try:
-            if self._closed or not self._channel.is_open:  # without this, nothing would be pending, and all would pass for confirmed
+            if self._closed or not self._channel.is_open:  # without this check nothing would be pending, and all would count as confirmed
                 raise explained(self._problem or ConnectionError(), self.where)
             for one in messages:
                 self._published += 1
                 self._pending[self._published] = one
                 self._channel.basic_publish(one.exchange, one.key, one.body, one.properties, mandatory=True)
             self._run(lambda: not self._pending, seconds)
-        except HeadwaterError as error:  # a right taken away, say: no message's fault
-            raise (error if isinstance(error, Unavailable | NotFound) else Unreachable(error.message, hint=error.hint)) from None
+        except Denied as error:  # a right was taken away
+            raise as_unreachable(error) from None
         if self._refused:
             raise Unreachable(f"RabbitMQ at {self.where} could not take a message.", hint="See its log.")
         return list(self._returned.values())
 
     def close(self) -> None:
-        from pika import exceptions
-
         connection = self._connection
         try:
             if not self._closed and connection.is_open:
                 self._closing, self._problem = True, None
                 connection.close()
                 self._run(lambda: self._closed, 2.0)
-        except (exceptions.AMQPError, HeadwaterError, Late, TooMuch, OSError):
-            pass  # it is gone, which is all that was wanted
+        except (exceptions.AMQPError, HeadwaterError, DeadlinePassed, MessageTooLarge, OSError):
+            pass  # it is closed already
         finally:
             self._closed = True
             connection.ioloop.close()
@@ -185,7 +181,7 @@ class ConfirmingChannel:
     # -- the loop -------------------------------------------------------------------------------------------
 
     def _run(self, done: Callable[[], bool], seconds: float) -> None:
-        """Let the connection work until `done`. Errors: as `send`."""
+        """Run the connection's loop until `done`. Errors: as `send`."""
         self._late = False
         self._done = done
         loop = self._connection.ioloop
@@ -196,10 +192,10 @@ class ConfirmingChannel:
         if done():
             return
         if self._late:
-            raise Late("it is short of memory or disk, and blocks" if self._blocked else "")
+            raise DeadlinePassed("it is short of memory or disk, and blocks" if self._blocked else "")
         problem = self._problem or ConnectionError()
         if getattr(problem, "reply_code", 0) in (PRECONDITION, TOO_LARGE):
-            raise TooMuch(getattr(problem, "reply_text", ""))
+            raise MessageTooLarge(getattr(problem, "reply_text", ""))
         raise explained(problem, self.where)
 
     def _look(self) -> None:

@@ -1,4 +1,4 @@
-"""Reading queues: consumed with acknowledgements that are sent when the caller asks for more, which it does once it has stored the last."""
+"""Reading queues: a message is acknowledged when the caller asks for the next piece, after it has stored the last one."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
+from pika.exceptions import ChannelClosed
+
+from headwater.adaptors.pieces import PieceBuffer, decoded
 from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
 from headwater.adaptors.rabbitmq.connection import ABSENT, connected, declared, parameters, place
-from headwater.core.errors import BadInput, HeadwaterError, NotFound, TooLarge, Unreachable
+from headwater.core.errors import HeadwaterError, NotFound, TooLarge, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import LONGEST, Piece, SourceAdaptor
 from headwater.pipeline.message import Message, Mode, op_said
 from headwater.pipeline.namespaces import Namespaces
 
 _PIECE = 4 << 20  # bytes
-_WAIT = 0.2  # seconds between two looks at whether to stop
-_FIRST = 15.0  # seconds that a broker may take to send what it has
-_LATEST = (1 << 63) // 1000 - 1  # seconds since 1970 that a record can tell
-_GROWS = 8  # times that a body may grow on its way into a record, at most
+_WAIT = 0.2  # seconds between two checks whether to stop
+_FIRST = 15.0  # seconds that a broker may take to send its messages
+_LATEST = (1 << 63) // 1000 - 1  # seconds since 1970 that a record can hold
+_GROWS = 8  # the most that a body may grow in a record
 
 
-class Got(NamedTuple):
+class ReceivedMessage(NamedTuple):
     tag: int
     message: Message
     wrong: str
@@ -38,9 +41,9 @@ class RabbitMQSource(SourceAdaptor[RabbitMQ]):
             return [f"queue {name}: {declared(connection, queue=name)} messages" for name in self.adaptor.queues_for(chosen)]
 
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
-        """Pieces of messages, all queues on one channel: so one acknowledgement covers everything up to a message."""
+        """Messages of all queues on one channel: one acknowledgement covers everything up to a message."""
         queues = self.adaptor.queues_for(chosen)
-        waiting: deque[Got] = deque()
+        waiting: deque[ReceivedMessage] = deque()
         cancelled: list[bool] = []
         with connected(self.adaptor) as connection:
             channel, asking = connection.channel(), connection.channel()
@@ -52,7 +55,7 @@ class RabbitMQSource(SourceAdaptor[RabbitMQ]):
             while not stopped():
                 if not waiting:
                     connection.process_data_events(time_limit=_WAIT)
-                # An empty piece says that there is nothing more for now, which a broker that is slow to send does not mean.
+                # An empty piece says that there is nothing new: not while a slow broker still has messages to send.
                 if not waiting and not cancelled and time.monotonic() - quiet_from < _FIRST and _ready(asking, queues):
                     continue
                 quiet_from = time.monotonic()
@@ -60,14 +63,12 @@ class RabbitMQSource(SourceAdaptor[RabbitMQ]):
                     raise _cancelled(asking, queues, place(parameters(self.adaptor)))
                 piece, last = _piece(waiting)
                 yield piece
-                if last:  # asked for more: what was given is durable now
+                if last:  # the caller asks for more: the last piece is durable
                     channel.basic_ack(last, multiple=True)
 
 
 def _cancelled(channel: Any, queues: list[str], where: str) -> HeadwaterError:
-    """Why the broker sends no more: a queue is gone, or it is there and has moved to another node, or was made anew."""
-    from pika.exceptions import ChannelClosed
-
+    """The error of a cancelled consumer: a queue is deleted, has moved to another node, or was declared anew."""
     names = ", ".join(queues)
     try:
         _ready(channel, queues)
@@ -75,39 +76,36 @@ def _cancelled(channel: Any, queues: list[str], where: str) -> HeadwaterError:
         if error.reply_code == ABSENT:
             return NotFound(f"A queue of {names} was deleted at {where}.", hint="Declare it again, or leave it out.")
         raise
-    return Unreachable(f"RabbitMQ at {where} no longer gives us its messages of {names}.", hint="See its log.")
+    return Unreachable(f"RabbitMQ at {where} has cancelled the consumer of {names}.", hint="See its log.")
 
 
 def _ready(channel: Any, queues: list[str]) -> bool:
-    """Whether a queue holds messages that nobody has been given yet."""
+    """Whether a queue holds messages that no consumer has received yet."""
     return any(channel.queue_declare(queue, passive=True).method.message_count for queue in queues)
 
 
-def _take(waiting: deque[Got], queue: str, channel: Any, method: Any, properties: Any, body: bytes) -> None:
-    wrong = ""
-    try:
-        data = values.decode(body)
-    except BadInput as error:  # kept, so that a person can see and correct it
+def _take(waiting: deque[ReceivedMessage], queue: str, channel: Any, method: Any, properties: Any, body: bytes) -> None:
+    data, wrong = decoded(body, "body")
+    if wrong:
         which = f"message {properties.message_id}" if properties.message_id else f"delivery {method.delivery_tag} of this run"
-        wrong, data = f"Queue {queue}, {which}: {error.message}", {"body": body.decode("utf-8", "backslashreplace")}
+        wrong = f"Queue {queue}, {which}: {wrong}"
     stamp = properties.timestamp
     timestamp = stamp * 1000 if isinstance(stamp, int) and 0 <= stamp <= _LATEST else 0
     message = Message(queue, data, op_said((properties.headers or {}).get("op")), timestamp=timestamp, mode=Mode.SYNC)
-    waiting.append(Got(method.delivery_tag, message, wrong, len(body)))
+    waiting.append(ReceivedMessage(method.delivery_tag, message, wrong, len(body)))
 
 
-def _piece(waiting: deque[Got]) -> tuple[Piece, int]:
-    """What is given at once, and the tag of its last message; 0 where nothing waits.
+def _piece(waiting: deque[ReceivedMessage]) -> tuple[Piece, int]:
+    """The next piece, and the tag of its last message; 0 where nothing waits.
 
-    Errors: `TooLarge` for a message that no record can hold. Its beginning would be kept and it be let go of: the only whole one.
+    Errors: `TooLarge` for a message that no record can hold: its beginning alone would be stored, and the whole message acknowledged.
     """
-    messages: list[Message] = []
-    bad: dict[int, str] = {}
-    size = last = 0
-    while waiting and size < _PIECE:
+    gathered = PieceBuffer(_PIECE)
+    last = 0
+    while waiting and not gathered.full:
         got = waiting[0]
         if got.size * _GROWS > LONGEST and (length := len(values.encode(got.message.data))) > LONGEST:
-            if messages:
+            if gathered:
                 break
             raise TooLarge(
                 f"A message of the queue {got.message.namespace} has {length} bytes, and a record of the log at most {LONGEST}: it stays "
@@ -115,8 +113,6 @@ def _piece(waiting: deque[Got]) -> tuple[Piece, int]:
                 hint="Take it out of the queue, and see that none of this length is sent; then run again.",
             )
         waiting.popleft()
-        if got.wrong:
-            bad[len(messages)] = got.wrong
-        messages.append(got.message)
-        size, last = size + got.size, got.tag
-    return Piece(position=None, messages=messages, bad=bad), last  # the broker keeps the position
+        gathered.add(got.message, got.wrong, size=got.size)
+        last = got.tag
+    return gathered.piece(None), last  # the broker keeps the position

@@ -1,4 +1,4 @@
-"""S3, and whatever speaks its protocol: objects of JSON lines, CSV or Parquet."""
+"""S3, and stores that speak its protocol: objects of JSON lines, CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ class S3(CanCopy, CanWrite, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "s3"
     delivery: ClassVar[Delivery] = "exactly once"
-    upserts: ClassVar[bool] = False  # a change is a line more, in another object
+    upserts: ClassVar[bool] = False  # a change is another line, in another object
     least_batch: ClassVar[int] = 8192
     about: ClassVar[About] = About(
         summary="Objects of JSON lines, CSV or Parquet in S3, or in a store that speaks its protocol (endpoint_url).",
         namespace="an object's key behind the prefix, without the ending that says its format, as a source",
-        source="Copies. Objects are read side by side, each from its beginning to its end; resumes at the byte, row or row group. An "
-        "object that is replaced meanwhile is noticed. Keys with a part that begins with . or _ are left out.",
+        source="Copies. Objects are read in parallel, each from its beginning to its end; resumes at the byte, row or row group. An "
+        "object that is replaced meanwhile is an error. Keys with a part that begins with . or _ are left out.",
         sink="Exactly once. Each range of offsets is an object part-<start>-<end>, uploaded by a task and made visible at once by the run; "
-        "what a dead run has left is aborted. Changes are appended; deletes need envelope=True. _headwater/ below the prefix says whose "
-        "it is.",
+        "uploads of a dead run are aborted. Changes are appended; deletes need envelope=True. _headwater/ below the prefix names its "
+        "owner.",
         sample='s3("s3://archive/orders/", format="parquet")',
     )
 
+    extra: ClassVar[str] = "s3"
     source_class: ClassVar[str] = "headwater.adaptors.s3.source:S3Source"
     sink_class: ClassVar[str] = "headwater.adaptors.s3.sink:S3Sink"
 
@@ -38,12 +39,12 @@ class S3(CanCopy, CanWrite, frozen=True, kw_only=True):
     compression: Annotated[Compression, Means("The compression; `auto` tells it by the key's end, and is `none` for a sink.")] = "auto"
     endpoint_url: Annotated[str | Env | None, Means("The address of a store other than Amazon's.")] = None
     region: Annotated[str, Means("The region of the bucket.")] = "us-east-1"
-    access_key: Annotated[str | Env | None, Means("The name of the key; without one the usual places are asked for credentials.")] = None
+    access_key: Annotated[str | Env | None, Means("The access key; without one the credentials come from AWS's usual places.")] = None
     secret_key: Annotated[str | Env | None, Means("The secret that belongs to `access_key`.")] = None
     envelope: Annotated[
-        bool, Means('Write `{"op", "namespace", "timestamp", "data"}` instead of the data alone, so that deletes can be told.')
+        bool, Means('Write `{"op", "namespace", "timestamp", "data"}` instead of the data alone, so that deletes can be written.')
     ] = False
-    id: Annotated[Names, Means("The fields that tell documents apart.")] = ("_id",)
+    id: Annotated[Names, Means("The fields of a document's id.")] = ("_id",)
     infer: Annotated[bool, Means("Numbers in CSV become numbers.")] = True
 
     @property
@@ -56,7 +57,7 @@ class S3(CanCopy, CanWrite, frozen=True, kw_only=True):
 
     @property
     def ending(self) -> str:
-        """How the names of parts end."""
+        """The suffix of the names of parts."""
         return ending(self.written_format, self.written_compression)
 
     def checked(self) -> Self:
@@ -64,7 +65,7 @@ class S3(CanCopy, CanWrite, frozen=True, kw_only=True):
         if isinstance(uri, str) and "${" not in uri and (not (place := uri.removeprefix("s3://")).strip("/") or "://" in place):
             raise BadConfig(f"{shown(uri)!r} names no bucket.", hint="Give s3://bucket/prefix/.")
         if (self.access_key is None) != (self.secret_key is None):
-            raise BadConfig("s3() needs access_key and secret_key, or neither.", hint='Say secret_key="${AWS_SECRET_ACCESS_KEY}".')
+            raise BadConfig("s3() needs both access_key and secret_key, or neither.", hint='Say secret_key="${AWS_SECRET_ACCESS_KEY}".')
         if self.envelope and self.format in ("csv", "parquet"):
             raise BadConfig(f"An envelope cannot be written as {self.format}.", hint='Say format="jsonl".')
         return self

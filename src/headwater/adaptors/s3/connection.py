@@ -1,27 +1,32 @@
-"""Requests to a bucket, and their errors as headwater's; and an object as a file that can be read anywhere."""
+"""Requests to a bucket, their errors as headwater's, and an object as a seekable file."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from headwater.core.errors import BadConfig, Conflict, Denied, Differs, HeadwaterError, NotFound, Unreachable
-from headwater.pipeline.clients import Closing, client_of
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.loaders import create_loader
+from botocore.session import Session
+from s3transfer.manager import TransferManager
 
-if TYPE_CHECKING:
-    from headwater.adaptors.s3.adaptor import S3
+from headwater.adaptors.s3.adaptor import S3
+from headwater.core.errors import BadConfig, Conflict, Denied, Differs, HeadwaterError, NotFound, Unreachable
+from headwater.core.ids import random_id
+from headwater.pipeline.clients import Closing
 
 T = TypeVar("T")
-PART = 16 << 20  # bytes of an upload's part; a store takes at most 10,000 of them, and none but the last below 5 MiB
+PART = 16 << 20  # bytes of a part of a multipart upload; a store takes at most 10,000 parts, and none but the last below 5 MiB
 _DENIED = {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "403", "401"}
 _ABSENT = {"NoSuchBucket", "NoSuchKey", "NoSuchUpload", "NotFound", "404"}
 _CHANGED = {"PreconditionFailed", "412", "ConditionalRequestConflict"}
 
 
-class Object(NamedTuple):
+class S3Object(NamedTuple):
     key: str
     size: int
     tag: str
@@ -31,12 +36,9 @@ class Bucket(Closing):
     """A client for the objects below one prefix."""
 
     def __init__(self, adaptor: S3) -> None:
-        with client_of("S3", "s3"):
-            from botocore.config import Config
-            from botocore.session import Session
         known = adaptor.resolved()
         self.name, _, self.prefix = str(known.uri).removeprefix("s3://").lstrip("/").partition("/")
-        # What a sink writes below: s3://bucket/orders means orders/part-..., not orderspart-...
+        # The prefix of a sink's objects: s3://bucket/orders means orders/part-..., not orderspart-...
         self.folder = self.prefix if not self.prefix or self.prefix.endswith("/") else f"{self.prefix}/"
         self.where = f"s3://{self.name}/{self.prefix}"
         more: dict[str, Any] = {}
@@ -47,11 +49,11 @@ class Bucket(Closing):
             connect_timeout=10,
             read_timeout=60,
             s3={"addressing_style": "path"} if known.endpoint_url else None,
-            request_checksum_calculation="when_required",  # stores other than Amazon's may not know the newer ones
+            request_checksum_calculation="when_required",  # stores other than Amazon's may not know the newer checksums
             response_checksum_validation="when_required",
         )
         endpoint = str(known.endpoint_url) if known.endpoint_url else None
-        session = Session()  # a new one, so that credentials that were changed in the usual places are seen
+        session = Session()  # a new one, so that changed credentials are read
         session.register_component("data_loader", _descriptions())
         try:
             self.client: Any = session.create_client("s3", endpoint_url=endpoint, region_name=known.region, config=config, **more)
@@ -63,36 +65,34 @@ class Bucket(Closing):
         self.client.close()
 
     def ask(self, call: Callable[..., T], **arguments: Any) -> T:
-        """One request about the bucket. Errors: `NotFound`, `Denied`, `Conflict` for a condition that does not hold, `Unreachable`."""
-        from botocore.exceptions import BotoCoreError, ClientError
-
+        """Send one request for the bucket. Errors: `NotFound`, `Denied`, `Conflict` for a failed condition, `Unreachable`."""
         try:
             return call(Bucket=self.name, **arguments)
         except (ClientError, BotoCoreError) as error:
             raise explained(error, f"{self.where}{self._at}") from None
 
-    def objects(self, prefix: str | None = None) -> Iterator[Object]:
-        """Every object below a prefix, in the order of keys."""
+    def objects(self, prefix: str | None = None) -> Iterator[S3Object]:
+        """Every object with a prefix, in the order of keys."""
         token: dict[str, str] = {}
         while True:
             page: Any = self.ask(self.client.list_objects_v2, Prefix=self.prefix if prefix is None else prefix, **token)
             for one in page.get("Contents", ()):
-                yield Object(one["Key"], int(one["Size"]), str(one["ETag"]))
+                yield S3Object(one["Key"], int(one["Size"]), str(one["ETag"]))
             if not page.get("IsTruncated"):
                 return
             token = {"ContinuationToken": page["NextContinuationToken"]}
 
     def get(self, key: str) -> tuple[bytes, str] | None:
-        """An object's bytes and tag; None where there is none."""
+        """An object's bytes and ETag; None where it does not exist."""
         try:
             answer: Any = self.ask(self.client.get_object, Key=key)
             return self.body(answer), str(answer["ETag"])
         except NotFound:
-            self.ask(self.client.head_bucket)  # it is the object that is missing, not the bucket
+            self.ask(self.client.head_bucket)  # raises where the bucket itself is missing
             return None
 
     def body(self, answer: Any) -> bytes:
-        """What an answer holds, which may break off. Errors: as `ask`."""
+        """The body of a response. Errors: as `ask`, also where it breaks off."""
         data: bytes = self.ask(lambda Bucket: answer["Body"].read())  # noqa: N803 (what `ask` passes)
         return data
 
@@ -103,16 +103,12 @@ class Bucket(Closing):
         self.ask(self.client.delete_object, Key=key)
 
     def move(self, key: str, new: str) -> None:
-        """The object under another key. The copy is made in the store, in parts where it is large."""
-        from s3transfer.manager import TransferManager
-
+        """Rename an object: the store copies it, in parts where it is large."""
         with TransferManager(self.client) as transfers:
             self.ask(lambda Bucket: transfers.copy({"Bucket": Bucket, "Key": key}, Bucket, new).result())  # noqa: N803 (what `ask` passes)
         self.delete(key)
 
     def try_to_write(self) -> None:
-        from headwater.core.ids import random_id
-
         key = f"{self.folder}_headwater/check-{random_id()}"
         self.put(key, b"")
         self.delete(key)
@@ -120,16 +116,14 @@ class Bucket(Closing):
 
 @cache
 def _descriptions() -> Any:
-    """What the client knows of the service, read once in a process: reading it for each client costs a sixth of a second."""
-    from botocore.loaders import create_loader
-
+    """The client's description of the service, read once in a process: to read it for each client takes a sixth of a second."""
     return create_loader()
 
 
 class ObjectFile(io.RawIOBase):
-    """An object to read and seek in, by ranges; never of another version of it than the one that was planned."""
+    """An object as a file, read by ranges. Errors: `Differs` where the object is not the planned version."""
 
-    def __init__(self, bucket: Bucket, one: Object) -> None:
+    def __init__(self, bucket: Bucket, one: S3Object) -> None:
         super().__init__()
         self._bucket, self._object, self._at = bucket, one, 0
 
@@ -165,7 +159,7 @@ class ObjectFile(io.RawIOBase):
 
 
 def explained(error: Any, where: str) -> HeadwaterError:
-    """Our error for one of the client's. None of them shows a key."""
+    """The client's error as headwater's. None shows a credential."""
     answer = getattr(error, "response", None)
     if not isinstance(answer, dict):
         name = type(error).__name__
@@ -179,7 +173,7 @@ def explained(error: Any, where: str) -> HeadwaterError:
     if code in _DENIED or status in (401, 403):
         return Denied(f"{where} is refused: {code}: {text}.", hint="Look at the credentials, and at the bucket's policy.")
     if code in _ABSENT or status == 404:
-        return NotFound(f"{where}: there is no such thing: {code}: {text}.", hint="Look at the bucket's name.")
+        return NotFound(f"{where} does not exist: {code}: {text}.", hint="Look at the bucket's name.")
     if code in _CHANGED or status in (409, 412):
-        return Conflict(f"{where}: somebody else was first: {code}: {text}.")
+        return Conflict(f"{where} was written by somebody else: {code}: {text}.")
     return Unreachable(f"{where} cannot do this now ({status}): {code}: {text}.", hint="Try again later.")

@@ -1,8 +1,8 @@
-"""Writing parts of the log to objects. A part is formatted into a local file, then uploaded; the upload counts once the run completes it.
+"""Writing ranges of the log to objects. A task formats a part into a local file and uploads it; the part counts when the run completes it.
 
-A part is uploaded in a way that shows nothing until the run says so (a multipart upload), under the name that it will have. A new run first
-writes down its epoch, then aborts every upload that is under way below the prefix, and only then looks which parts are there. So an older
-run cannot add one behind its back: before it completes an upload it looks at the epoch, and an upload that it began earlier is gone.
+An upload is a multipart upload, which is invisible until it is completed. A new run first stores its epoch, then aborts every upload below
+the prefix, and only then lists the parts. So an older run cannot add a part later: it checks the epoch before it completes an upload, and
+the uploads that it began earlier are aborted.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
+from headwater.adaptors.converting_writer import blaming_no_message
 from headwater.adaptors.file.readback import read_as, stored_as
 from headwater.adaptors.file.sink import part_writer
 from headwater.adaptors.parts.offset_parts import OffsetParts
@@ -22,7 +23,7 @@ from headwater.adaptors.s3.adaptor import S3
 from headwater.adaptors.s3.connection import PART, Bucket
 from headwater.adaptors.s3.source import S3Source
 from headwater.adaptors.s3.store import WORK, PrefixStore
-from headwater.core.errors import Conflict, Denied, Fenced, HeadwaterError, NotFound, Unreachable
+from headwater.core.errors import Conflict, Denied, HeadwaterError, NotFound
 from headwater.core.files import explained
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, SinkAdaptor, SinkWriter, Slice
@@ -60,7 +61,7 @@ class S3Sink(SinkAdaptor[S3]):
             return parts.recovered()
 
     def publish(self, part: Part, receipt: dict[str, Any]) -> None:
-        """Make a part visible. The first of its objects comes last: it says that the part is there."""
+        """Make a part visible. The first of its objects is completed last: it marks the part as complete."""
         with Bucket(self.adaptor) as bucket, _of_the_bucket():
             store = PrefixStore(bucket)
             _ownership(store, part.pipeline, part.sink).check(part.epoch)
@@ -76,13 +77,13 @@ class S3Sink(SinkAdaptor[S3]):
             _parts(self.adaptor, store).forget(position)
 
     def place(self, namespace: str) -> str:
-        return self.adaptor.kind  # the prefix holds all of them together
+        return self.adaptor.kind  # one prefix holds all namespaces
 
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
         return stored_as(self.adaptor.written_format, self.adaptor.envelope, self.adaptor.infer, data)
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
-        """What the prefix holds, in the order of offsets."""
+        """The documents of all parts, in the order of offsets."""
         adaptor = self.adaptor
         with Bucket(adaptor) as bucket:
             parts = list(bucket.objects(f"{bucket.folder}part-"))
@@ -100,19 +101,13 @@ def _ownership(store: PrefixStore, pipeline: str, sink: str) -> PartsOwnership:
     return PartsOwnership(store, f"{WORK}owner.json", pipeline, sink)
 
 
-@contextmanager
-def _of_the_bucket() -> Iterator[None]:
-    """What the bucket refuses is no message's fault. A conflict here is a store that is busy with the same object: it passes."""
-    try:
-        yield
-    except Fenced:
-        raise
-    except (Conflict, Denied, NotFound) as error:
-        raise Unreachable(error.message, hint=error.hint) from error
+def _of_the_bucket() -> AbstractContextManager[None]:
+    # A conflict here means that the store is busy with the same object: a retry helps.
+    return blaming_no_message(Conflict, Denied, NotFound)
 
 
 class S3Writer(SinkWriter):
-    """Gives what it gets to a writer of files, and uploads what comes of it."""
+    """Writes files with another writer, and uploads them."""
 
     def __init__(self, adaptor: S3, part: Part, folder: Path, inner: SinkWriter) -> None:
         self._adaptor, self._part, self._folder, self._inner = adaptor, part, folder, inner
@@ -145,13 +140,13 @@ class S3Writer(SinkWriter):
 
 
 class S3TextWriter(S3Writer):
-    """The same for documents that go as they are."""
+    """The same for documents as JSON text."""
 
     takes_text: ClassVar[bool] = True
 
 
 def _uploaded(bucket: Bucket, key: str, file: Path) -> dict[str, Any]:
-    """An upload that is whole, and that nobody sees until it is completed."""
+    """Upload a file. It is invisible until the upload is completed."""
     client = bucket.client
     upload = bucket.ask(client.create_multipart_upload, Key=key)["UploadId"]
     tags: list[str] = []
@@ -162,7 +157,7 @@ def _uploaded(bucket: Bucket, key: str, file: Path) -> dict[str, Any]:
                 answer: Any = bucket.ask(client.upload_part, Key=key, UploadId=upload, PartNumber=len(tags) + 1, Body=data)
                 tags.append(answer["ETag"])
     except BaseException:
-        with suppress(HeadwaterError):  # what is left of it would be paid for until the next run begins
+        with suppress(HeadwaterError):  # its parts would be billed until the next run begins
             bucket.ask(client.abort_multipart_upload, Key=key, UploadId=upload)
         raise
     return {"key": key, "upload": upload, "tags": tags}

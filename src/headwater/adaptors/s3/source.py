@@ -1,4 +1,4 @@
-"""Reading objects: which there are, and each format's documents from a position on."""
+"""Reading objects: the list of them, and the documents of each from a position on."""
 
 from __future__ import annotations
 
@@ -9,23 +9,21 @@ from typing import IO, Any, cast
 
 import msgspec
 
-from headwater.adaptors.file.cells import csv_pieces
-from headwater.adaptors.file.formats import collection, compression_of, format_of, known, legible, plain
-from headwater.adaptors.file.groups import parquet_pieces
-from headwater.adaptors.file.lines import KEPT, line_documents, passed, stream_pieces, too_long
+from headwater.adaptors.file.csv_reader import text_pieces
+from headwater.adaptors.file.formats import collection, compression_of, decompressed, format_of, known, legible
+from headwater.adaptors.file.parquet_reader import group_rows, parquet_pieces
 from headwater.adaptors.s3.adaptor import S3
-from headwater.adaptors.s3.connection import Bucket, Object, ObjectFile
+from headwater.adaptors.s3.connection import Bucket, ObjectFile, S3Object
 from headwater.core.errors import NotFound
-from headwater.pipeline.adaptor import LONGEST, CopyPlan, Piece, Slice, SourceAdaptor
+from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.source_progress import CopySize
 
-_BLOCK = 2 << 20
 _AHEAD = 8 << 20  # bytes asked for at once
 
 
 class S3Source(SourceAdaptor[S3]):
-    """Objects as they are at one moment: one that is replaced under a copy is an error."""
+    """Objects as they were when the copy began: one that is replaced meanwhile is an error."""
 
     def check(self, chosen: Namespaces) -> list[str]:
         with Bucket(self.adaptor) as bucket:
@@ -47,40 +45,31 @@ class S3Source(SourceAdaptor[S3]):
                 return False
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
-        """The documents of an object from a position on. What is wrong with one names the object, too."""
-        one = Object(**part.spec)
+        """The documents of an object from a position on. Errors of documents name the object, too."""
+        one = S3Object(**part.spec)
         for piece in self._pieces(one, position):
             bad = {index: f"{one.key}: {wrong}" for index, wrong in piece.bad.items()}
             yield msgspec.structs.replace(piece, bad=bad) if bad else piece
 
-    def _pieces(self, one: Object, position: Any) -> Iterator[Piece]:
-        """Each with the bytes of the object that were read by then."""
+    def _pieces(self, one: S3Object, position: Any) -> Iterator[Piece]:
+        """The pieces, each with the bytes of the object that are read."""
         adaptor, name = self.adaptor, _path(one.key)
         kind, compression = format_of(name, adaptor.format), compression_of(name, adaptor.compression)
         with Bucket(adaptor) as bucket, _opened(bucket, one) as source, legible(name, kind if kind == "parquet" else compression):
             if kind == "parquet":
-                import pyarrow.parquet as pq
-
-                with pq.ParquetFile(source) as opened:
-                    rows = [opened.metadata.row_group(number).num_rows for number in range(opened.num_row_groups)]
-                source.seek(0)
-                for piece in parquet_pieces(source, [0, len(rows)], position):
+                rows = group_rows(source)
+                for piece in parquet_pieces(source, position):
                     group, row = piece.position
                     yield msgspec.structs.replace(piece, amount=one.size * (sum(rows[:group]) + row) // sum(rows))
                 return
-            if kind == "csv":
-                pieces = csv_pieces(adaptor.infer, plain(source, compression), position)
-            elif compression == "none":
-                pieces = _lines(source, int(position or 0))
-            else:
-                pieces = stream_pieces(plain(source, compression), position)
-            for piece in pieces:
-                yield msgspec.structs.replace(piece, amount=piece.position if compression == "none" else source.tell())
+            plain = compression == "none"
+            for piece in text_pieces(kind, decompressed(source, compression), position, infer=adaptor.infer, seek=plain):
+                yield msgspec.structs.replace(piece, amount=piece.position if plain else source.tell())
 
 
-def found(adaptor: S3, bucket: Bucket, chosen: Namespaces) -> dict[str, Object]:
+def found(adaptor: S3, bucket: Bucket, chosen: Namespaces) -> dict[str, S3Object]:
     """The objects by name. Errors: `NotFound` where there are none."""
-    objects: dict[str, Object] = {}
+    objects: dict[str, S3Object] = {}
     for one in bucket.objects():
         if one.key == bucket.prefix and not one.key.endswith("/"):
             name = PurePosixPath(one.key).name
@@ -100,52 +89,14 @@ def found(adaptor: S3, bucket: Bucket, chosen: Namespaces) -> dict[str, Object]:
     return objects
 
 
-def _identity(objects: dict[str, Object]) -> dict[str, Any]:
+def _identity(objects: dict[str, S3Object]) -> dict[str, Any]:
     return {name: [one.size, one.tag] for name, one in objects.items()}
 
 
-def _opened(bucket: Bucket, one: Object) -> IO[bytes]:
+def _opened(bucket: Bucket, one: S3Object) -> IO[bytes]:
     return cast("IO[bytes]", io.BufferedReader(ObjectFile(bucket, one), _AHEAD))
 
 
-def _lines(source: IO[bytes], begin: int, *, usual: int = _BLOCK, longest: int = LONGEST) -> Iterator[Piece]:
-    """Lines from a byte on, which is a line's first. Of one that is longer than a record, its beginning alone is kept in memory."""
-    source.seek(begin)
-    at, pending = begin, b""
-    while True:
-        data = source.read(usual)
-        if not data and not pending:
-            return
-        whole = pending + data
-        cut = whole.rfind(b"\n") + 1 if data else len(whole)
-        if not cut and len(whole) > longest:
-            length, pending = passed(source, usual)
-            first, at = at, at + len(whole) + length
-            yield Piece(position=at, values=[whole[:KEPT]], bad={0: too_long(_lines_before(source, first), longest)})
-            continue
-        whole, pending = whole[:cut], whole[cut:]
-        if whole:
-            first, at = at, at + len(whole)
-
-            def number(index: int, first: int = first) -> int:
-                return _lines_before(source, first) + index
-
-            documents, bad = line_documents(whole, number, longest)
-            yield Piece(position=at, values=documents, bad=bad)
-
-
-def _lines_before(source: IO[bytes], at: int) -> int:
-    """The number of the line that begins at a byte. Counted only when something is wrong, and the source is left where it was."""
-    here, count = source.tell(), 1
-    source.seek(0)
-    left = at
-    while left and (data := source.read(min(left, _BLOCK))):
-        count += data.count(b"\n")
-        left -= len(data)
-    source.seek(here)
-    return count
-
-
 def _path(key: str) -> Path:
-    """A key as the functions for files take it: they look at its name alone."""
+    """A key as the functions for files take it: they use its name only."""
     return cast("Path", PurePosixPath(key))

@@ -1,4 +1,4 @@
-"""The objects below a prefix as a place for parts, and the uploads that are under way there."""
+"""A store of parts below a prefix, and its multipart uploads."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ WORK = "_headwater/"
 
 
 class PrefixStore(PartStore):
-    """What lies below a prefix. Everything is durable when the store has answered."""
+    """The objects below a prefix. Everything is durable when the store has answered."""
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
         self.where = bucket.where
-        self._tags: dict[str, str] = {}  # of what was read last
+        self._tags: dict[str, str] = {}  # the ETags of what was read last
 
     def key(self, name: str) -> str:
         return self._bucket.folder + name
@@ -49,7 +49,7 @@ class PrefixStore(PartStore):
         self._bucket.delete(self.key(name))
 
     def sync(self) -> None:
-        """Whatever the store has answered is durable."""
+        """Nothing to do: everything is durable already."""
 
     # -- uploads --------------------------------------------------------------------------------------------
 
@@ -63,10 +63,10 @@ class PrefixStore(PartStore):
             try:
                 bucket.ask(bucket.client.head_object, Key=key)  # completed before, when its answer was lost
             except NotFound:
-                raise Unreachable(f"The upload of {key} was aborted by somebody.", hint="It will be made again.") from None
+                raise Unreachable(f"The upload of {key} was aborted.", hint="The part is delivered again.") from None
 
     def abort_uploads(self) -> None:
-        """End every upload of a part that is under way."""
+        """Abort every upload of a part."""
         bucket, client = self._bucket, self._bucket.client
         more: dict[str, str] = {}
         while True:

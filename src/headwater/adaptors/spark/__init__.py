@@ -1,1 +1,1 @@
-"""Whatever Spark itself can read or write."""
+"""Any format that Spark reads or writes."""

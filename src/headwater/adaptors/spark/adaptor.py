@@ -1,4 +1,4 @@
-"""Whatever Spark reads or writes: ORC, Avro, JDBC, tables of a catalog, formats that a package adds."""
+"""Any format that Spark reads or writes: ORC, Avro, JDBC, tables of a catalog, formats of packages."""
 
 from __future__ import annotations
 
@@ -58,39 +58,37 @@ class SparkAdaptor(CanCopy, CanWrite, frozen=True, kw_only=True):
         ),
     ] = msgspec.field(default_factory=dict)
     namespace: Annotated[str, Means("The namespace of everything that is read.")] = ""
-    staging: Annotated[
-        str, Means("The folder for what is on its way, which all workers must see; empty: `staging` in the data directory.")
-    ] = ""
-    id: Annotated[Names, Means("The fields that tell documents apart.")] = ("_id",)
+    staging: Annotated[str, Means("The staging folder, which all workers must see; empty: `staging` in the data directory.")] = ""
+    id: Annotated[Names, Means("The fields of a document's id.")] = ("_id",)
 
     @property
     def name(self) -> str:
-        """The one namespace of it as a source."""
+        """The only namespace of the source."""
         if self.namespace:
             return self.namespace
         names = str(self.path or "").split("/")
         path = next((name for name in reversed(names) if name and not any(c in name for c in "*?[{")), "")
         return path or str(self.options.get("dbtable", "")) or self.format
 
-    def given(self) -> dict[str, str]:
-        """The options, with what the environment holds. Errors: `BadConfig`."""
+    def resolved_options(self) -> dict[str, str]:
+        """The options with variables replaced. Errors: `BadConfig`."""
         return {name: resolve(value) for name, value in self.options.items()}
 
     def redacted(self, text: str) -> str:
-        """What Spark says without the values that may be secrets: its errors like to show addresses with passwords."""
+        """A text of Spark without values that may be secret: its errors show URLs with passwords."""
         given = dict(self.options)
         if self.path is not None and (isinstance(self.path, Env) or "${" in self.path):
             given["path"] = self.path
         for name, value in given.items():
             secret = resolve(value)
             if secret and (isinstance(value, Env) or "${" in value or any(word in name.lower() for word in _SECRET)):
-                within = [one for found in _WITHIN.findall(secret) for one in found if one]  # a driver may name parts of an address
+                within = [one for found in _WITHIN.findall(secret) for one in found if one]  # a driver may show a part of a URL
                 for one in (secret, *within):
                     text = text.replace(one, "***")
         return text
 
     def first(self, chosen: Namespaces) -> Message | None:
-        """One message for `headwater pipeline test`: a plan would load everything, and take away what a run is reading."""
+        """One message for `headwater pipeline test`. A plan would load everything, and delete what a run is reading."""
         from headwater.adaptors.spark.source import SparkSource
 
         return SparkSource(self).first(chosen)
@@ -100,7 +98,7 @@ class SparkAdaptor(CanCopy, CanWrite, frozen=True, kw_only=True):
             raise BadConfig("spark() needs a format.", hint='Say spark("orc", path=...).')
         if self.staging:
             return self
-        # Told here, where the pipeline is defined: a task may have another folder to begin with.
+        # Resolved where the pipeline is defined: a task may run in another folder.
         return msgspec.structs.replace(self, staging=str(load().settings.data / "staging"))
 
 

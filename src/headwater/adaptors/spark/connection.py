@@ -1,4 +1,4 @@
-"""The run's Spark session, folders that only Hadoop's file systems know, and Spark's errors as headwater's."""
+"""The run's Spark session, the staging folder, and Spark's errors as headwater's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PACKAGES = (
 )
 
 
-def started() -> SparkSession:
+def current_session() -> SparkSession:
     """This process's session. Never called inside a task."""
     from headwater.spark import session
 
@@ -30,8 +30,8 @@ def started() -> SparkSession:
 
 
 @contextmanager
-def spoken(adaptor: SparkAdaptor, what: str) -> Iterator[None]:
-    """Spark's errors become ours. Errors: `BadConfig` for what Spark will never do, `Unreachable` for what may work later."""
+def explaining(adaptor: SparkAdaptor, what: str) -> Iterator[None]:
+    """Turns Spark's errors into headwater's: `BadConfig` where a retry is useless, `Unreachable` where it may help."""
     from py4j.protocol import Py4JError
     from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 
@@ -47,26 +47,26 @@ def spoken(adaptor: SparkAdaptor, what: str) -> Iterator[None]:
         ) from None
     except (PySparkException, Py4JError) as error:
         said = _said(adaptor, error)
-        if any(word in said for word in ("ClassNotFound", "No suitable driver", "No FileSystem for scheme")):  # nor will it be there later
+        if any(word in said for word in ("ClassNotFound", "No suitable driver", "No FileSystem for scheme")):  # waiting would not help
             raise BadConfig(f"Spark cannot {what}: {said}.", hint=f"Look at the format and the path. {_PACKAGES}") from None
         raise Unreachable(f"Spark could not {what}: {said}.", hint="See Spark's log.") from None
 
 
 def loaded(adaptor: SparkAdaptor) -> DataFrame:
-    """The data set. Errors: as `spoken`."""
-    with spoken(adaptor, f"read {adaptor.name} as {adaptor.format}"):
-        reader = started().read.format(adaptor.format).options(**adaptor.given())
+    """The data set. Errors: as `explaining`."""
+    with explaining(adaptor, f"read {adaptor.name} as {adaptor.format}"):
+        reader = current_session().read.format(adaptor.format).options(**adaptor.resolved_options())
         return reader.load() if adaptor.path is None else reader.load(resolve(adaptor.path))
 
 
 def staging(adaptor: SparkAdaptor, *whose: str) -> Path:
-    """The folder for what is on its way in or out of this data set: not the same for two of them, nor for two who write to one."""
+    """The staging folder of this data set, a different one for each data set and for each sink that writes to it."""
     known = [adaptor.format, str(adaptor.path), *sorted(f"{name}={value}" for name, value in adaptor.options.items()), *whose]
     return (Path(adaptor.staging) / f"spark-{sha256(chr(0).join(known).encode()).hexdigest()[:16]}").absolute()
 
 
 def _said(adaptor: SparkAdaptor, error: Any) -> str:
-    """The first line of what Spark says, and the reason that lies deepest: of a connection that failed, only that tells why."""
+    """The first line of an error and its root cause, which is the reason of a failed connection."""
     raised = getattr(error, "java_exception", None)
     first = _line(error if raised is None else raised.toString()) or type(error).__name__
     deepest = getattr(error, "_origin", None) if raised is None else raised

@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from headwater.adaptors.file.parquet_writer import ParquetPartWriter
 from headwater.adaptors.file.readback import of_table
-from headwater.adaptors.file.tables import TableWriter
 from headwater.adaptors.file.target import gone
 from headwater.adaptors.parts.ownership import PartsOwnership
 from headwater.adaptors.spark.adaptor import SparkAdaptor
-from headwater.adaptors.spark.connection import loaded, spoken, staging, started
+from headwater.adaptors.spark.connection import current_session, explaining, loaded, staging
 from headwater.adaptors.spark.store import WORK, HadoopStore, SparkRanges
 from headwater.core.files import explained
 from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
@@ -25,9 +25,9 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
     """A path with a folder for each range of offsets; without a path, rows are appended."""
 
     def check(self, chosen: Namespaces) -> list[str]:
-        started()
+        current_session()
         if self.adaptor.path is None:
-            return ["Spark has started"]  # whether a table can be written shows when it is
+            return ["Spark has started"]  # only a write shows whether the table can be written
         with self._place() as store:
             store.try_to_write()
         return [f"{self.adaptor.path} can be written"]
@@ -36,22 +36,22 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
         return True
 
     def writer(self, part: Part) -> SinkWriter:
-        """A writer of Parquet, in a folder of the run's own, to a name that Spark would not read if it began with a dot."""
+        """A writer of Parquet in a folder of the run. Its names begin with no dot: Spark would not read them."""
         folder = staging(self.adaptor, part.pipeline, part.sink) / f"run-{part.epoch}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise explained(error, folder) from error
-        return TableWriter(folder / f"{part.start}-{part.end}-{part.bucket}of{part.buckets}.{part.attempt}", compression="snappy")
+        return ParquetPartWriter(folder / f"{part.start}-{part.end}-{part.bucket}of{part.buckets}.{part.attempt}", compression="snappy")
 
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
-        """Sweep what dead runs have left. Returns the ranges that are there whole; None where nobody can tell."""
+        """Delete what dead runs have left. Returns the complete ranges; None without a path, where they are not known."""
         held: list[tuple[int, int]] | None = None
         if self.adaptor.path is not None:
             with self._place() as store:
                 ranges, ownership = SparkRanges(store), _ownership(store, pipeline, sink)
                 former = ownership.former_log() if ownership.found() is not None else "unknown"
-                if former is not None:  # of another log: its offsets mean other messages
+                if former is not None:  # of another log, whose offsets mean other messages
                     ranges.leave(former)
                 ownership.take(epoch)
                 held = ranges.recovered()
@@ -61,8 +61,8 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
         return held
 
     def publish(self, part: Part, receipt: dict[str, Any]) -> None:
-        """Save what was staged. Of several tables the first one comes last: it says that the range is there."""
-        adaptor, session, files, end = self.adaptor, started(), [Path(one) for one in receipt["files"]], int(receipt["end"])
+        """Save what was staged. Of several tables the first one is saved last: it marks the range as complete."""
+        adaptor, session, files, end = self.adaptor, current_session(), [Path(one) for one in receipt["files"]], int(receipt["end"])
         ranges: SparkRanges | None = None
         if adaptor.path is not None:
             with self._place() as store:
@@ -73,9 +73,9 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
             if not file.exists():
                 if not saved.exists():
                     raise gone(file)
-                continue  # this is a second try, and the first one came so far
-            with spoken(adaptor, f"write {adaptor.format}"):
-                out = session.read.parquet(str(file)).write.format(adaptor.format).options(**adaptor.given())
+                continue  # a retry: the first attempt saved it
+            with explaining(adaptor, f"write {adaptor.format}"):
+                out = session.read.parquet(str(file)).write.format(adaptor.format).options(**adaptor.resolved_options())
                 if ranges is None:
                     out.mode("append").save()
                 else:
@@ -93,23 +93,23 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
                 SparkRanges(store).forget(position)
 
     def place(self, namespace: str) -> str:
-        return self.adaptor.kind  # the path or table holds all of them together
+        return self.adaptor.kind  # one path or table holds all namespaces
 
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
         return of_table(data)
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
-        """What is there. Errors: as `spoken`."""
+        """The rows of the path or table. Errors: as `explaining`."""
         adaptor = self.adaptor
         if adaptor.path is None:
             frames = [loaded(adaptor)]
         else:
             with self._place() as store:
                 paths = SparkRanges(store).readable()
-            with spoken(adaptor, f"read {adaptor.format}"):
-                frames = [started().read.format(adaptor.format).options(**adaptor.given()).load(path) for path in paths]
+            with explaining(adaptor, f"read {adaptor.format}"):
+                frames = [current_session().read.format(adaptor.format).options(**adaptor.resolved_options()).load(path) for path in paths]
         for frame in frames:
-            with spoken(adaptor, f"read {adaptor.format}"):
+            with explaining(adaptor, f"read {adaptor.format}"):
                 for row in frame.toLocalIterator():
                     yield of_table(row.asDict(recursive=True))
 
@@ -119,7 +119,7 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
             yield HadoopStore(resolve(self.adaptor.path or ""))
 
     def _using(self) -> AbstractContextManager[None]:
-        return spoken(self.adaptor, f"use the folder {self.adaptor.path}")
+        return explaining(self.adaptor, f"use the folder {self.adaptor.path}")
 
 
 def _ownership(store: HadoopStore, pipeline: str, sink: str) -> PartsOwnership:

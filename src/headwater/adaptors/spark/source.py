@@ -1,4 +1,4 @@
-"""Reading: loaded once into a folder of Parquet by the run, and read from there by its tasks."""
+"""Reading: the run loads the data set once into a folder of Parquet, and its tasks read that."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 from headwater.adaptors.file.adaptor import File
 from headwater.adaptors.file.source import FileSource
 from headwater.adaptors.spark.adaptor import SparkAdaptor
-from headwater.adaptors.spark.connection import loaded, spoken, staging
+from headwater.adaptors.spark.connection import explaining, loaded, staging
 from headwater.core.errors import NotFound
 from headwater.core.ids import random_id
 from headwater.pipeline import values
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 class SparkSource(SourceAdaptor[SparkAdaptor]):
-    """One data set, of which a copy reads what was staged."""
+    """One data set. A copy reads its staged files."""
 
     def check(self, chosen: Namespaces) -> list[str]:
         return [f"{self.adaptor.name}: {', '.join(loaded(self.adaptor).columns)}"]
 
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
-        """Load everything into a new folder; the folders of earlier copies go. Errors: `NotFound`, and as `spoken`."""
+        """Load everything into a new folder; delete those of earlier copies. Errors: `NotFound`, and as `explaining`."""
         data, name = self._chosen(chosen), self.adaptor.name
         folder = staging(self.adaptor)
         for earlier in folder.glob("copy-*"):
@@ -49,7 +49,7 @@ class SparkSource(SourceAdaptor[SparkAdaptor]):
         )
 
     def first(self, chosen: Namespaces) -> Message | None:
-        """The first document. Nothing is staged, and what a run has staged stays as it is. Errors: as `plan`."""
+        """The first document. Stages nothing, and leaves the files of a run alone. Errors: as `plan`."""
         data, name = self._chosen(chosen), self.adaptor.name
         with self._spoken():
             found = data.limit(1).collect()
@@ -70,7 +70,7 @@ class SparkSource(SourceAdaptor[SparkAdaptor]):
         return loaded(self.adaptor)
 
     def _spoken(self) -> AbstractContextManager[None]:
-        return spoken(self.adaptor, f"read {self.adaptor.name} as {self.adaptor.format}")
+        return explaining(self.adaptor, f"read {self.adaptor.name} as {self.adaptor.format}")
 
 
 def _files(folder: Path) -> FileSource:

@@ -1,4 +1,4 @@
-"""A path of any file system that Hadoop knows as a place for parts; a part is a folder that Spark has written."""
+"""A store of parts on any file system of Hadoop. A part is a folder that Spark has written."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import msgspec
 
 from headwater.adaptors.parts.offset_parts import OffsetParts
 from headwater.adaptors.parts.store import PartStore
-from headwater.adaptors.spark.connection import started
+from headwater.adaptors.spark.connection import current_session
 from headwater.core.errors import Unreachable
 from headwater.pipeline.adaptor import Part
 
 WORK = "_headwater/"
-_DONE = "_SUCCESS"  # which Spark writes when a folder is whole
+_DONE = "_SUCCESS"  # Spark writes it when a folder is complete
 
 
 class HadoopStore(PartStore):
-    """A folder on any file system that Hadoop knows."""
+    """A folder on any file system of Hadoop."""
 
     def __init__(self, path: str) -> None:
         self.where = path.rstrip("/")
-        context = started().sparkContext
+        context = current_session().sparkContext
         self._jvm: Any = context._jvm
         self._files = self._at("").getFileSystem(context._jsc.hadoopConfiguration())
 
@@ -36,7 +36,7 @@ class HadoopStore(PartStore):
         return [f"{inside}{slash}{name}" for name in names if name.startswith(begin)]
 
     def read(self, name: str) -> bytes | None:
-        """What a small file of JSON holds. Where a run died while it wrote it, what `replace` wrote beside it is whole."""
+        """The content of a small JSON file. Where a run died while it wrote the file, the copy of `replace` is complete."""
         from py4j.protocol import Py4JError
 
         problem: Py4JError | None = None
@@ -48,7 +48,7 @@ class HadoopStore(PartStore):
                     return data
             except msgspec.DecodeError:
                 continue
-            except Py4JError as error:  # a file system with checksums does not even give what is half written
+            except Py4JError as error:  # a file system with checksums refuses a half-written file
                 problem = error
         if problem is not None:
             raise problem
@@ -69,7 +69,7 @@ class HadoopStore(PartStore):
             file.close()
 
     def replace(self, name: str, data: bytes) -> None:
-        """Written twice: a file is never half of both. Without an owner, all that is here would pass for another log's and be hidden."""
+        """Write a copy first, so that one of both is always complete. Without an owner, the folder would count as another log's."""
         self.write(_beside(name), data)
         self.write(name, data)
 
@@ -80,16 +80,16 @@ class HadoopStore(PartStore):
         self._files.delete(self._at(name), True)
 
     def rename(self, name: str, new: str) -> None:
-        """Errors: `Unreachable` where the file system says no, which it does without an error of its own."""
+        """Errors: `Unreachable` where the file system refuses: Hadoop returns False, and raises nothing."""
         self.delete(new)
         if not self._files.rename(self._at(name), self._at(new)):
             raise Unreachable(f"{self.where}/{name} cannot be renamed to {new}.", hint="See whether Spark's user may write there.")
 
     def sync(self) -> None:
-        """What a file system of Hadoop's has renamed is as durable as it makes it."""
+        """Nothing to do: Hadoop has no sync of a directory."""
 
     def try_to_write(self) -> None:
-        new = next((name for name in ("", WORK) if not self.has(name)), None)  # it is made by the way, and must not stay
+        new = next((name for name in ("", WORK) if not self.has(name)), None)  # the check creates it, and deletes it again
         self.write(f"{WORK}check", b"")
         self.delete(f"{WORK}check" if new is None else new)
 

@@ -1,1 +1,1 @@
-"""What the systems that speak SQL share."""
+"""Code that the adaptors of SQL databases share."""

@@ -1,22 +1,23 @@
-"""What the adaptors of database servers have in common: their options, how a copy and its changes meet, and what a sink remembers."""
+"""The base of the adaptors of database servers: their options, the plan of a copy, and the state that a sink keeps."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
 from headwater.adaptors.sql.compare import comparable
 from headwater.adaptors.sql.session import Session
 from headwater.adaptors.sql.state import SqlSinkState
 from headwater.adaptors.sql.statements import Statements
-from headwater.adaptors.sql.table import split_name
-from headwater.core.errors import BadConfig
+from headwater.adaptors.sql.table import SqlTable, split_name
+from headwater.core.errors import BadConfig, Differs
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CanCopy, CanTail, CanWrite, CopyPlan, Delivery, SinkAdaptor, Slice, SourceAdaptor
 from headwater.pipeline.env import Env
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.options import Means
+from headwater.pipeline.source_progress import CopySize
 
 
 class SqlAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
@@ -34,43 +35,93 @@ class SqlAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         return self
 
     def address(self) -> str:
-        """The URI, resolved: for those that connect, and never shown."""
+        """The resolved URI. It is never shown."""
         return str(self.resolved().uri)
 
 
 AnySql = TypeVar("AnySql", bound=SqlAdaptor)
+AnySession = TypeVar("AnySession", bound=Session)
+AnyTable = TypeVar("AnyTable", bound=SqlTable[Any])
 
 
-class SqlSource(SourceAdaptor[AnySql]):
+class SqlSource(SourceAdaptor[AnySql], Generic[AnySql, AnySession, AnyTable]):
     """Tables, and the changes of their rows."""
 
     @abstractmethod
+    def session(self, **more: Any) -> AnySession:
+        """A new connection. `more`: further parameters of the library."""
+
+    @abstractmethod
+    def default_schema(self) -> str:
+        """The schema of namespaces that name none."""
+
+    @abstractmethod
     def cursor(self, chosen: Namespaces) -> Any:
-        """Where the changes stand now. Errors: `BadConfig` where they cannot be followed; `Forbidden`."""
+        """The present position of the changes. Errors: `BadConfig` where they cannot be followed; `Forbidden`."""
 
     @abstractmethod
-    def cut(self, chosen: Namespaces, slices: int, cursor: Any) -> CopyPlan:
-        """The plan of a copy whose changes are followed from the cursor on."""
+    def tables(self, session: AnySession, chosen: Namespaces) -> list[AnyTable]:
+        """The chosen tables. Errors: `NotFound` without one; `Forbidden`."""
 
     @abstractmethod
-    def whole(self, schema: str, name: str) -> list[Slice]:
-        """A table in as few slices as there can be; none where it is not there."""
+    def table(self, session: AnySession, schema: str, name: str) -> AnyTable | None:
+        """One table; None where it does not exist."""
+
+    @abstractmethod
+    def slices(self, session: AnySession, table: AnyTable, count: int) -> list[Slice]:
+        """A table in about so many slices. The spec of each has its `key`."""
+
+    @abstractmethod
+    def rows(self, session: AnySession, tables: list[AnyTable]) -> int | None:
+        """An estimate of the rows of all tables; None where there is none."""
 
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
-        # The cursor is taken before the copy: what changes while it is read comes again with the changes, and nothing falls between.
-        return self.cut(chosen, slices, self.cursor(chosen) if self.adaptor.tail else None)
+        # The cursor is taken before the copy: the changes repeat what changes while it is read, and none is missed.
+        cursor = self.cursor(chosen) if self.adaptor.tail else None
+        with self.session() as session:
+            found = self.tables(session, chosen)
+            parts = tuple(part for table in found for part in self.slices(session, table, slices))
+            size = CopySize.about(self.rows(session, found))
+        identity = {"tables": {table.namespace: [table.mark, list(table.key)] for table in found}}
+        ids = {table.namespace: ids for table in found if (ids := table.ids or table.key)}
+        return CopyPlan(identity=identity, slices=parts, ids=ids, cursor=cursor, size=size)
+
+    def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
+        """Whether the planned tables are still the same tables with the same keys."""
+        with self.session() as session:
+            for namespace, (mark, key) in plan.identity["tables"].items():
+                table = self.table(session, *split_name(namespace, self.default_schema()))
+                if table is None or list(table.key) != key or not self.unchanged(table, mark):
+                    return False
+        return True
+
+    def unchanged(self, table: AnyTable, mark: Any) -> bool:
+        """Whether the table is the one that was planned, by its mark."""
+        return bool(table.mark == mark)
+
+    def planned(self, session: AnySession, part: Slice) -> AnyTable:
+        """The table of a slice. Errors: `Differs` where it is gone or has another key."""
+        table = self.table(session, *split_name(part.namespace, self.default_schema()))
+        if table is None or list(table.key) != part.spec["key"]:
+            raise Differs(f"The table {part.namespace} is not what it was when the copy was planned.", hint="Begin the copy anew.")
+        return table
+
+    def documents(self, namespace: str) -> Iterator[dict[str, Any]]:
+        """All rows of a table; none where it does not exist."""
+        with self.session() as session:
+            table = self.table(session, *split_name(namespace, self.default_schema()))
+            parts = [] if table is None else self.slices(session, table, 1)
+        for part in parts:
+            for piece in self.read(part, None):
+                yield from map(values.decode, piece.values)
 
 
 class SqlSink(SinkAdaptor[AnySql]):
-    """Tables; what was taken is kept beside them, in the transactions that write the rows."""
+    """Tables. The offsets that were taken are kept beside them, in the transactions that write the rows."""
 
     @abstractmethod
-    def source(self) -> SqlSource[AnySql]:
-        """What reads the tables back."""
-
-    @abstractmethod
-    def usual(self) -> str:
-        """The schema of namespaces that name none."""
+    def source(self) -> SqlSource[AnySql, Any, Any]:
+        """The source that reads the tables back."""
 
     @abstractmethod
     def session(self) -> Session: ...
@@ -90,11 +141,7 @@ class SqlSink(SinkAdaptor[AnySql]):
         return comparable(data)
 
     def place(self, namespace: str) -> str:
-        return ".".join(split_name(namespace, self.usual()))
+        return ".".join(split_name(namespace, self.source().default_schema()))
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
-        source = self.source()
-        for part in source.whole(*split_name(namespace, self.usual())):
-            for piece in source.read(part, None):
-                for value in piece.values:
-                    yield comparable(values.decode(value))
+        return map(comparable, self.source().documents(namespace))

@@ -1,4 +1,4 @@
-"""The time within which a batch has to be done."""
+"""The deadline of a batch."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from headwater.core.errors import Timeout
 
 
 class Deadline:
-    """A server that does not answer at all cannot keep its own timeout: the socket is shut."""
+    """Shuts a session's socket a second after the deadline: a server that does not answer cannot keep its own timeout."""
 
     def __init__(self, session: Session, seconds: float) -> None:
         self._session, self._seconds = session, seconds
         self._ends = time.monotonic() + seconds
-        self._timer = threading.Timer(seconds + 1.0, self._cut)  # the server's own timeout comes first, and is kinder
+        self._timer = threading.Timer(seconds + 1.0, self._cut)  # the server's own timeout comes first: it keeps the connection
         self._timer.daemon = True
 
     def __enter__(self) -> Self:

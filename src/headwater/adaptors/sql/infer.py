@@ -1,4 +1,4 @@
-"""What kind of column would hold the values that some documents have in a field. Pure."""
+"""Schema inference: the kind of column that holds all values of a field. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBERS: tuple[ColumnKind, ...] = ("int", "float", "decimal")
 
 
 def fields(documents: Iterable[dict[str, Any]]) -> dict[str, ColumnKind]:
-    """By field, in the order in which they come up, the kind that holds all its values; text where there are none but nulls."""
+    """The kind of each field, in the order of their first appearance; text for a field that is always null."""
     found: dict[str, ColumnKind | None] = {}
     for document in documents:
         for name, value in document.items():

@@ -1,4 +1,4 @@
-"""What an SQL sink has taken, as rows (start, end, bucket, buckets) of a table of its own. Pure."""
+"""The ranges of offsets that an SQL sink has taken, as rows (start, end, bucket, buckets) of its own table. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headwater.pipeline.offsets.ranges import Span, joined
 
 
 class TakenRange(msgspec.Struct, frozen=True, order=True):
-    """Offsets [start, end) that were committed, of which only those of one bucket count."""
+    """Offsets [start, end) of which one bucket is committed."""
 
     start: int
     end: int
@@ -19,7 +19,7 @@ class TakenRange(msgspec.Struct, frozen=True, order=True):
 
 
 def whole(rows: Iterable[TakenRange]) -> list[Span]:
-    """Offsets that are taken whatever their bucket: those that all the buckets of one split have taken."""
+    """The offsets that every bucket of one split has taken."""
     by_split: dict[int, dict[int, list[Span]]] = {}
     for row in rows:
         by_split.setdefault(row.buckets, {}).setdefault(row.bucket, []).append((row.start, row.end))
@@ -35,14 +35,14 @@ def whole(rows: Iterable[TakenRange]) -> list[Span]:
 
 
 def of_bucket(rows: Iterable[TakenRange], bucket: int, buckets: int) -> list[Span]:
-    """Offsets whose messages a bucket has taken: its own, and those taken whole."""
+    """The offsets that a bucket has taken: its own, and those that every bucket has."""
     kept = list(rows)
     own = [(row.start, row.end) for row in kept if (row.bucket, row.buckets) == (bucket, buckets)]
     return joined([*own, *whole(kept)])
 
 
 def compacted(rows: Iterable[TakenRange]) -> list[TakenRange]:
-    """The same in as few rows as there can be."""
+    """The same offsets in the fewest rows."""
     kept = list(rows)
     done = whole(kept)
     out = [TakenRange(start, end) for start, end in done]

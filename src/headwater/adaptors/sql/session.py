@@ -1,4 +1,4 @@
-"""A connection to a database, as those parts of a sink use it that are the same for every server."""
+"""A connection to a database, the same for every server: statements, transactions, and the library's errors as headwater's."""
 
 from __future__ import annotations
 
@@ -11,57 +11,67 @@ from headwater.core.errors import HeadwaterError
 
 
 class Session(ABC):
-    """One connection, in autocommit. As a context it is closed in the end, and the library's errors inside become ours."""
+    """One connection, in autocommit. A `with` closes it and turns the library's errors inside into headwater's."""
 
-    server: ClassVar[str]  # as errors call it
-    fails: tuple[type[Exception], ...]  # what the library raises
+    server: ClassVar[str]  # its name in errors
+    fails: ClassVar[tuple[type[Exception], ...]]  # the exceptions of the library
 
     def __init__(self, where: str) -> None:
-        self.where = where  # what may be shown of the URI
+        self.where = where  # the part of the URI that may be shown
 
     @abstractmethod
     def ask(self, statement: str, given: Any = None) -> list[tuple[Any, ...]]:
-        """A statement's rows."""
+        """Run a statement; return its rows."""
 
     @abstractmethod
     def do(self, statement: str | bytes, given: Any = None) -> int:
-        """A statement's count of rows."""
+        """Run a statement; return the count of rows that it found or changed."""
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Any]:
         """All of what is done inside, or nothing. Inside of another one it is a savepoint."""
 
+    @staticmethod
     @abstractmethod
-    def about_data(self, error: BaseException) -> bool:
-        """Whether an error is about the values given, and no machine's fault."""
+    def about_data(error: BaseException) -> bool:
+        """Whether an error is about the values in a statement, and not about the server or the connection."""
+
+    @staticmethod
+    @abstractmethod
+    def explained(error: Any, where: object) -> HeadwaterError:
+        """The library's error as headwater's."""
 
     @abstractmethod
     def there_already(self, error: BaseException) -> bool:
-        """Whether an error only says that what was to be made is there."""
-
-    @abstractmethod
-    def meaning(self, error: BaseException) -> HeadwaterError:
-        """The error of ours that an error of the library's is."""
+        """Whether a CREATE failed because the object exists."""
 
     @abstractmethod
     def said(self, error: BaseException) -> str:
-        """What the server said."""
+        """The server's own text of an error."""
 
     @abstractmethod
     def fileno(self) -> int:
-        """The socket's."""
+        """The file descriptor of the socket."""
 
     @abstractmethod
     def close(self) -> None: ...
 
+    def one(self, statement: str, given: Any = None) -> Any:
+        """The first value of a statement's first row; None without a row."""
+        rows = self.ask(statement, given)
+        return rows[0][0] if rows else None
+
     def make(self, *statements: str) -> None:
-        """Make tables and the like, of which another task may make the same at this moment."""
+        """Create tables and the like. Another task may create the same ones at this moment."""
         for statement in statements:
             try:
                 self.do(statement)
             except self.fails as error:
                 if not self.there_already(error):
                     raise
+
+    def meaning(self, error: BaseException) -> HeadwaterError:
+        return self.explained(error, self.where)
 
     def __enter__(self) -> Self:
         return self

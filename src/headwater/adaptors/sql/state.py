@@ -1,4 +1,4 @@
-"""What a sink remembers in its own database: which offsets it has taken, and which run may write."""
+"""The state that a sink keeps in its database: the offsets that it has taken, and the epoch of the run that may write."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from headwater.adaptors.sql.statements import Statements
 from headwater.core.errors import Fenced
 from headwater.pipeline.offsets.ranges import Span
 
-MANY = 1000  # rows about committed batches, above which they are put together
+MANY = 1000  # rows of committed batches, above which they are compacted
 
 
 class SqlSinkState:
-    """The memory of one sink of one pipeline. Its two tables are made where they are missing, unless `make` is off."""
+    """The state of one sink of one pipeline. Its two tables are created where they are missing, unless `make` is off."""
 
     def __init__(self, session: Session, statements: Statements, pipeline: str, sink: str, *, make: bool = True) -> None:
         self._session, self._sql = session, statements
@@ -24,30 +24,30 @@ class SqlSinkState:
             session.make(*statements.create)
 
     def begin(self, epoch: int) -> list[Span]:
-        """Shut older runs out; return what is taken."""
+        """Fence older runs; return the offsets that are taken."""
         with self._session.transaction():
             self._claim(epoch)
             return whole(self._compact())
 
     def forget(self, position: int, epoch: int) -> None:
-        """What is taken is now everything up to the position, and nothing behind it."""
+        """Set what is taken to everything up to the position, and nothing behind it."""
         with self._session.transaction():
             self._claim(epoch)
             self._rewrite([TakenRange(0, position + 1)] if position >= 0 else [])
 
     def tidy(self, epoch: int) -> None:
-        """Keep the table of committed batches small while a run goes on for weeks."""
+        """Compact the table of committed batches where it has many rows: a run may go on for weeks."""
         if self._session.ask(self._sql.count, self.me)[0][0] > MANY:
             with self._session.transaction():
-                # The lock is the writers' own, taken the other way: they wait, and so does this for those under way.
+                # Writers hold this row with a shared lock. This lock waits for them, and new writers wait for it.
                 held = self._session.ask(self._sql.lock_epoch, self.me)
                 if held and held[0][0] == epoch:
                     self._compact()
 
     def shared(self, epoch: int) -> None:
-        """Hold the epoch until the transaction ends. Errors: `Fenced` for an older run."""
+        """Lock the epoch, shared, until the transaction ends. Errors: `Fenced` for an older run."""
         found = self._session.ask(self._sql.share_epoch, self.me)
-        if not found:  # nobody has begun a run: stepping may come first
+        if not found:  # no run has begun: an operator may step first
             self.first(epoch)
             found = self._session.ask(self._sql.share_epoch, self.me)
         self.fence(found[0][0], epoch)
@@ -63,12 +63,12 @@ class SqlSinkState:
             )
 
     def take(self, span: TakenRange) -> bool:
-        """Note a span. False where it was noted before. Before the rows are written: of two attempts at one batch, the second waits here
-        until the first is committed, and then has nothing to do."""
+        """Insert a span; return False where it was there. Call it before the rows are written: of two attempts at one batch, the second
+        waits here until the first has committed, and then writes nothing."""
         return bool(self._session.do(self._sql.take, (*self.me, span.start, span.end, span.bucket, span.buckets)))
 
     def join(self, span: TakenRange, near: Sequence[TakenRange]) -> None:
-        """Note a span and those that it touches in as few rows as there can be."""
+        """Insert a span, merged with those that it touches."""
         fewer = compacted([*near, span])
         for row in set(near).difference(fewer):
             self._untake(row)
@@ -76,7 +76,7 @@ class SqlSinkState:
             self.take(row)
 
     def shorten(self, span: TakenRange, end: int) -> None:
-        """Only what is before `end` of a noted span was taken."""
+        """Cut a span: only the offsets before `end` were taken."""
         self._untake(span)
         if end > span.start:
             self.take(TakenRange(span.start, end, span.bucket, span.buckets))

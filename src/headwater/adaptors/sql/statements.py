@@ -1,4 +1,4 @@
-"""The statements by which a sink remembers what it has taken. Each server's `sql` module gives its own."""
+"""The statements of a sink's state. Each server has its own."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import msgspec
 
 
 class Statements(msgspec.Struct, frozen=True, kw_only=True):
-    """Those without a word about it are given pipeline and sink; a span is start, end, bucket, buckets."""
+    """Parameters: pipeline and sink, and what the comment adds. A span is start, end, bucket, buckets."""
 
-    there: str  # a row where the tables are there; given nothing
-    create: tuple[str, ...]  # both tables, the one that `there` looks for last; given nothing
-    share_epoch: str  # held with others: writers do not wait for one another, but a newer run's claim waits for their commit
-    lock_epoch: str  # held alone
-    first_epoch: str  # and the epoch; nothing happens where there is one
+    there: str  # returns a row where the tables exist; no parameters
+    create: tuple[str, ...]  # both tables, the one of `there` last; no parameters
+    share_epoch: str  # with a shared lock: writers do not wait for one another, but a newer run's claim waits for their commit
+    lock_epoch: str  # with an exclusive lock
+    first_epoch: str  # and the epoch; changes nothing where there is one
     set_epoch: str  # the epoch first
     read: str
     count: str
-    take: str  # and a span; counts no row where it was taken before
+    take: str  # and a span; inserts no row where it was taken before
     untake: str  # and a span
     clear: str

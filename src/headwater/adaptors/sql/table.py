@@ -1,8 +1,8 @@
-"""What every table of a database has, whatever the server: a name, columns, and the columns that tell its rows apart."""
+"""A table of a database, the same for every server: its name, its columns, and the columns that identify its rows."""
 
 from __future__ import annotations
 
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -11,7 +11,7 @@ EPOCH = "headwater_epoch"  # the newest run that writes to a sink
 
 
 class AnyColumn(Protocol):
-    """What is asked of a column."""
+    """A column."""
 
     @property
     def name(self) -> str: ...
@@ -43,6 +43,16 @@ class SqlTable(msgspec.Struct, Generic[Columns], frozen=True, kw_only=True):
     def namespace(self) -> str:
         return f"{self.schema}.{self.name}"
 
+    @property
+    def mark(self) -> Any:
+        """The table's identity in a stored plan: another table of the same name may have another."""
+        raise NotImplementedError
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The columns that identify the row of a change. Empty: its changes cannot be followed."""
+        return self.key
+
     def column(self, name: str) -> Columns | None:
         return next((one for one in self.columns if one.name == name), None)
 
@@ -51,7 +61,17 @@ class SqlTable(msgspec.Struct, Generic[Columns], frozen=True, kw_only=True):
         return f"{self.namespace}: about {self.rows} rows, {key}"
 
 
+def quote(name: str) -> str:
+    """A name in a statement, as standard SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def safe(name: str) -> str:
+    """A name in a statement with placeholders: a driver takes `%` for one."""
+    return name.replace("%", "%%")
+
+
 def split_name(namespace: str, schema: str) -> tuple[str, str]:
-    """A namespace's schema and table; without a schema, the usual one."""
+    """A namespace's schema and table; without a schema, the given one."""
     first, dot, rest = namespace.partition(".")
     return (first, rest) if dot and rest else (schema, namespace)

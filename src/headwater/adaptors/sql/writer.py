@@ -1,4 +1,4 @@
-"""Writing to a database: upserts and deletes, and what was taken, in one transaction per batch. So each batch counts once."""
+"""Writing to a database: the rows of a batch and the offsets that it takes in one transaction, so each batch counts once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic
 from headwater.adaptors.sql.deadline import Deadline
 from headwater.adaptors.sql.infer import ColumnKind, fields
 from headwater.adaptors.sql.ranges import TakenRange, contains, of_bucket
-from headwater.adaptors.sql.run import AnyShape, RowRun, runs
+from headwater.adaptors.sql.row_batch import AnyShape, RowBatch, row_batches
 from headwater.adaptors.sql.session import Session
 from headwater.adaptors.sql.state import SqlSinkState
 from headwater.adaptors.sql.statements import Statements
@@ -20,10 +20,10 @@ from headwater.pipeline.message import Message, Op
 
 
 class SqlWriter(SinkWriter, Generic[AnyShape]):
-    """Writes one part. What a server does in its own way is abstract here."""
+    """Writes one part. The abstract methods are what differs between servers."""
 
-    call: ClassVar[str]  # the adaptor's, as hints name it
-    once: ClassVar[bool]  # whether a statement must not meet one row twice
+    call: ClassVar[str]  # the adaptor's function, for hints
+    once: ClassVar[bool]  # whether a statement must not change one row twice
 
     def __init__(self, session: Session, statements: Statements, part: Part, *, settings: Sequence[str], schema: str, create: bool) -> None:
         self._session, self._part, self._schema, self._create = session, part, schema, create
@@ -40,15 +40,15 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
 
     @abstractmethod
     def opened(self, span: TakenRange) -> list[TakenRange] | None:
-        """Note the span as taken, for this run's epoch; return what else was noted near it; None where it was itself noted before."""
+        """Insert the span for this run's epoch. Returns the spans that overlap it; None where the span itself was there before."""
 
     @abstractmethod
-    def send(self, run: RowRun[AnyShape]) -> None:
-        """Write a run."""
+    def send(self, batch: RowBatch[AnyShape]) -> None:
+        """Write a batch of rows."""
 
     @abstractmethod
     def shape(self, schema: str, name: str) -> AnyShape | None:
-        """The table, as it is now; None where there is none. Errors: `BadConfig` for one that cannot be written to."""
+        """The table as it is now; None where it does not exist. Errors: `BadConfig` for one that cannot be written to."""
 
     @abstractmethod
     def create_table(self, schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str]) -> Sequence[str]: ...
@@ -71,11 +71,11 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
             except session.fails as error:
                 if deadline.passed:
                     raise deadline.error() from error
-                if session.about_data(error):  # seen at the commit only, as by a deferred constraint: which message it is, one by one tells
+                if session.about_data(error):  # seen at the commit only, as by a deferred constraint: the run finds the message one by one
                     offset = batch.messages[0].offset if len(batch.messages) == 1 else -1
                     raise Rejected(f"The batch is refused at its commit: {session.said(error)}", offset=offset) from error
                 meant = session.meaning(error)
-                if not isinstance(meant, Unavailable):  # a right that was taken away, a password: no message's fault
+                if not isinstance(meant, Unavailable):  # a revoked right, a changed password: no message is to blame
                     meant = Unavailable(meant.message, hint=meant.hint)
                 raise meant from error
 
@@ -85,10 +85,10 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
     # -- one transaction ------------------------------------------------------------------------------------
 
     def _remaining(self, batch: Batch) -> list[Message]:
-        """Open the batch: shut out older runs, note it as taken, and return what of it is not there yet."""
+        """Open the batch: fence older runs, insert its span, and return the messages that are not there yet."""
         part = self._part
         wanted = [one for one in batch.messages if deliverable(one)]
-        if part.again:  # nothing is noted, and what was noted does not count
+        if part.again:  # a replay inserts no span, and ignores those that are there
             self._state.shared(part.epoch)
             return wanted
         near = self.opened(self._span(batch))
@@ -98,14 +98,14 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
         return [one for one in wanted if not contains(done, one.offset)] if done else wanted
 
     def _apply(self, messages: Sequence[Message]) -> None:
-        for run in runs(messages, self._shapes.__getitem__, once=self.once):
-            self.send(run)
+        for batch in row_batches(messages, self._shapes.__getitem__, once=self.once):
+            self.send(batch)
 
     def _write_before_refused(self, batch: Batch) -> None:
-        """Somewhere in the batch is a message that the table refuses: take all before it, and say which it is."""
+        """Find the message that the table refuses: commit all before it, and raise `Rejected` with its offset."""
         with self._session.transaction():
             found = self._first_refused(self._remaining(batch))
-            if found is None:  # what was in the way has gone meanwhile
+            if found is None:  # the reason is gone meanwhile
                 return
             message, error = found
             if not self._part.again:
@@ -119,7 +119,7 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
         ) from error
 
     def _first_refused(self, messages: Sequence[Message]) -> tuple[Message, Exception] | None:
-        """Halve until the message is found. Everything before it is applied, inside the transaction that is open."""
+        """Find the message by halving. Everything before it is applied, inside the open transaction."""
         try:
             with self._session.transaction():  # a savepoint
                 self._apply(messages)
@@ -141,8 +141,8 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
     # -- tables -----------------------------------------------------------------------------------------------
 
     def _ready(self, messages: Sequence[Message]) -> None:
-        """Know every table before the transaction begins: one that makes tables inside of it could wait for another for ever, or would
-        commit what is not finished."""
+        """Find or create every table before the transaction begins. Inside of it, CREATE TABLE could deadlock with another task, and on
+        MySQL it would commit."""
         by_name: dict[str, list[Message]] = {}
         for message in messages:
             if deliverable(message):

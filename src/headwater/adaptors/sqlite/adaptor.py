@@ -18,8 +18,8 @@ class Sqlite(CanCopy, CanWrite, frozen=True, kw_only=True):
     about: ClassVar[About] = About(
         summary="A SQLite database file.",
         namespace="the table's name",
-        source="Copies tables by ranges of rows, side by side; resumes at the row. Changes are not followed.",
-        sink="Exactly once: rows and offsets in one transaction, synced. Tables and columns are made as documents need them. "
+        source="Copies tables in parallel, by ranges of rowid; resumes behind the last row. Changes are not followed.",
+        sink="Exactly once: rows and offsets in one transaction, synced. Tables and columns are created as documents need them. "
         "A truncate empties the table.",
         sample='sqlite("orders.db")',
     )

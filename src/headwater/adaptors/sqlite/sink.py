@@ -1,4 +1,4 @@
-"""Writing to SQLite: a batch's rows and its range of offsets in one synced transaction, so that a batch that comes twice is seen."""
+"""Writing to SQLite: the rows of a batch and its range of offsets in one synced transaction, so that a repeated batch is recognised."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import apsw
 
 from headwater.adaptors.sql.ranges import TakenRange, of_bucket
 from headwater.adaptors.sql.state import SqlSinkState
+from headwater.adaptors.sql.table import quote
 from headwater.adaptors.sqlite.adaptor import Sqlite
 from headwater.adaptors.sqlite.session import READ_NEAR, STATEMENTS, SqliteSession
 from headwater.adaptors.sqlite.source import rows
-from headwater.adaptors.sqlite.tables import Tables, cell, cells, quoted, upsert
+from headwater.adaptors.sqlite.tables import Tables, cell, cells, upsert
 from headwater.core.errors import BadConfig, ReadOnly, Rejected
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, SinkAdaptor, SinkWriter, deliverable
@@ -25,7 +26,7 @@ _ACK = "Acknowledge it with `headwater pipeline ack`."
 
 
 class SqliteSink(SinkAdaptor[Sqlite]):
-    """The tables of a database file, made and widened as documents need them."""
+    """The tables of a database file. Tables and columns are created as documents need them."""
 
     def check(self, chosen: Namespaces) -> list[str]:
         path = self.adaptor.file
@@ -58,7 +59,7 @@ class SqliteSink(SinkAdaptor[Sqlite]):
 
 
 class _Change(NamedTuple):
-    """Rows for one table, ready to be written; of a command, which empties the table, none."""
+    """Rows for one table, ready to be written; a command, which empties the table, has none."""
 
     table: str
     op: Op
@@ -68,17 +69,17 @@ class _Change(NamedTuple):
 
 
 class SqliteWriter(SinkWriter):
-    """One part. Tables and columns are made within the transaction of the batch that needs them."""
+    """Writes one part. Tables and columns are created within the transaction of the batch that needs them."""
 
     def __init__(self, adaptor: Sqlite, part: Part) -> None:
         self._adaptor, self._part = adaptor, part
         self._session = SqliteSession(str(adaptor.file), timeout=part.timeout)
-        # The tables were made when the run began: of a database that was emptied since, nothing must count as taken.
+        # The state's tables were created when the run began. Where they are gone, the database was replaced: nothing counts as taken.
         self._state = SqlSinkState(self._session, STATEMENTS, part.pipeline, part.sink, make=False)
         self._tables = Tables(self._session.db)
 
     def write(self, batch: Batch) -> None:
-        changes = [self._prepared(table, op, list(group)) for (table, op, _), group in self._groups(batch)]  # others need not wait
+        changes = [self._prepared(table, op, list(group)) for (table, op, _), group in self._groups(batch)]  # before the lock
         try:
             with self._session.transaction():
                 self._state.shared(self._part.epoch)
@@ -86,17 +87,17 @@ class SqliteWriter(SinkWriter):
                     for change in changes:
                         self._apply(change)
         except BaseException as error:
-            self._tables.forget()  # what was made within the transaction is gone
+            self._tables.forget()  # what was created within the transaction is gone
             if not isinstance(error, apsw.Error):
                 raise
             if self._session.about_data(error):
-                raise Rejected(f"SQLite refuses it: {error}", offset=-1) from error
+                raise Rejected(f"SQLite refuses it: {error}.", offset=-1) from error
             raise self._session.meaning(error) from error
 
     def _taken(self, batch: Batch) -> bool:
-        """Note the batch as taken. False where it was taken before: all of it, by this share or whole.
+        """Insert the batch's range. Returns False where all of it was taken before, by this bucket or by all.
 
-        Ranges that touch become one, so they are few, and a message costs the same after a million others.
+        Ranges that touch are merged, so there are few, and a message costs the same after a million others.
         """
         span = TakenRange(batch.start, batch.end, self._part.bucket, self._part.buckets)
         near = [TakenRange(*row) for row in self._session.ask(READ_NEAR, (*self._state.me, span.end, span.start))]
@@ -108,7 +109,7 @@ class SqliteWriter(SinkWriter):
     # -- rows -----------------------------------------------------------------------------------------------
 
     def _groups(self, batch: Batch) -> Iterator[tuple[tuple[str, Op, tuple[str, ...]], Iterator[Message]]]:
-        """Consecutive messages of one table, one kind and the same fields as their id."""
+        """Consecutive messages of one table, one kind of change and the same id fields."""
 
         def kind(message: Message) -> tuple[str, Op, tuple[str, ...]]:
             op = Op.INSERT if message.op == Op.UPDATE else message.op
@@ -125,7 +126,7 @@ class SqliteWriter(SinkWriter):
         delete = op == Op.DELETE
         ids, documents = messages[0].id_fields, [message.data for message in messages]
         names = ids if delete else tuple(documents[0])
-        alike = not delete and all(tuple(one) == names for one in documents)  # the rule: every document has the same fields
+        alike = not delete and all(tuple(one) == names for one in documents)  # usual: every document has the same fields
         if not alike and not delete:
             names = tuple(dict.fromkeys(name for one in documents for name in one))
         rows = [tuple(one.values()) for one in documents] if alike else [tuple(map(one.get, names)) for one in documents]
@@ -134,7 +135,7 @@ class SqliteWriter(SinkWriter):
             column = columns[names.index(name)] if name in names else [None]
             if None in column:
                 raise Rejected(
-                    f"The document has no {name}, which tells documents of {table} apart.",
+                    f"The document has no {name}, which identifies documents of {table}.",
                     offset=messages[column.index(None)].offset,
                     hint="Name the right fields with the source's option id.",
                 )
@@ -146,9 +147,11 @@ class SqliteWriter(SinkWriter):
     def _check_command(self, table: str, message: Message) -> None:
         said = values.encode(message.data).decode()[:200]
         if message.data.get("command") != "truncate":
-            raise Rejected(f"The command {said} is not known here.", offset=message.offset, hint=_ACK)
+            raise Rejected(f"SQLite does not know the command {said}.", offset=message.offset, hint=_ACK)
         if self._adaptor.table is not None:
-            raise Rejected(f"{message.namespace} is emptied, and {table} may hold others' rows, too.", offset=message.offset, hint=_ACK)
+            raise Rejected(
+                f"A truncate of {message.namespace} would empty {table}, which all namespaces share.", offset=message.offset, hint=_ACK
+            )
 
     def _apply(self, change: _Change) -> None:
         table, op, ids, names, rows = change
@@ -158,8 +161,8 @@ class SqliteWriter(SinkWriter):
             every = self._tables.ready(table, ids, names)
             self._session.db.executemany(upsert(table, names, ids, every), rows)
         elif self._tables.exists(table):
-            where = " and ".join(f"{quoted(name)} = ?" for name in ids)
-            self._session.db.executemany(f"delete from {quoted(table)} where {where}", rows)
+            where = " and ".join(f"{quote(name)} = ?" for name in ids)
+            self._session.db.executemany(f"delete from {quote(table)} where {where}", rows)
 
     def close(self) -> None:
         self._session.close()

@@ -1,4 +1,4 @@
-"""Reading SQLite: tables by ranges of rowid, or by the order of their key where they have none."""
+"""Reading SQLite: tables by ranges of rowid, or in the order of their key where they have no rowid."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from headwater.adaptors.sql.table import quote
 from headwater.adaptors.sqlite.adaptor import Sqlite
-from headwater.adaptors.sqlite.session import OWN, connect, machine_error
-from headwater.adaptors.sqlite.tables import quoted
+from headwater.adaptors.sqlite.session import OWN, SqliteSession
 from headwater.core.errors import NotFound, Unavailable, Unsupported
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.namespaces import Namespaces
-from headwater.store.sqlite.library import close_connection
+from headwater.pipeline.source_progress import CopySize
 
 _ROWS = 5000
 _BYTES = 4 << 20  # of documents in a piece
-_PLAIN = frozenset({type(None), int, str})  # floats may be infinite, bytes are none of JSON's
+_PLAIN = frozenset({type(None), int, str})  # floats may be infinite, and JSON has no bytes
 _LEAST = 20_000
 
 
@@ -35,14 +35,18 @@ class SqliteSource(SourceAdaptor[Sqlite]):
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         parts: list[Slice] = []
         ids: dict[str, tuple[str, ...]] = {}
+        rows = 0
         with _opened(self.adaptor) as db:
             for name in self._tables(db, chosen):
-                info: list[Any] = db.execute(f"pragma table_info({quoted(name)})").fetchall()
+                info: list[Any] = db.execute(f"pragma table_info({quote(name)})").fetchall()
                 keys = tuple(row[1] for row in sorted(info, key=lambda row: row[5]) if row[5])
                 rowid = _rowid(name, [row[1].lower() for row in info])
                 ids[name] = keys or (rowid,)
                 parts += [Slice(name, spec) for spec in _cut(db, name, keys, rowid, slices)]
-        return CopyPlan(identity={"path": str(self.adaptor.file.absolute()), "tables": list(ids)}, slices=tuple(parts), ids=ids)
+                counted: Any = db.execute(f"select count(*) from {quote(name)}").fetchone()  # cheap beside the copy
+                rows += counted[0]
+        identity = {"path": str(self.adaptor.file.absolute()), "tables": list(ids)}
+        return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, size=CopySize.about(rows))
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         with _opened(self.adaptor) as db:
@@ -60,34 +64,30 @@ class SqliteSource(SourceAdaptor[Sqlite]):
 
 @contextmanager
 def _opened(adaptor: Sqlite) -> Iterator[apsw.Connection]:
-    """The database, to read. Errors: `NotFound`, and as `machine_error`."""
+    """The database, read-only. Errors: `NotFound`, and those of `SqliteSession`."""
     path = str(adaptor.file)
     if not adaptor.file.exists():
         raise NotFound(f"There is no database {path}.", hint="Look at the path; a relative one begins where the pipeline is run.")
-    db = connect(path, read_only=True)
-    try:
-        yield db
-    except apsw.Error as error:
-        raise machine_error(error, path) from error
-    except UnicodeDecodeError as error:  # in a name, or in a sink's row
-        raise Unavailable(
-            f"{path} has text that is not in UTF-8: {error.object[:50]!r}.", hint="Look for it with `hex`, and correct it."
-        ) from error
-    finally:
-        close_connection(db)
+    with SqliteSession(path, read_only=True) as session:
+        try:
+            yield session.db
+        except UnicodeDecodeError as error:  # in a name, or in a sink's row
+            raise Unavailable(
+                f"{path} has text that is not in UTF-8: {error.object[:50]!r}.", hint="Look for it with `hex`, and correct it."
+            ) from error
 
 
 def _rowid(table: str, columns: list[str]) -> str:
-    """A name of the rowid that no column has taken: under a column's, rows that have the same in it would be passed over."""
+    """A name of the rowid that no column has: by a column of that name, rows with equal values would be skipped."""
     free = [one for one in ("rowid", "_rowid_", "oid") if one not in columns]
     if not free:
-        raise Unsupported(f"Table {table} has columns named rowid, _rowid_ and oid: nothing tells its rows apart.", hint="Rename one.")
+        raise Unsupported(f"Table {table} has columns named rowid, _rowid_ and oid: its rowid has no name.", hint="Rename one.")
     return free[0]
 
 
 def _cut(db: apsw.Connection, name: str, keys: tuple[str, ...], rowid: str, slices: int) -> list[dict[str, Any]]:
     try:
-        ends: list[Any] = db.execute(f"select min({rowid}), max({rowid}) from {quoted(name)}").fetchall()
+        ends: list[Any] = db.execute(f"select min({rowid}), max({rowid}) from {quote(name)}").fetchall()
     except apsw.SQLError as error:
         if "no such column" not in str(error):
             raise
@@ -103,11 +103,11 @@ def _cut(db: apsw.Connection, name: str, keys: tuple[str, ...], rowid: str, slic
 
 def _by_rowid(db: apsw.Connection, part: Slice, position: Any) -> Iterator[Piece]:
     low, end = part.spec["rowid"]
-    begin = 1 if part.spec["named"] else 0  # without a key of its own, the rowid is what tells rows apart
+    begin = 1 if part.spec["named"] else 0  # without a primary key, the rowid is the id of a row
     rowid = part.spec.get("called", "rowid")
-    select = f"select {rowid} as {rowid}, * from {quoted(part.namespace)} where {rowid}"
+    select = f"select {rowid} as {rowid}, * from {quote(part.namespace)} where {rowid}"
     while True:
-        bounds = (low if position is None else position, end - 1)  # the greatest rowid has none above it that SQLite could be asked for
+        bounds = (low if position is None else position, end - 1)  # inclusive: no integer lies above the greatest rowid
         query = f"{select} {'>=' if position is None else '>'} ? and {rowid} <= ? order by {rowid} limit {_ROWS}"
         piece = _piece(db, query, bounds, part.namespace, begin)
         if piece.last is None:
@@ -117,17 +117,17 @@ def _by_rowid(db: apsw.Connection, part: Slice, position: Any) -> Iterator[Piece
 
 
 def _by_key(db: apsw.Connection, part: Slice, position: Any) -> Iterator[Piece]:
-    """In the order of the key. A position is extended JSON, so that bytes are bytes when they come back from the log, and a list of its
-    bytes in hex for text that is not in UTF-8."""
+    """Rows in the order of the key. A position is extended JSON, so that bytes survive the log; text that is not in UTF-8 is a list with
+    its bytes in hex."""
     keys = part.spec["keys"]
-    order = ", ".join(quoted(name) for name in keys)
+    order = ", ".join(quote(name) for name in keys)
     while True:
         given = position or []
-        # Bytes of text stand in the statement itself: SQLite takes given ones for UTF-8, whatever the database's encoding.
+        # Bytes of text are literals of the statement: SQLite takes parameters for UTF-8, whatever the database's encoding.
         ends = [f"cast(x'{bytes.fromhex(one[0]).hex()}' as text)" if isinstance(one, list) else "?" for one in given]
         where = f"where ({order}) > ({', '.join(ends)})" if given else ""
         bounds = [values.native(one) for one in given if not isinstance(one, list)]
-        query = f"select {order}, * from {quoted(part.namespace)} {where} order by {order} limit {_ROWS}"
+        query = f"select {order}, * from {quote(part.namespace)} {where} order by {order} limit {_ROWS}"
         piece = _piece(db, query, bounds, part.namespace, len(keys))
         if piece.last is None:
             return
@@ -136,7 +136,7 @@ def _by_key(db: apsw.Connection, part: Slice, position: Any) -> Iterator[Piece]:
 
 
 class _Rows(NamedTuple):
-    """Rows as documents, those that could not be read, and the last row as it is."""
+    """Rows as documents, what is wrong with some, and the last row."""
 
     values: list[bytes]
     bad: dict[int, str]
@@ -144,16 +144,16 @@ class _Rows(NamedTuple):
 
 
 class _NoText(bytes):
-    """What a column has as text, and is not in the database's encoding."""
+    """Text of a column that is not in the database's encoding."""
 
     shown: str
 
 
 def _piece(db: apsw.Connection, query: str, bounds: Sequence[Any], table: str, begin: int) -> _Rows:
-    """As many rows as a piece may hold. `begin`: the column that documents begin with; what is before it tells rows apart."""
+    """As many rows as a piece may hold. `begin`: the first column of documents; the columns before it are the position."""
     try:
         return _read_rows(db, query, bounds, table, begin)
-    except UnicodeDecodeError:  # the lenient way is slower: it is for the pieces that need it
+    except UnicodeDecodeError:  # slower, so only for pieces that need it
         return _read_rows(db, query, bounds, table, begin, lenient=True)
 
 
@@ -177,7 +177,7 @@ def _read_rows(db: apsw.Connection, query: str, bounds: Sequence[Any], table: st
 
 
 def _columns(cursor: apsw.Cursor) -> list[str]:
-    """The names of a query's columns; none where it has no rows, of which apsw tells nothing."""
+    """The names of a query's columns; none where it has no rows: apsw describes no empty result."""
     try:
         return [column[0] for column in cursor.description]
     except apsw.ExecutionCompleteError:
@@ -188,7 +188,7 @@ def _lenient_rows(db: apsw.Connection, query: str, bounds: Sequence[Any], count:
     """The rows of a query with `count` columns. Text that cannot be decoded is `_NoText`."""
     encoding = db.pragma("encoding")
     names = [f"c{number}" for number in range(count)]
-    # apsw decodes all text, and has no other way. So text is read as a blob, and a blob as text in hex, which tells the two apart.
+    # apsw decodes all text. So text is read as a blob, and a blob as text in hex, which distinguishes the two.
     cells = (f"case typeof({name}) when 'text' then cast({name} as blob) when 'blob' then hex({name}) else {name} end" for name in names)
     for row in db.execute(f"with piece ({', '.join(names)}) as ({query}) select {', '.join(cells)} from piece", bounds):
         yield tuple(_decoded(cell, encoding) for cell in row)
@@ -222,9 +222,9 @@ def _cell(value: Any) -> Any:
 
 
 def rows(adaptor: Sqlite, table: str) -> Iterator[dict[str, Any]]:
-    """What a sink's table holds, for `verify`."""
+    """The rows of a sink's table, for `verify`."""
     with _opened(adaptor) as db:
-        cursor = db.execute(f"select * from {quoted(table)}")
+        cursor = db.execute(f"select * from {quote(table)}")
         names = _columns(cursor)
         for row in cursor:
             yield {name: value for name, value in zip(names, row, strict=True) if value is not None}

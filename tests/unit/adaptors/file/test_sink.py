@@ -192,7 +192,7 @@ def test_a_part_that_comes_in_place_of_a_forgotten_one_counts(tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.jsonl.zst"])
 def test_a_last_line_without_an_end_is_ended_before_anything_is_appended(tmp_path: Path, name: str) -> None:
-    from headwater.adaptors.file.writers import compressed
+    from headwater.adaptors.file.line_writer import compressed
 
     adaptor = file(str(tmp_path / name))
     kind = {".gz": "gzip", ".zst": "zstd"}.get(Path(name).suffix, "none")
@@ -249,7 +249,7 @@ def test_every_document_is_a_row_of_a_table(tmp_path: Path, documents: list[dict
 
 
 def test_documents_without_a_value_join_the_table_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.adaptors.file.tables._ROWS", 1)  # each batch a table of its own
+    monkeypatch.setattr("headwater.adaptors.file.parquet_writer._ROWS", 1)  # each batch a table of its own
     adaptor = file(f"{tmp_path}/out/", format="parquet")
     adaptor.begin("p", "s", 1)
     part = Part(pipeline="p", sink="s", start=0, end=3, epoch=1, attempt="a")

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from headwater.adaptors.file.adaptor import File
-from headwater.adaptors.file.cells import csv_pieces
-from headwater.adaptors.file.groups import parquet_pieces
-from headwater.adaptors.file.lines import line_documents, line_pieces, stream_pieces
+from headwater.adaptors.file.csv_reader import csv_pieces
+from headwater.adaptors.file.json_lines import line_documents, line_pieces, stream_pieces
+from headwater.adaptors.file.parquet_reader import parquet_pieces
 from headwater.core.errors import BadInput, Damaged, Differs
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
@@ -316,11 +316,11 @@ def test_a_piece_of_parquet_is_bounded_and_reading_goes_on_behind_it(tmp_path: P
     cells = ["x" * 400] * 12 if text == "same" else [f"{n:400}" for n in range(12)]
     path = tmp_path / "in.parquet"
     parquet(path, _id=range(12), v=cells)
-    pieces = list(parquet_pieces(path, [0, 3], None, most=1000))
+    pieces = list(parquet_pieces(path, None, [0, 3], most=1000))
     assert max(len(one.values) for one in pieces) <= 3
     assert [values.decode(one)["_id"] for piece in pieces for one in piece.values] == list(range(12))
     for n, piece in enumerate(pieces):
-        rest = [one for piece in parquet_pieces(path, [0, 3], piece.position, most=5000) for one in piece.values]
+        rest = [one for piece in parquet_pieces(path, piece.position, [0, 3], most=5000) for one in piece.values]
         assert rest == [one for piece in pieces[n + 1 :] for one in piece.values]
 
 

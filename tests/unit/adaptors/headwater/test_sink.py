@@ -12,7 +12,7 @@ import pytest
 from headwater_ground import ALL, changes, part, run, write
 
 from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor, headwater
-from headwater.adaptors.headwater.address import HeadwaterAddress, place_of
+from headwater.adaptors.headwater.address import HeadwaterAddress, resolved_address
 from headwater.core.errors import BadConfig, BadInput, NotFound, ReadOnly, Rejected, Unavailable, UnknownTopic, Unreachable
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.partitioner import partition_for
@@ -113,13 +113,16 @@ def test_a_refused_message_is_named_and_those_before_it_are_there(log: EmbeddedL
 def test_what_is_wrong_with_a_server_is_no_message_s_fault(status: int, code: str) -> None:
     topic = {"name": "orders", "partitions": 1, "settings": {"max_record": "16MiB"}, "generation": "g"}
 
+    def problem(status: int, code: str, detail: str) -> dict[str, object]:
+        return {"title": code, "status": status, "code": code, "detail": detail, "hint": "mend it"}
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self._answer(*((200, topic) if self.path == "/log/orders" else (404, {"code": "unknown-topic", "detail": "none"})))
+            self._answer(*((200, topic) if self.path == "/log/orders" else (404, problem(404, "unknown-topic", "none"))))
 
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
-            self._answer(status, {"code": code, "detail": "something with the server", "hint": "mend it"})
+            self._answer(status, problem(status, code, "something with the server"))
 
         def _answer(self, status: int, body: dict[str, object]) -> None:
             self.send_response(status)
@@ -163,10 +166,10 @@ def test_a_partition_that_has_an_only_writer_is_left_to_it(log: EmbeddedLog, top
     adaptor = topic()
     writer = adaptor.writer(part())
     log.claim("orders", 0)
-    with pytest.raises(ReadOnly, match="only writer"):
+    with pytest.raises(ReadOnly, match="has another owner"):
         writer.write(Batch(start=0, end=1, messages=[Message("x", {"_id": 1}, offset=0)]))
     writer.close()
-    with pytest.raises(BadConfig, match="only writer"):
+    with pytest.raises(BadConfig, match="has an owner"):
         adaptor.check("sink", ALL)
 
 
@@ -262,13 +265,13 @@ def test_a_circle_that_the_addresses_show_is_refused_before_anything_is_opened(t
 def test_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WHERE", "http://Host:8420/")
-    assert place_of(headwater("d", topic="t")) == HeadwaterAddress(kind="directory", where=str(tmp_path / "d"))
-    assert place_of(headwater(topic="t")).where == str(tmp_path / "data")
-    assert place_of(headwater("${WHERE}", topic="t")) == HeadwaterAddress(kind="server", where="http://host:8420")
-    kafka = place_of(headwater("kafka://a:1,b:2", topic="t", client={"sasl.password": "${WHERE}"}))
+    assert resolved_address(headwater("d", topic="t")) == HeadwaterAddress(kind="directory", where=str(tmp_path / "d"))
+    assert resolved_address(headwater(topic="t")).where == str(tmp_path / "data")
+    assert resolved_address(headwater("${WHERE}", topic="t")) == HeadwaterAddress(kind="server", where="http://host:8420")
+    kafka = resolved_address(headwater("kafka://a:1,b:2", topic="t", client={"sasl.password": "${WHERE}"}))
     assert (kafka.kind, kafka.where, kafka.client) == ("kafka", "a:1,b:2", {"sasl.password": "http://Host:8420/"})
     (tmp_path / "headwater.toml").write_text('[log]\nengine = "kafka"\n[kafka]\nbootstrap = ["b:2"]\n')
-    assert place_of(headwater(topic="t")).where == "b:2"
+    assert resolved_address(headwater(topic="t")).where == "b:2"
 
 
 @pytest.mark.parametrize(
@@ -308,7 +311,7 @@ def test_what_is_not_there_is_told_and_nothing_is_made(topic: Callable[..., Head
     with pytest.raises(UnknownTopic) as told:
         headwater(str(tmp_path / "data"), topic="order").check("source", ALL)
     assert told.value.hint == "Did you mean orders?"
-    with pytest.raises(NotFound, match="leaves out orders"):
+    with pytest.raises(NotFound, match="does not match orders"):
         topic().check("source", Namespaces("^other$"))
     new = headwater(str(tmp_path / "new" / "data"), topic="t", partitions=2)
     assert new.check("sink", ALL) == [f"topic t at {tmp_path}/new/data will be made, with 2 partitions"]

@@ -144,7 +144,7 @@ def test_what_was_deleted_before_it_was_read_is_an_error(log: EmbeddedLog, topic
         log.append("orders", 0, [Record(None, b'{"n":%d}' % n)])
     plan = adaptor.plan(ALL, 1)
     log.delete_before("orders", 0, 2)
-    with pytest.raises(Differs, match="was to be copied"):
+    with pytest.raises(Differs, match="The copy needs them"):
         list(adaptor.read(plan.slices[0], None))
     with pytest.raises(OffsetGone):
         changes(adaptor, {"generation": plan.identity["generation"], "at": {"0": [0, 0]}})

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from headwater.adaptors.http.adaptor import Http, http
-from headwater.adaptors.http.sink import HttpWriter, Poster
+from headwater.adaptors.http.sink import HttpWriter, WebhookClient
 from headwater.core.errors import BadConfig, Denied, Rejected, Timeout, Unreachable
 from headwater.pipeline.adaptor import Batch, Part
 from headwater.pipeline.env import env
@@ -94,7 +94,7 @@ def numbered(count: int) -> list[Message]:
 
 
 def write(adaptor: Http, messages: list[Message], where: Part | None = None, waits: list[float] | None = None) -> None:
-    with Poster(adaptor) as poster:
+    with WebhookClient(adaptor) as poster:
         writer = HttpWriter(adaptor, where or part(), poster, wait=(waits if waits is not None else []).append)
         writer.write(Batch(start=messages[0].offset, end=messages[-1].offset + 1, messages=messages))
 
@@ -202,7 +202,7 @@ def test_slow_answers_to_many_messages_do_not_use_up_the_time_of_the_next(hook: 
         return 200, {}, b""
 
     hook.answer = slow
-    with Poster(http(hook.url)) as poster:
+    with WebhookClient(http(hook.url)) as poster:
         writer = HttpWriter(http(hook.url), part(timeout=30.0), poster, clock=lambda: now[0])
         writer.write(Batch(start=0, end=5, messages=numbered(5)))
     assert hook.keys == [f"p/s/{n}" for n in range(5)]

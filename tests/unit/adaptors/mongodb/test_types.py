@@ -190,7 +190,9 @@ def test_a_name_of_hosts_that_cannot_be_looked_up_is_waited_for(monkeypatch: pyt
     def unknown(uri: str) -> Any:
         raise ConfigurationError("The DNS query name does not exist: _mongodb._tcp.shop.example.")
 
-    monkeypatch.setattr("pymongo.uri_parser.parse_uri", unknown)  # what the client says depends on the network that a test runs in
+    monkeypatch.setattr(
+        "headwater.adaptors.mongodb.connection.parse_uri", unknown
+    )  # what the client says depends on the network that a test runs in
     with pytest.raises(
         Unreachable, match=r"mongodb\+srv://shop\.example/shop cannot be reached: The DNS query name does not exist"
     ) as told:
@@ -210,15 +212,15 @@ def test_a_wrong_option_of_the_address_is_named(options: str, said: str) -> None
 @pytest.mark.parametrize(
     ("code", "kind", "hint"),
     [
-        (18, Denied, "Look at the address"),
-        (13, Denied, "Give its user the right"),
+        (18, Denied, "Look at the URI"),
+        (13, Denied, "Grant the user the right"),
         (2, BadInput, "Look at collection_filters"),
         (11600, Unreachable, "See its log"),
     ],
 )
 def test_what_a_refused_request_means(code: int, kind: type[HeadwaterError], hint: str) -> None:
     with mongodb("mongodb://user:secret@x/shop").connect() as link:
-        told = link.told(OperationFailure("no, and here is why", code))
+        told = link.explained(OperationFailure("no, and here is why", code))
     assert type(told) is kind
     assert told.hint.startswith(hint)
     assert "secret" not in str(told)

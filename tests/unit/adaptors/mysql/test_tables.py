@@ -10,7 +10,7 @@ import pymysql
 import pytest
 
 from headwater.adaptors.mysql.adaptor import mariadb, mysql
-from headwater.adaptors.mysql.connection import Where, about_data, meaning, parsed
+from headwater.adaptors.mysql.connection import MySQLAddress, MySQLSession, parsed
 from headwater.adaptors.mysql.rows import MySQLShape
 from headwater.adaptors.mysql.sql import create_table, on_conflict
 from headwater.adaptors.mysql.tables import MysqlColumn, MysqlTable, converter
@@ -41,7 +41,7 @@ def test_options_that_do_not_exist_or_make_no_sense_are_refused() -> None:
 
 def test_a_uri_in_its_parts() -> None:
     where = parsed("mysql://u%40x:p%2Fw@h:3307/db?ssl_ca=/ca.pem")
-    assert where == Where("h", 3307, "u@x", "p/w", "db", "/ca.pem")
+    assert where == MySQLAddress("h", 3307, "u@x", "p/w", "db", "/ca.pem")
     assert str(where) == repr(where) == "h:3307/db"
     assert parsed("mariadb://h").port == 3306
 
@@ -68,13 +68,13 @@ def test_what_is_no_uri_is_refused_without_showing_it(uri: str) -> None:
     ],
 )
 def test_what_an_error_means(error: Exception, kind: type[HeadwaterError]) -> None:
-    assert type(meaning(error, Where("h", 1, "u", "sesame", "db"))) is kind
-    assert not about_data(error)
+    assert type(MySQLSession.explained(error, MySQLAddress("h", 1, "u", "sesame", "db"))) is kind
+    assert not MySQLSession.about_data(error)
 
 
 @pytest.mark.parametrize("code", [1062, 1264, 1292, 1366, 1406, 1452, 1644, 3819, 4025])
 def test_errors_about_values(code: int) -> None:
-    assert about_data(pymysql.err.OperationalError(code, "no"))
+    assert MySQLSession.about_data(pymysql.err.OperationalError(code, "no"))
 
 
 def column(kind: Any, **more: Any) -> MysqlColumn:

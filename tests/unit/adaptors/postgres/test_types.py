@@ -13,7 +13,7 @@ from headwater.adaptors.postgres.pgoutput import UNCHANGED, Begin, Commit, Relat
 from headwater.adaptors.postgres.rows import PostgresShape
 from headwater.adaptors.postgres.sql import delete, upsert
 from headwater.adaptors.postgres.tables import PostgresColumn, PostgresTable
-from headwater.adaptors.postgres.types import Type, type_of, value_of
+from headwater.adaptors.postgres.types import Type, converter, type_of
 from headwater.core.errors import BadConfig, BadInput, Rejected
 from headwater.pipeline.env import env
 from headwater.pipeline.message import Message, Op
@@ -63,14 +63,14 @@ def test_what_is_shown_is_the_name_and_not_the_value(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_values_from_text(name: str, element: str | None, text: str, value: Any) -> None:
-    found = value_of(type_of(name, element), text)
+    found = converter(type_of(name, element))(text)
     assert found == value
     assert type(found) is type(value)
 
 
 def test_an_array_that_does_not_end_where_it_should_is_an_error() -> None:
     with pytest.raises(BadInput):
-        value_of(Type("list", "int"), "{1}{2}")
+        converter(Type("list", "int"))("{1}{2}")
 
 
 def cells(*values: str | object | None) -> bytes:

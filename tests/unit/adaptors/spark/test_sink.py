@@ -205,7 +205,7 @@ def test_a_run_that_dies_while_it_takes_over_hides_nothing(
 
 
 def test_tables_of_other_types_are_folders_of_their_own(running: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.adaptors.file.tables._ROWS", 1)  # each batch a table of its own
+    monkeypatch.setattr("headwater.adaptors.file.parquet_writer._ROWS", 1)  # each batch a table of its own
     adaptor = spark("json", path=f"{tmp_path}/out", staging=str(tmp_path / "staging"))
     adaptor.begin("p", "s", 1)
     writer = adaptor.writer(part(0, 2))

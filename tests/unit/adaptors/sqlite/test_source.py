@@ -16,6 +16,7 @@ from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.adaptors import sqlite
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_progress import CopySize
 
 
 @contextmanager
@@ -70,6 +71,19 @@ def test_a_column_that_is_called_rowid_is_not_the_rowid(tmp_path: Path, monkeypa
         db.execute("create table u (rowid, oid, _rowid_)")
     with pytest.raises(Unsupported, match="Table u has columns named rowid"):
         sqlite(str(tmp_path / "in.db")).plan(Namespaces(), 1)
+
+
+def test_a_plan_tells_how_many_rows_the_chosen_tables_have(tmp_path: Path) -> None:
+    with database(tmp_path / "in.db") as db:
+        db.execute("create table t (id integer primary key)")
+        db.executemany("insert into t values (?)", [(n * 1_000_000,) for n in range(7)])  # rowids far apart
+        db.execute("create table u (k text primary key) without rowid")
+        db.executemany("insert into u values (?)", [("a",), ("b",)])
+        db.execute("create table empty (id integer primary key)")
+    adaptor = sqlite(str(tmp_path / "in.db"))
+    assert adaptor.plan(Namespaces(), 3).size == CopySize(total=9, unit="documents", estimate=True)
+    assert adaptor.plan(Namespaces("^u$"), 3).size == CopySize(total=2, unit="documents", estimate=True)
+    assert adaptor.plan(Namespaces("^empty$"), 3).size is None
 
 
 @pytest.mark.parametrize("name", ["in#1.db", "in?mode=rw.db", "in%41.db"])

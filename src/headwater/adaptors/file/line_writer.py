@@ -1,4 +1,4 @@
-"""The temporary files that tasks write: lines, or tables."""
+"""Writing temporary files of JSON lines and CSV."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, ClassVar, cast
 
+import pyarrow as pa
+
 from headwater.core.errors import Rejected
 from headwater.core.files import explained
 from headwater.pipeline import values
@@ -18,7 +20,7 @@ from headwater.pipeline.message import Message, Op
 
 
 class Temporary(SinkWriter):
-    """A writer whose file counts once the run publishes it."""
+    """A writer of a temporary file, which counts when the run publishes it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -32,9 +34,9 @@ class Temporary(SinkWriter):
 
 
 class LineWriter(Temporary):
-    """JSON lines or CSV, compressed if asked. `names`: the columns that a CSV file has already.
+    """Writes JSON lines or CSV, perhaps compressed. `names`: the columns that a CSV file has already.
 
-    The header of CSV is compressed by itself, and its length is in the receipt: a part that is appended to a file goes without it.
+    The header of CSV is compressed by itself, and its length is in the receipt: a part is appended to a file without its header.
     """
 
     def __init__(self, path: Path, *, csv: bool, envelope: bool, compression: str, names: Sequence[str] = ()) -> None:
@@ -55,8 +57,6 @@ class LineWriter(Temporary):
             if self._compression == "gzip":
                 self._opened = cast("IO[bytes]", gzip.GzipFile(fileobj=self._raw, mode="wb", mtime=0))
             elif self._compression == "zstd":
-                import pyarrow as pa
-
                 self._opened = cast("IO[bytes]", pa.CompressedOutputStream(pa.PythonFile(self._raw, "w"), "zstd"))
         return self._opened
 
@@ -91,7 +91,7 @@ class LineWriter(Temporary):
                 self._names = list(row)
             if not self._names:
                 raise Rejected(
-                    "A document without fields cannot be the first row of a CSV file, which has its columns by it.",
+                    "A document without fields cannot be the first row of a CSV file: the first row names the columns.",
                     offset=message.offset,
                     hint="Leave it out, or give it the fields.",
                 )
@@ -134,18 +134,16 @@ class LineWriter(Temporary):
 
 
 class TextWriter(LineWriter):
-    """JSON lines that are written as they were read."""
+    """Writes JSON text as it is."""
 
     takes_text: ClassVar[bool] = True
 
 
 def compressed(data: bytes, compression: str) -> bytes:
-    """Bytes that can stand in a compressed file before others."""
+    """The data as a compressed frame, which other frames may follow."""
     if compression == "gzip":
         return gzip.compress(data, mtime=0)
     if compression == "zstd":
-        import pyarrow as pa
-
         made: bytes = pa.compress(data, codec="zstd", asbytes=True)
         return made
     return data
@@ -156,7 +154,7 @@ def _lines(rows: Sequence[Sequence[Any]]) -> bytes:
     text = io.StringIO(newline="")
     plain = csv.writer(text, lineterminator="\n")
     plain.writerows(rows)
-    if "\r" in text.getvalue():  # some versions of Python quote it only where it is a line's end, and no reader takes it for anything else
+    if "\r" in text.getvalue():  # some versions of Python do not quote it, and readers take it for a line end
         text = io.StringIO(newline="")
         plain, quoting = csv.writer(text, lineterminator="\n"), csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
         for row in rows:
@@ -165,7 +163,7 @@ def _lines(rows: Sequence[Sequence[Any]]) -> bytes:
 
 
 def documents(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The data of inserts and updates. A file cannot take a document away: a delete is refused, with what to do."""
+    """The data of inserts and updates. Errors: `Rejected` for a delete, which a file cannot do."""
     ops = {message.op for message in messages}
     if Op.DELETE in ops:
         raise Rejected(

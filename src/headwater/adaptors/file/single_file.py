@@ -1,4 +1,4 @@
-"""One file that parts are appended to: what a dead run left behind the noted length is cut off."""
+"""One file that parts are appended to. Bytes of a dead run behind the stored length are cut off."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any
 import msgspec
 
 from headwater.adaptors.file.adaptor import File
-from headwater.adaptors.file.formats import compression_of, open_plain
+from headwater.adaptors.file.formats import compression_of, open_decompressed
+from headwater.adaptors.file.line_writer import compressed
 from headwater.adaptors.file.target import Target, gone
-from headwater.adaptors.file.writers import compressed
 from headwater.core.errors import Unavailable
 from headwater.core.files import Files, replace, write_all
 from headwater.pipeline.adaptor import Part
 
 
 class Noted(msgspec.Struct, frozen=True, array_like=True):
-    """Of a single file: its first `length` bytes hold the offsets [start, end), and perhaps earlier ones."""
+    """The stored progress: the first `length` bytes of the file hold the offsets [start, end), and perhaps earlier ones."""
 
     start: int
     end: int
@@ -29,16 +29,16 @@ class Noted(msgspec.Struct, frozen=True, array_like=True):
 
 
 def columns(adaptor: File) -> list[str]:
-    """The header of a CSV file that parts are appended to; empty where there is none yet."""
+    """The header of the CSV file that parts are appended to; empty where there is none yet."""
     try:
-        with open_plain(adaptor.path, compression_of(adaptor.path, adaptor.compression)) as opened:
+        with open_decompressed(adaptor.path, compression_of(adaptor.path, adaptor.compression)) as opened:
             first = opened.readline()
     except FileNotFoundError:
         return []
     return next(csv.reader([first.decode("utf-8-sig", "replace")]), []) if first else []
 
 
-class Single(Target):
+class SingleFile(Target):
     """One file, appended to in the order of offsets."""
 
     def __init__(self, adaptor: File, pipeline: str, sink: str, files: Files | None = None) -> None:
@@ -71,7 +71,7 @@ class Single(Target):
             length = noted.length
             head = receipt.get("head", 0) if length else 0
             if head and (have := columns(self._adaptor)) != receipt["names"]:
-                # Parts that were written side by side, before the file had a header: the next try sees it, and finds the message.
+                # Parts that were written in parallel, before the file had a header. The retry reads the header, and finds the message.
                 raise Unavailable(
                     f"{path} has the columns {', '.join(have)}, not {', '.join(receipt['names'])}.", hint="The part is delivered again."
                 )
@@ -90,7 +90,7 @@ class Single(Target):
                 self._files.sync(fd)
             if not noted.length:
                 self._files.sync_dir(path.parent)
-            begin = noted.start if noted.end == part.start else part.start  # what came before may not be acknowledged yet
+            begin = noted.start if noted.end == part.start else part.start  # earlier offsets may not be acknowledged yet
             self._note(Noted(noted.start, noted.end, length) if part.again else Noted(begin, int(receipt["end"]), length))
             self._sweep(receipt)
 
@@ -108,12 +108,12 @@ class Single(Target):
             self._files.close(fd)
 
     def forget(self, position: int, epoch: int) -> None:
-        """Offsets above `position` come again behind what is there: a file cannot take them back."""
+        """Offsets above `position` are appended again: a file cannot remove them."""
         with self.held(epoch):
             self._note(Noted(position + 1, position + 1, self._noted().length))
 
     def _first_length(self) -> int:
-        """How long the file was before the first part: appending leaves what was there. Noted once, before anything is appended."""
+        """The length of the file before the first part: earlier content stays. Stored once, before anything is appended."""
         note = self.work / "length"
         if not note.exists():
             size = self._adaptor.path.stat().st_size if self._adaptor.path.exists() else 0
@@ -121,9 +121,9 @@ class Single(Target):
         return int(note.read_text())
 
     def _lacks_line_end(self) -> bool:
-        """Whether the last line of what was there before is not ended: the first document would be glued to it."""
+        """Whether the earlier content lacks a final line end: the first document would join its last line."""
         last = b"\n"
-        with open_plain(self._adaptor.path, self._compression) as opened:
+        with open_decompressed(self._adaptor.path, self._compression) as opened:
             if self._compression == "none":
                 opened.seek(max(0, self._first_length() - 1))
             while data := opened.read(1 << 20):
@@ -131,7 +131,7 @@ class Single(Target):
         return not last.endswith(b"\n")
 
     def _noted(self) -> Noted:
-        """What the file holds; nothing yet where nothing is noted."""
+        """The stored progress; that of an empty range where nothing is stored."""
         try:
             return msgspec.json.decode((self.work / "notes.jsonl").read_bytes(), type=Noted)
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Documents of Parquet, row group by row group."""
+"""Reading documents from Parquet, row group by row group."""
 
 from __future__ import annotations
 
@@ -6,52 +6,50 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
+import pyarrow as pa
+
+from headwater.adaptors.pieces import portions
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _ROWS = 8192
 _BYTES = 4 << 20  # of documents in a piece
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def parquet_pieces(path: Path | IO[bytes], groups: list[int], position: Any, *, most: int = _BYTES) -> Iterator[Piece]:
-    """Row groups as documents. The position is a group and the rows of it that were read."""
+def group_rows(path: Path | IO[bytes]) -> list[int]:
+    """The rows of each row group."""
     import pyarrow.parquet as pq
 
-    begin, done = position or (groups[0], 0)
     with pq.ParquetFile(path) as opened:
-        for group in range(begin, groups[1]):
+        return [opened.metadata.row_group(number).num_rows for number in range(opened.num_row_groups)]
+
+
+def parquet_pieces(path: Path | IO[bytes], position: Any, groups: list[int] | None = None, *, most: int = _BYTES) -> Iterator[Piece]:
+    """The documents of the row groups [begin, end), of all without `groups`. The position is a group and the rows of it that were read."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as opened:
+        first, end = groups or (0, opened.num_row_groups)
+        begin, done = position or (first, 0)
+        for group in range(begin, end):
             told = opened.metadata.row_group(group)
             rows = max(1, min(_ROWS, most * told.num_rows // max(1, told.total_byte_size)))
             row = 0
             for batch in opened.iter_batches(batch_size=rows, row_groups=[group]):
                 passed = max(0, min(len(batch), done - row)) if group == begin else 0
                 row += passed
-                for documents in _bounded(batch.slice(passed), most):
+                # The pages of a file can be much smaller than their content.
+                texts = [values.encode(values.extended(one)) for one in _rows(batch.slice(passed))]
+                for documents in portions(texts, len, most):
                     row += len(documents)
                     yield Piece(position=[group, row], values=documents)
 
 
-def _bounded(batch: pa.RecordBatch, most: int) -> Iterator[list[bytes]]:
-    """The documents of a batch, so many at once as a piece may hold: pages can be much smaller than what is in them."""
-    documents = [values.encode(values.extended(one)) for one in _rows(batch)]
-    begin = size = 0
-    for at, one in enumerate(documents) if sum(map(len, documents)) > most else ():
-        size += len(one)
-        if size >= most:
-            yield documents[begin : at + 1]
-            begin, size = at + 1, 0
-    if begin < len(documents):
-        yield documents[begin:]
-
-
 def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Rows with every digit: Python's moments and times end with the microsecond, so those that go further are taken as numbers."""
+    """Rows with full precision: Python's times end with the microsecond, so nanoseconds are read as integers."""
     exact: dict[str, Callable[[Any], Any]] = {}
     for at, field in enumerate(batch.schema):
         kind = _as_numbers(field.type)
@@ -66,9 +64,7 @@ def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def _as_numbers(kind: pa.DataType) -> pa.DataType:
-    """A type with what is counted in nanoseconds as integers."""
-    import pyarrow as pa
-
+    """The type with nanoseconds as integers."""
     if getattr(kind, "unit", None) == "ns":
         return pa.int64()
     if pa.types.is_struct(kind):
@@ -79,9 +75,7 @@ def _as_numbers(kind: pa.DataType) -> pa.DataType:
 
 
 def _reading(kind: pa.DataType) -> Callable[[Any], Any]:
-    """What makes values of a type of what `_as_numbers` has made of it."""
-    import pyarrow as pa
-
+    """The function from the integers of `_as_numbers` to the values of a type."""
     if pa.types.is_struct(kind):
         fields = {one.name: _reading(one.type) for one in kind}
         return lambda value: value and {name: read(value[name]) for name, read in fields.items()}

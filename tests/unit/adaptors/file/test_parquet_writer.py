@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.adaptors.file.tables import TableWriter
+from headwater.adaptors.file.parquet_writer import ParquetPartWriter
 from headwater.core.errors import Rejected
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch
@@ -30,7 +30,7 @@ def tables(folder: Path, batches: list[list[bytes]], *, text: bool) -> list[pa.T
     """What is written, file by file; or what the first refusal says."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    writer, at = TableWriter(folder / "part", compression="snappy"), 0
+    writer, at = ParquetPartWriter(folder / "part", compression="snappy"), 0
     try:
         for one in batches:
             batch = Batch(start=at, end=at + len(one), values=one)
@@ -59,7 +59,7 @@ def test_numbers_are_what_they_are_in_messages(tmp_path: Path, number: str) -> N
 
 
 def test_the_usual_document_goes_as_text(tmp_path: Path) -> None:
-    writer = TableWriter(tmp_path / "part", compression="snappy")
+    writer = ParquetPartWriter(tmp_path / "part", compression="snappy")
     assert not writer.write_text(Batch(start=0, end=1, values=[b'{"_id":1,"t":"x"}']))
     writer.write(Batch(start=0, end=1, messages=[Message("in", {"_id": 1, "t": "x"}, offset=0)]))
     assert writer.write_text(Batch(start=1, end=3, values=[b'{"_id":2,"t":"y"}', b'{"t":null,"_id":3}']))

@@ -1,4 +1,4 @@
-"""Messages in runs that one statement can write."""
+"""Messages in row_batches that one statement can write."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from headwater.adaptors.mysql.rows import MySQLShape
 from headwater.adaptors.mysql.tables import MysqlColumn, MysqlTable
-from headwater.adaptors.sql.run import runs
+from headwater.adaptors.sql.row_batch import row_batches
 from headwater.core.errors import Rejected
 from headwater.pipeline.message import Message, Op
 
@@ -21,7 +21,7 @@ def message(data: dict[str, Any], op: Op = Op.INSERT, namespace: str = "t") -> M
 
 
 def cut(*messages: Message, once: bool) -> list[tuple[str, str, list[int]]]:
-    return [(run.shape.table.name, run.op, [row["id"] for row in run.rows]) for run in runs(messages, SHAPES.__getitem__, once=once)]
+    return [(run.shape.table.name, run.op, [row["id"] for row in run.rows]) for run in row_batches(messages, SHAPES.__getitem__, once=once)]
 
 
 def test_a_run_ends_where_table_kind_or_columns_change() -> None:
@@ -39,9 +39,9 @@ def test_an_id_that_comes_again_begins_a_run_where_a_statement_must_not_meet_it_
 
 
 def test_commands() -> None:
-    (found,) = runs([message({"command": "truncate"}, Op.COMMAND)], SHAPES.__getitem__, once=True)
+    (found,) = row_batches([message({"command": "truncate"}, Op.COMMAND)], SHAPES.__getitem__, once=True)
     assert found.op == "truncate"
     with pytest.raises(Rejected, match="not known") as refused:
-        list(runs([message({"command": "dance"}, Op.COMMAND)], SHAPES.__getitem__, once=True))
+        list(row_batches([message({"command": "dance"}, Op.COMMAND)], SHAPES.__getitem__, once=True))
     assert refused.value.offset == 7
     assert "ack" in refused.value.hint

@@ -1,4 +1,4 @@
-"""The temporary files of tables that tasks write."""
+"""Writing temporary files of Parquet."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from headwater.adaptors.file.writers import Temporary, documents
+from headwater.adaptors.file.line_writer import Temporary, documents
 from headwater.core.errors import Rejected
 from headwater.core.files import explained
 from headwater.pipeline import values
@@ -20,26 +21,25 @@ from headwater.pipeline.message import Op
 from headwater.pipeline.shapes import DocumentShape, shape_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
 _ROWS = 65_536
-_AT_ONCE = 1500  # documents: as objects, these fit into a processor's own memory
+_AT_ONCE = 1500  # documents: as objects, these fit into a processor's cache
 _DIGITS = 38  # of a decimal128
 _NESTED = frozenset({dict, list})
 _NO_COLUMN = (ValueError, TypeError, NotImplementedError, OverflowError)  # Arrow's own errors are kinds of the first three
 
 
 class _Gathered(NamedTuple):
-    """A batch that waits to be written with others: as columns, and as what its rows can be made of again."""
+    """A batch that waits to be written with others, as columns and as rows."""
 
-    columns: dict[str, pa.Array]  # none: its rows do not fit into one table
+    columns: dict[str, pa.Array]  # empty: its rows do not fit into one table
     length: int
     rows: list[dict[str, Any]] | Sequence[bytes]
 
 
-class TableWriter(Temporary):
-    """Parquet. A table whose types do not fit the ones before begins a further file of the same part."""
+class ParquetPartWriter(Temporary):
+    """Writes Parquet. A table whose types do not fit the schema begins a further file of the same part."""
 
     takes_text: ClassVar[bool] = True
 
@@ -59,7 +59,7 @@ class TableWriter(Temporary):
         if columns is None:
             written = [message for message in batch.messages if message.op != Op.COMMAND]
             for message, row in zip(written, rows, strict=True):
-                if _columns([row]) is None:  # later nobody could tell which one it was
+                if _columns([row]) is None:  # found now: a later error could not name the message
                     raise Rejected(
                         _wrong(row), offset=message.offset, hint="Change the field with python(...), or leave it out with omit(...)."
                     )
@@ -67,7 +67,7 @@ class TableWriter(Temporary):
         self._gather(batch, _Gathered(columns or {}, len(rows), rows))
 
     def write_text(self, batch: Batch) -> bool:
-        """Documents with fields that were there before. The first ones come as messages, and so do those that fit into no table."""
+        """Write documents whose fields are known. The first ones must come as messages, and so must those that fit into no table."""
         some: list[_Gathered] = []
         for at in range(0, len(batch.values), _AT_ONCE):
             texts = batch.values[at : at + _AT_ONCE]
@@ -89,19 +89,17 @@ class TableWriter(Temporary):
         self._end = batch.end
 
     def _flush(self) -> None:
-        """Write what was gathered: as it is where all batches have the same columns, else as what their rows make together."""
+        """Write the gathered batches: concatenated where all have the same columns, else from their rows."""
         gathered, self._gathered, self._count = self._gathered, [], 0
         kinds = [{name: column.type for name, column in one.columns.items()} for one in gathered]
         if kinds and kinds[0] and all(kind == kinds[0] for kind in kinds):
-            import pyarrow as pa
-
             columns = {name: pa.concat_arrays([one.columns[name] for one in gathered]) for name in kinds[0]}
             self._put(columns, sum(one.length for one in gathered), ())
         else:
             self._flush_rows([values.decode(row) if isinstance(row, bytes) else row for one in gathered for row in one.rows])
 
     def _flush_rows(self, rows: list[dict[str, Any]]) -> None:
-        """Write rows as a table; those that do not fit into one become several, in their order."""
+        """Write rows as a table, or as several in order where they do not fit into one."""
         if not rows:
             return
         columns = _columns(rows)
@@ -113,15 +111,14 @@ class TableWriter(Temporary):
         self._put(columns, len(rows), dict.fromkeys(name for row in rows for name in row) if not columns else ())
 
     def _put(self, columns: dict[str, pa.Array], count: int, names: Iterable[str]) -> None:
-        """Write columns, or where there are none, rows without any value in the fields of these names."""
-        import pyarrow as pa
+        """Write columns; without columns, rows of nulls in the fields of these names."""
         import pyarrow.parquet as pq
 
         if self._schema is not None and _fits(columns, self._schema):
             arrays = [columns[one.name].cast(one.type) if one.name in columns else pa.nulls(count, one.type) for one in self._schema]
             table = pa.Table.from_arrays(arrays, schema=self._schema)
         else:
-            if not columns:  # a table has at least one column, or it has no rows; a text is what every reader of Parquet knows
+            if not columns:  # a table without columns has no rows; every reader of Parquet knows strings
                 columns = {name: pa.nulls(count, pa.string()) for name in tuple(names) or ("_id",)}
             table = pa.table(columns)
         try:
@@ -158,20 +155,18 @@ class TableWriter(Temporary):
 
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, pa.Array] | None:
-    """Rows as columns, without those that hold no value; None where a column would have several types.
+    """Rows as columns, without those that are all null; None where a column would have several types.
 
-    Arrow casts an integer among texts to nothing: it refuses, and so does this. `from_pylist` looks at the first row's names only.
+    `pa.Table.from_pylist` is no alternative: it uses the names of the first row only.
     """
     first = tuple(rows[0]) if rows else ()
-    if all(tuple(row) == first for row in rows):  # the rule: every document has the same fields
+    if all(tuple(row) == first for row in rows):  # usual: every document has the same fields
         return _made(dict(zip(first, zip(*map(dict.values, rows), strict=True), strict=True)) if first else {})
     names = dict.fromkeys(name for row in rows for name in row)
     return _made({name: [row.get(name) for row in rows] for name in names})
 
 
 def _made(cells: Mapping[str, Sequence[Any]]) -> dict[str, pa.Array] | None:
-    import pyarrow as pa
-
     try:
         columns = {name: _column(column) for name, column in cells.items()}
     except _NO_COLUMN:
@@ -180,12 +175,10 @@ def _made(cells: Mapping[str, Sequence[Any]]) -> dict[str, pa.Array] | None:
 
 
 def _column(cells: Sequence[Any]) -> pa.Array:
-    """One column. Decimals have all of Arrow's digits, so that a longer number does not change the type; other numbers among them, and
-    integers beyond 64 bits, join them."""
-    import pyarrow as pa
-
+    """One column. Decimals get Arrow's full precision, so that a longer number does not change the type. Numbers among decimals, and
+    integers beyond 64 bits, become decimals."""
     kinds = set(map(type, cells))
-    if kinds == {str}:  # the rule, told to Arrow, which then need not look at each value twice
+    if kinds == {str}:  # usual; with the type given, Arrow need not look at each value twice
         return pa.array(cells, pa.string())
     if kinds == {float}:
         return pa.array(np.fromiter(cells, np.float64, len(cells)))
@@ -210,23 +203,21 @@ def _column(cells: Sequence[Any]) -> pa.Array:
 
 
 def _holds_nothing(kind: pa.DataType) -> bool:
-    """Whether there is an object without fields in a type: Parquet has none."""
-    import pyarrow as pa
-
+    """Whether a type contains an object without fields, which Parquet cannot hold."""
     if pa.types.is_struct(kind):
         return not kind.num_fields or any(_holds_nothing(one.type) for one in kind)
     return pa.types.is_nested(kind) and _holds_nothing(kind.value_type)
 
 
 def _something(value: Any) -> Any:
-    """A value without objects that have no fields: they become null."""
+    """A value with null in place of objects without fields."""
     if isinstance(value, dict):
         return {name: _something(one) for name, one in value.items()} or None
     return [_something(one) for one in value] if isinstance(value, list) else value
 
 
 def _wrong(row: dict[str, Any]) -> str:
-    """Why a document cannot be a row of a table."""
+    """The reason why a document cannot be a row of a table."""
     for name, value in ((name, values.natives(value)) for name, value in row.items()):
         try:
             _column([value])
@@ -240,9 +231,7 @@ def _wrong(row: dict[str, Any]) -> str:
 
 
 def _fits(given: dict[str, pa.Array], kept: pa.Schema) -> bool:
-    """Whether columns can be written under a schema without changing a value: decimals perhaps with fewer places, and none may be new."""
-    import pyarrow as pa
-
+    """Whether a schema holds the columns without changing a value: no new column, and no decimal with more places."""
     if not given.keys() <= set(kept.names):
         return False
     pairs = [(column.type, kept.field(name).type) for name, column in given.items()]

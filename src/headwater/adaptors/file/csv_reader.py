@@ -1,4 +1,4 @@
-"""Documents of CSV."""
+"""Reading documents from CSV."""
 
 from __future__ import annotations
 
@@ -8,20 +8,26 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import IO, Any
 
-from headwater.adaptors.file.lines import KEPT, too_long
+from headwater.adaptors.file.json_lines import KEPT, stream_pieces, too_long
+from headwater.adaptors.pieces import PieceBuffer
 from headwater.core.errors import BadInput
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import LONGEST, Piece
 
 _BLOCK = 2 << 20
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?")
-_DIGITS = 4300  # that Python makes a number of; a longer one stays text
+_DIGITS = 4300  # of the longest integer that Python parses; a longer one stays text
+
+
+def text_pieces(kind: str, source: IO[bytes], position: Any, *, infer: bool, seek: bool = False) -> Iterator[Piece]:
+    """The documents of CSV or JSON lines. `seek`: JSON lines are read from the position on; otherwise everything before is read again."""
+    return csv_pieces(infer, source, position) if kind == "csv" else stream_pieces(source, position, seek=seek)
 
 
 def csv_pieces(infer: bool, source: IO[bytes], position: Any, *, usual: int = _BLOCK, longest: int = LONGEST) -> Iterator[Piece]:
-    """Rows as objects by the names in the first row. An empty cell is null; numbers become numbers unless `infer` is off.
+    """Rows as objects with the names of the header. An empty cell is null; numbers become numbers unless `infer` is off.
 
-    Errors: `BadInput` for a header that is none.
+    Errors: `BadInput` for a header that is no CSV.
     """
     done = int(position or 0)
     read = _Read()
@@ -31,9 +37,7 @@ def csv_pieces(infer: bool, source: IO[bytes], position: Any, *, usual: int = _B
         names = _distinct(next((row for row in rows if row), []))
     except csv.Error as error:
         raise BadInput(f"Line {read.lines} is no header of a CSV file: {error}.", hint="Mend the line, then read the file anew.") from error
-    documents: list[bytes] = []
-    bad: dict[int, str] = {}
-    size = 0
+    gathered = PieceBuffer(usual + 1)
     cell = _cell if infer else _text
     while True:
         line, wrong = read.lines + 1, ""
@@ -41,7 +45,7 @@ def csv_pieces(infer: bool, source: IO[bytes], position: Any, *, usual: int = _B
         read.cut = False
         try:
             row = next(rows)
-            if not row or read.bytes <= done:  # a line with nothing on it, or one that was read before
+            if not row or read.bytes <= done:  # an empty line, or one that was read before
                 continue
             document = values.encode(dict(zip(names, map(cell, row), strict=True)))
         except StopIteration:
@@ -56,24 +60,20 @@ def csv_pieces(infer: bool, source: IO[bytes], position: Any, *, usual: int = _B
             continue
         if read.cut or len(document) > longest:
             document, wrong = read.text()[:KEPT], too_long(line, longest)
-        if wrong:
-            bad[len(documents)] = wrong
-        documents.append(document)
-        size += len(document)
-        if size > usual:
-            yield Piece(position=read.bytes, values=documents, bad=bad)
-            documents, bad, size = [], {}, 0
-    if documents:
-        yield Piece(position=read.bytes, values=documents, bad=bad)
+        gathered.add(document, wrong)
+        if gathered.full:
+            yield gathered.piece(read.bytes)
+    if gathered:
+        yield gathered.piece(read.bytes)
 
 
 class _Read:
-    """How far a file is read, and what the row that is being read is made of."""
+    """The progress in a file, and the lines of the current row."""
 
     def __init__(self) -> None:
         self.bytes = self.lines = 0
         self.row: list[bytes] = []
-        self.cut = False  # one of its lines was too long, and only its beginning was kept
+        self.cut = False  # a line was too long: only its beginning is kept
 
     def text(self) -> bytes:
         return b"".join(self.row).rstrip(b"\r\n")
@@ -90,7 +90,7 @@ def _lines(source: IO[bytes], read: _Read, longest: int) -> Iterator[str]:
 
 
 def _beginning(line: bytes, source: IO[bytes], read: _Read, longest: int) -> bytes:
-    """What is kept of a line that is too long. It begins and ends a quoted cell as the whole one does, so that rows behind it are found."""
+    """The kept beginning of a line that is too long. Its quotes are as open at the end as the line's, so that later rows are found."""
     quotes = line.count(b'"')
     while rest := source.readline(longest + 1):
         read.bytes += len(rest)
@@ -101,7 +101,7 @@ def _beginning(line: bytes, source: IO[bytes], read: _Read, longest: int) -> byt
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """The names of columns; one that came before gets a number behind it, because an object has each name once."""
+    """The names of columns. A repeated one gets a number, because an object has each name once."""
     made: dict[str, None] = {}
     for name in names:
         new, number = name, 1
@@ -113,13 +113,13 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def _uneven(names: list[str], row: list[str], cell: Callable[[str], Any]) -> bytes:
-    """A row that has fewer cells than the header, or more; those that have no name are called by their number."""
+    """A row with fewer or more cells than the header. Cells without a name are called by their number."""
     known = [*names, *(f"column {number}" for number in range(len(names) + 1, len(row) + 1))]
     return values.encode({name: cell(one.encode("utf-8", "backslashreplace").decode()) for name, one in zip(known, row, strict=False)})
 
 
 def typed(cell: str, infer: bool) -> Any:
-    """What a cell is read as."""
+    """The value of a cell."""
     return _cell(cell) if infer else _text(cell)
 
 

@@ -1,4 +1,4 @@
-"""Standard output as a place that parts are published to."""
+"""Standard output as a target of parts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from headwater.adaptors.file.target import Target, gone
 from headwater.pipeline.adaptor import Part
 
 
-class Standard(Target):
-    """Standard output: written by the run itself, at least once."""
+class StandardOutput(Target):
+    """Standard output. The run itself writes to it, at least once."""
 
     def __init__(self, adaptor: File, pipeline: str, sink: str) -> None:
         super().__init__(adaptor, pipeline, sink, work=Path(tempfile.gettempdir()) / f"headwater-{os.getuid()}-{pipeline}-{sink}")
@@ -24,13 +24,13 @@ class Standard(Target):
         return False
 
     def clear(self) -> None:
-        """There is nothing to remove: what was printed stays printed."""
+        """Nothing to do: what was printed stays."""
 
     def forget(self, position: int, epoch: int) -> None:
-        """Nothing is held: what was printed may be printed again."""
+        """Nothing to do: no offsets are kept, and messages may be printed again."""
 
     def begin(self, epoch: int) -> None:
-        """Nothing is held, so only the offset log can tell what was printed."""
+        """Returns None: only the offset log knows what was printed."""
         super().begin(epoch)
         (self.work / "headed").unlink(missing_ok=True)
 

@@ -1,8 +1,7 @@
-"""Documents of JSON lines: of a file that can be entered anywhere, and of a stream."""
+"""Reading documents from JSON lines: of a file, in slices, and of a stream."""
 
 from __future__ import annotations
 
-import operator
 import os
 from codecs import BOM_UTF8
 from collections import deque
@@ -18,7 +17,7 @@ from headwater.pipeline.adaptor import LONGEST, Piece
 from headwater.pipeline.texts import Texts
 
 _BLOCK = 2 << 20
-KEPT = 64 << 10  # bytes of a document that is longer
+KEPT = 64 << 10  # bytes that are kept of a line that is too long
 
 
 class _Object(msgspec.Struct, gc=False):
@@ -30,20 +29,20 @@ _decoder = msgspec.json.Decoder(_Object)
 
 def line_pieces(path: Path, begin: int, end: int, position: Any, *, usual: int = _BLOCK, longest: int = LONGEST) -> Iterator[Piece]:
     """Lines that begin in [begin, end): blocks cut at line ends, so that slices fit together whatever lines they cut."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        size = os.fstat(fd).st_size
-        at = position if position is not None else _line_at(fd, begin, size)
+    with path.open("rb", buffering=0) as source:
+        size = os.fstat(source.fileno()).st_size
+        at = position if position is not None else _line_at(source, begin, size)
         block = usual
         while at < end:
-            data = os.pread(fd, block, at)
+            source.seek(at)
+            data = source.read(block)
             if not data:
                 raise EOFError("it has become shorter")
             if at + len(data) < size:
-                cut = (data.rfind(b"\n") if block == usual else data.find(b"\n")) + 1  # behind a long line, the block is as usual again
+                cut = (data.rfind(b"\n") if block == usual else data.find(b"\n")) + 1  # after a long line, the block is as usual again
                 if not cut and len(data) > longest:
-                    following = _line_at(fd, at + len(data), size)
-                    yield Piece(position=following, values=[data[:KEPT]], bad={0: too_long(_line_number(fd, at), longest)})
+                    following = _line_at(source, at + len(data), size)
+                    yield Piece(position=following, values=[data[:KEPT]], bad={0: too_long(_line_number(source, at, 0), longest)})
                     at, block = following, usual
                     continue
                 if not cut:
@@ -53,12 +52,9 @@ def line_pieces(path: Path, begin: int, end: int, position: Any, *, usual: int =
             if at + len(data) > end:  # keep the lines that begin before the end
                 cut = data.find(b"\n", max(0, end - at - 1)) + 1
                 data = data[:cut] if cut else data
-            following = at + len(data)
-            documents, bad = line_documents(data, partial(_number_in_block, fd, at), longest)
-            yield Piece(position=following, values=documents, bad=bad)
-            at, block = following, usual
-    finally:
-        os.close(fd)
+            documents, bad = line_documents(data, partial(_line_number, source, at, 0), longest)
+            at, block = at + len(data), usual
+            yield Piece(position=at, values=documents, bad=bad)
 
 
 def too_long(line: int, longest: int) -> str:
@@ -66,11 +62,11 @@ def too_long(line: int, longest: int) -> str:
 
 
 def line_documents(data: bytes, number: Callable[[int], int], longest: int = LONGEST) -> tuple[Sequence[bytes], dict[int, str]]:
-    """The documents of whole lines; what is no JSON object is kept as it is, with what is wrong with it and its line's number."""
+    """The documents of whole lines. A line that is no JSON object is kept as it is, with an error that has its number."""
     checked = _utf8(data)
     if checked and len(data) <= longest:
         with suppress(msgspec.DecodeError, RecursionError):
-            if (texts := _plain(data if data.endswith(b"\n") else data + b"\n")) is not None:  # the rule: nothing is wrong
+            if (texts := _plain(data if data.endswith(b"\n") else data + b"\n")) is not None:  # usual: every line is an object
                 return texts, {}
     lines = data.split(b"\n")
     if not lines[-1]:
@@ -102,10 +98,10 @@ def line_documents(data: bytes, number: Callable[[int], int], longest: int = LON
 
 
 def _plain(data: bytes) -> Texts | None:
-    """Lines of which each is a document without a space around it; None where one is not, or an error of the decoder.
+    """Lines of which each is one object without spaces around it; None where one is not. Raises the decoder's errors.
 
-    The decoder takes documents whatever stands between them. But inside of one, no `}` is followed by a line's end and a `{`: where all
-    lines begin and end so, each of them holds at least one document, and where there are as many documents, just one.
+    The decoder ignores what separates documents. But inside of an object, no `}` is followed by a line end and a `{`: where every line
+    begins with `{` and ends with `}`, each has at least one object, and with as many objects as lines, exactly one.
     """
     texts = Texts.of_lines(data)
     if not texts.stand_between(b"{", b"}"):
@@ -123,13 +119,13 @@ def _utf8(data: bytes) -> bool:
     return True
 
 
-def _line_at(fd: int, begin: int, size: int) -> int:
-    """Where the first line that begins at or after `begin` does."""
+def _line_at(source: IO[bytes], begin: int, size: int) -> int:
+    """The byte at which the first line at or after `begin` begins."""
     if begin == 0:
         return 0
-    at = begin - 1
+    at = source.seek(begin - 1)
     while at < size:
-        data = os.pread(fd, 1 << 16, at)
+        data = source.read(1 << 16)
         newline = data.find(b"\n")
         if newline >= 0:
             return at + newline + 1
@@ -137,50 +133,53 @@ def _line_at(fd: int, begin: int, size: int) -> int:
     return size
 
 
-def _line_number(fd: int, at: int) -> int:
-    """The number of the line that begins at a byte. Counted only when something is wrong: slices do not know line numbers."""
-    count, here = 1, 0
-    while here < at:
-        data = os.pread(fd, min(1 << 20, at - here), here)
-        if not data:
-            break
-        count += data.count(b"\n")
-        here += len(data)
+def _line_number(source: IO[bytes], at: int, lines: int, index: int = 0) -> int:
+    """The number of the line that comes `lines` and `index` lines after the byte `at`. The source is left where it was.
+
+    What lies before `at` is counted here, only when something is wrong: slices do not know line numbers.
+    """
+    count = 1 + lines + index
+    if at:
+        here, left = source.tell(), at
+        source.seek(0)
+        while left and (data := source.read(min(_BLOCK, left))):
+            count += data.count(b"\n")
+            left -= len(data)
+        source.seek(here)
     return count
 
 
-def _number_in_block(fd: int, at: int, index: int) -> int:
-    return _line_number(fd, at) + index
-
-
-def stream_pieces(source: IO[bytes], position: Any, *, usual: int = _BLOCK, longest: int = LONGEST) -> Iterator[Piece]:
-    """Lines of a stream that cannot be entered in its middle: what was read before is read again and left out."""
+def stream_pieces(source: IO[bytes], position: Any, *, seek: bool = False, usual: int = _BLOCK, longest: int = LONGEST) -> Iterator[Piece]:
+    """Lines of a stream. `seek`: reading begins at the position. Otherwise what lies before it is read again and left out."""
     done = int(position or 0)
-    number, pending, here = 1, b"", 0
+    start = source.seek(done) if seek else 0
+    lines, pending, here = 0, b"", start
     while True:
         data = source.read(usual)
         if not data and not pending:
             return
         whole = pending + data
         cut = whole.rfind(b"\n") + 1 if data else len(whole)
+        number = partial(_line_number, source, start, lines)
         if not cut and len(whole) > longest:
-            length, pending = passed(source, usual)
-            here, first, number = here + len(whole) + length, number, number + 1
+            length, pending = _passed(source, usual)
+            here += len(whole) + length
             if here > done:
-                yield Piece(position=here, values=[whole[:KEPT]], bad={0: too_long(first, longest)})
+                yield Piece(position=here, values=[whole[:KEPT]], bad={0: too_long(number(), longest)})
+            lines += 1
             continue
         pending, whole = whole[cut:], whole[:cut]
         if not whole:
             continue
         here += len(whole)
-        first, number = number, number + whole.count(b"\n")
         if here > done:
-            documents, bad = line_documents(whole, partial(operator.add, first), longest)
+            documents, bad = line_documents(whole, number, longest)
             yield Piece(position=here, values=documents, bad=bad)
+        lines += whole.count(b"\n")
 
 
-def passed(source: IO[bytes], usual: int) -> tuple[int, bytes]:
-    """Read past a line's end: how many bytes that was, and what was read of the lines behind it."""
+def _passed(source: IO[bytes], usual: int) -> tuple[int, bytes]:
+    """Read up to a line's end: the count of its bytes, and what was read of the lines behind it."""
     length = 0
     while data := source.read(usual):
         end = data.find(b"\n") + 1

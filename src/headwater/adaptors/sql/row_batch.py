@@ -1,11 +1,11 @@
-"""Messages that can be written by one statement, or a few: of one table and one kind, in order. Pure."""
+"""Consecutive messages of one table and one kind of change, which a few statements can write. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
-from headwater.adaptors.sql.shape import Row, RowShape
+from headwater.adaptors.sql.row_shape import Row, RowShape
 from headwater.core.errors import Rejected
 from headwater.pipeline.message import Message, Op
 
@@ -13,8 +13,8 @@ Kind = Literal["upsert", "delete", "truncate"]
 AnyShape = TypeVar("AnyShape", bound=RowShape[Any])
 
 
-class RowRun(Generic[AnyShape]):
-    """Rows of one shape. `key`: the columns that they are found by; none: they are added. `absent` columns get their default."""
+class RowBatch(Generic[AnyShape]):
+    """Rows of one table. `key`: the columns that identify a row; without a key rows are inserted. `absent` columns get their default."""
 
     def __init__(self, shape: AnyShape, op: Kind, key: tuple[str, ...], absent: frozenset[str]) -> None:
         self.shape, self.op, self.key, self.absent = shape, op, key, absent
@@ -22,7 +22,7 @@ class RowRun(Generic[AnyShape]):
         self._ids: set[tuple[str, ...]] = set()
 
     def takes(self, shape: AnyShape, op: Kind, key: tuple[str, ...], row: Row, absent: frozenset[str], *, once: bool) -> bool:
-        """Add a row. False where it does not belong here."""
+        """Add a row. Returns False where it does not belong to the batch."""
         if self.shape is not shape or (self.op, self.key, self.absent) != (op, key, absent):
             return False
         if once and key:
@@ -34,9 +34,9 @@ class RowRun(Generic[AnyShape]):
         return True
 
 
-def runs(messages: Sequence[Message], shape_of: Callable[[str], AnyShape], *, once: bool) -> Iterator[RowRun[AnyShape]]:
-    """Cut messages into runs; `once`: none has the same id twice. Errors: `Rejected`."""
-    run: RowRun[AnyShape] | None = None
+def row_batches(messages: Sequence[Message], shape_of: Callable[[str], AnyShape], *, once: bool) -> Iterator[RowBatch[AnyShape]]:
+    """Cut messages into batches. `once`: no batch has the same id twice. Errors: `Rejected`."""
+    batch: RowBatch[AnyShape] | None = None
     for message in messages:
         shape = shape_of(message.namespace)
         op: Kind = "upsert"
@@ -56,10 +56,10 @@ def runs(messages: Sequence[Message], shape_of: Callable[[str], AnyShape], *, on
                 offset=message.offset,
                 hint="Acknowledge it with `headwater pipeline ack`.",
             )
-        if run is None or not run.takes(shape, op, key, row, absent, once=once):
-            if run is not None:
-                yield run
-            run = RowRun(shape, op, key, absent)
-            run.takes(shape, op, key, row, absent, once=once)
-    if run is not None:
-        yield run
+        if batch is None or not batch.takes(shape, op, key, row, absent, once=once):
+            if batch is not None:
+                yield batch
+            batch = RowBatch(shape, op, key, absent)
+            batch.takes(shape, op, key, row, absent, once=once)
+    if batch is not None:
+        yield batch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from postgres_ground import PostgresGround, a_postgres_ground
@@ -72,13 +73,13 @@ def test_a_value_that_the_server_cannot_give_is_no_end_of_the_table(ground: Post
     ground.run("CREATE VIEW w AS SELECT id, 1 / (id - 15000) AS v FROM t")
     import psycopg
 
-    from headwater.adaptors.postgres.connection import connect
-    from headwater.adaptors.postgres.outflow import pieces
+    from headwater.adaptors.postgres.connection import PostgresSession
+    from headwater.adaptors.postgres.copy_out import pieces
 
-    with connect(ground.uri) as link, pytest.raises(psycopg.errors.DivisionByZero):
+    with closing(PostgresSession(ground.uri)) as session, pytest.raises(psycopg.errors.DivisionByZero):
         statement = f"COPY (SELECT '{{}}' || v, id::text FROM {ground.name}.w) TO STDOUT (FORMAT binary)"
-        list(pieces(link, statement, "key", 1000))
-    with connect(ground.uri) as link:
+        list(pieces(session, statement, "key", 1000))
+    with closing(PostgresSession(ground.uri)) as session:
         with pytest.raises(psycopg.errors.SyntaxError):
-            list(pieces(link, "COPY nothing", "key", 1000))
-        assert link.execute("SELECT 1").fetchone() == (1,)
+            list(pieces(session, "COPY nothing", "key", 1000))
+        assert session.one("SELECT 1") == 1

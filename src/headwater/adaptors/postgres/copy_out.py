@@ -1,6 +1,6 @@
-"""What COPY sends, as pieces. Binary, because its text form would double every backslash inside the JSON.
+"""The rows that COPY TO STDOUT sends, as pieces. In binary: the text format would double every backslash inside the JSON.
 
-Rows are taken from libpq itself and put into one column: psycopg's own loop takes three times as long for each.
+Rows are read from libpq itself and put into one column: psycopg's own loop takes three times as long.
 """
 
 from __future__ import annotations
@@ -8,36 +8,32 @@ from __future__ import annotations
 import select
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
+import psycopg
 import pyarrow as pa
 
-from headwater.adaptors.postgres.connection import library
+from headwater.adaptors.postgres.connection import PostgresSession
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.texts import Texts
-
-if TYPE_CHECKING:
-    from headwater.adaptors.postgres.connection import Connection
 
 _HEADER = b"PGCOPY\n\xff\r\n\0"
 _ROW = struct.Struct(">hi")
 
 
-def pieces(link: Connection, statement: str, by: str, most: int) -> Iterator[Piece]:
-    """What a COPY of rows sends, each a document and what the position is made of, in pieces of about `most` bytes.
+def pieces(session: PostgresSession, statement: str, by: str, most: int) -> Iterator[Piece]:
+    """The rows of a COPY in pieces of about `most` bytes. A row is a document and the columns of the position, which is named `by`.
 
-    Left early, it closes the connection, and so ends the statement. Errors: psycopg's.
+    A caller that stops early closes the connection, and so ends the statement. Errors: psycopg's.
     """
-    for some in _rows(link, statement, most):
+    for some in _rows(session, statement, most):
         yield _piece(some, by)
 
 
-def _rows(link: Connection, statement: str, most: int) -> Iterator[list[bytes]]:
-    """The rows without the stream's header and its end's mark, never none at once."""
-    psycopg = library()
-    conn, status = link.pgconn, psycopg.pq.ExecStatus
+def _rows(session: PostgresSession, statement: str, most: int) -> Iterator[list[bytes]]:
+    """The rows without the header and the trailer of the stream, in lists that are never empty."""
+    conn, status = session.link.pgconn, psycopg.pq.ExecStatus
     begun = conn.exec_(statement.encode())
     if begun.status != status.COPY_OUT:
         raise psycopg.errors.error_from_result(begun, encoding="utf-8")
@@ -73,11 +69,11 @@ def _rows(link: Connection, statement: str, most: int) -> Iterator[list[bytes]]:
         yield from _whole(some)
     finally:
         if not ended:
-            link.close()
+            session.close()
 
 
 def _whole(some: list[bytes]) -> Iterator[list[bytes]]:
-    """Without what is no row: a header that came alone, the end's mark."""
+    """The list without a header that came alone, and without the trailer; nothing where no row is left."""
     if some and len(some[0]) < _ROW.size:
         del some[0]
     if some and len(some[-1]) < _ROW.size:
@@ -97,14 +93,14 @@ def _piece(some: list[bytes], by: str) -> Piece:
     overlapping = np.ndarray((len(data) - 3,), ">i4", data, 0, (1,))
     texts = Texts.within(data, begins, begins + overlapping[starts + 2])
     if texts.contain(b"\n") or texts.contain(b"\r"):
-        # A column of type json keeps its line breaks, and lines of JSON must not have any.
+        # A column of type json keeps its line breaks; a line of JSON must not have any.
         whole = [values.encode(values.decode(one)) if b"\n" in one or b"\r" in one else one for one in texts]
         texts = Texts(pa.array(whole, pa.binary()))
     return Piece(position={by: _behind(some[-1])}, values=texts)
 
 
 def _behind(row: bytes) -> list[str]:
-    """The fields of a row behind its document: its key, or its place."""
+    """The columns of a row behind its document: its key, or its ctid."""
     count, length = _ROW.unpack_from(row)
     at, found = _ROW.size + length, []
     for _ in range(count - 1):

@@ -1,4 +1,4 @@
-"""Messages as rows of a table: the key, the values, and what is refused. Pure."""
+"""Conversion of messages to rows of a table: the key, the values, and what is refused. Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _NONE: frozenset[str] = frozenset()
 
 
 class RowShape(ABC, Generic[AnyTable]):
-    """How messages become rows of one table."""
+    """Converts messages to rows of one table."""
 
-    rounded: ClassVar[frozenset[str]] = frozenset()  # kinds of columns for which the server would round what a text says
+    rounded: ClassVar[frozenset[str]] = frozenset()  # kinds of columns for which the server rounds numbers in text
 
     def __init__(self, table: AnyTable) -> None:
         self.table = table
@@ -27,22 +27,22 @@ class RowShape(ABC, Generic[AnyTable]):
 
     @abstractmethod
     def json(self, value: Any) -> Any:
-        """A value as it is sent for a column of JSON."""
+        """A value for a column of JSON."""
 
     @abstractmethod
     def plain(self, value: Any, kind: str) -> Any:
-        """A value that is no whole number as it is sent for any other column, and text for those that are `rounded`.
+        """A value, other than an integer, for a column of any other kind; text only for `rounded` columns.
 
         Errors: `ValueError` with the reason.
         """
 
     def key(self, message: Message) -> tuple[str, ...]:
-        """The columns that a message's row is found by: the primary key, or a unique index on the fields of its id."""
+        """The columns that identify a message's row: the primary key, or a unique index on the fields of its id."""
         table = self.table
         return table.key or next((names for names in table.unique if set(names) == set(message.id_fields)), ())
 
     def deleted(self, message: Message) -> tuple[tuple[str, ...], Row]:
-        """Key and row of a delete. Errors: `Rejected` without a key."""
+        """The key and the row of a delete. Errors: `Rejected` without a key."""
         key, data = self.key(message), message.data
         if not key or any(data.get(name) is None for name in key):
             raise Rejected(
@@ -51,7 +51,7 @@ class RowShape(ABC, Generic[AnyTable]):
         return key, self._row({name: data[name] for name in key}, message)
 
     def written(self, message: Message) -> tuple[tuple[str, ...], Row, frozenset[str]]:
-        """Key, row, and the columns that get their default. No key: the row is added.
+        """The key, the row, and the columns that get their default. Without a key the row is inserted.
 
         Errors: `Rejected` for a field without a column, and for a document whose key lacks a value.
         """

@@ -1,0 +1,78 @@
+"""Documents and messages gathered into pieces, and items into portions, by their size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from headwater.core.errors import BadInput
+from headwater.pipeline import values
+from headwater.pipeline.adaptor import Piece
+from headwater.pipeline.message import Message
+
+T = TypeVar("T")
+
+
+class PieceBuffer:
+    """Documents (JSON text) or messages of the next piece. `most`: the bytes of a full piece."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._clear()
+
+    def _clear(self) -> None:
+        self._values: list[bytes] = []
+        self._messages: list[Message] = []
+        self._bad: dict[int, str] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return len(self._values) or len(self._messages)
+
+    @property
+    def full(self) -> bool:
+        return self._size >= self._most
+
+    def exceeded_by(self, size: int) -> bool:
+        """Whether there is something in it, and no room for so many bytes more."""
+        return len(self) > 0 and self._size + size > self._most
+
+    def add(self, document: bytes | Message, wrong: str = "", *, size: int = 0) -> None:
+        """Add a document or a message of a size. `wrong`: why it cannot be read; it becomes a poison record."""
+        if wrong:
+            self._bad[len(self)] = wrong
+        if isinstance(document, Message):
+            self._messages.append(document)
+        else:
+            self._values.append(document)
+            size = len(document)
+        self._size += size
+
+    def piece(self, position: Any, amount: int | None = None) -> Piece:
+        """Everything gathered so far, with the position behind it. The buffer is empty afterwards."""
+        made = Piece(position=position, values=self._values, messages=self._messages, bad=self._bad, amount=amount)
+        self._clear()
+        return made
+
+
+def portions(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """Items in their order, as many at once as have at most so many bytes, and at least one."""
+    portion: list[T] = []
+    total = 0
+    for item in items:
+        length = size(item)
+        if portion and total + length > most:
+            yield portion
+            portion, total = [], 0
+        portion.append(item)
+        total += length
+    if portion:
+        yield portion
+
+
+def decoded(value: bytes, name: str = "value") -> tuple[dict[str, Any], str]:
+    """The document that a value is, and what is wrong with it: a value that is no JSON object is kept as text, in a field of this name."""
+    try:
+        return values.decode(value), ""
+    except BadInput as error:
+        return {name: value.decode("utf-8", "backslashreplace")}, error.message
