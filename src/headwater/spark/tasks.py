@@ -109,14 +109,8 @@ def _row(work: Work, number: int) -> Row:
 
 def _result(work: Work, range: Range) -> bytes:
     with open_log(work.address, read_only=work.read_only) as log:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, work.schema) as stream:
-            given = work.worker(log, range)
-            for table in (given,) if isinstance(given, pa.RecordBatch | pa.Table) else given or ():
-                if not table.schema.equals(work.schema):
-                    raise TypeError(f"The worker gave columns {table.schema.to_string()}, not {work.schema.to_string()}.")
-                stream.write(table)
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+        given = work.worker(log, range)
+        return encoded((given,) if isinstance(given, pa.RecordBatch | pa.Table) else given or (), work.schema)
 
 
 def failure_of(problem: Exception) -> TaskFailure:
@@ -127,6 +121,17 @@ def failure_of(problem: Exception) -> TaskFailure:
     text = "".join(traceback.format_exception(type(problem), problem, trace))
     pickled = pickle.dumps(problem) if isinstance(problem, HeadwaterError) else None
     return TaskFailure(type(problem).__name__, str(problem), text, pickled)
+
+
+def encoded(tables: Iterable[pa.RecordBatch | pa.Table], schema: pa.Schema) -> bytes:
+    """A task's result as it travels."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as stream:
+        for table in tables:
+            if not table.schema.equals(schema):
+                raise TypeError(f"The worker gave columns {table.schema.to_string()}, not {schema.to_string()}.")
+            stream.write(table)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
 def decoded(payload: bytes) -> pa.Table:
