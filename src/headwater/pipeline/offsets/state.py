@@ -68,6 +68,10 @@ class SinkState(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the sink stands at a message. A batch that failed is only delivered one message at a time."""
         return self.failure is not None and self.failure.start < 0
 
+    def has(self, offset: int) -> bool:
+        """Whether the sink has taken a message."""
+        return offset <= self.position or any(start <= offset < end for start, end in self.taken)
+
     def revived(self) -> SinkState:
         """The sink with its failure lifted: what failed is tried again, one message at a time."""
         if self.failure is None:
