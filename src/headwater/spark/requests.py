@@ -64,6 +64,14 @@ class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
             raise BadInput("startOffset=latest and maxRecordsPerTrigger do not fit a read.", hint="Leave them out, or use readStream.")
         return self
 
+    def check_store(self) -> ReadRequest:
+        """Errors: `BadInput` where there is no data directory, or for an option that only a log has."""
+        if not self.address.path:
+            raise BadInput(f"{self.target} is a store in a data directory.", hint='Give it as .option("data", DIRECTORY).')
+        if self != ReadRequest(address=self.address, target=self.target):
+            raise BadInput("A store has no offsets, partitions and times to choose by.", hint="Leave the options out, and use a filter.")
+        return self
+
     def check_stream(self) -> ReadRequest:
         """Errors: `BadInput` for what only a read takes."""
         if self.end is not None or self.end_time is not None:

@@ -1,4 +1,4 @@
-"""`spark.read.format("headwater")`: topics, and what the parts register, as tables. No jars: a data source in Python.
+"""`spark.read.format("headwater")`: topics and the tables of the parts. A data source in Python, without jars.
 
 Spark finds it through `pyspark_headwater`, in every session. What is read is narrowed by options, not by filters: Spark 4.3 keeps the
 filters that it pushed down with the DataFrame instead of with the query, so that a DataFrame used with two filters, or with one and
@@ -8,19 +8,20 @@ without, gives wrong answers. So no reader here takes filters, and Spark applies
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from headwater.core.errors import BadInput
+from headwater.core.errors import BadInput, Unsupported
 from headwater.log import Log
 from headwater.log.opening import open_log
-from headwater.spark.batches import pieces, rows
+from headwater.spark.batches import fitted, pieces, rows
 from headwater.spark.ranges import Range
 from headwater.spark.requests import ReadRequest, Span, read_options
-from headwater.spark.tables import SparkTable, find_table
+from headwater.spark.tables import SparkTable, StoreTable, Table, find_any_table
 
 NAME = "headwater"
 SCAN = 16_384  # records of one batch
@@ -34,19 +35,30 @@ class Source(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        request = read_options(self.options)
-        table = find_table(request.target, self.options)
-        with open_log(request.address, read_only=True) as log:
-            log.topic(table.topic)  # so that load() tells a misspelt name, not the first action
+        request, table = self._asked()
+        if isinstance(table, SparkTable):
+            with open_log(request.address, read_only=True) as log:
+                log.topic(table.topic)  # so that load() tells a misspelt name, not the first action
         return from_arrow_schema(table.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return RangeReader(read_options(self.options).check_batch(), find_table(self.options["path"], self.options), schema)
+        request, table = self._asked()
+        if isinstance(table, StoreTable):
+            return ShardReader(request.check_store(), table, schema)
+        assert isinstance(table, SparkTable)
+        return RangeReader(request.check_batch(), table, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         from headwater.spark.stream import StreamReader
 
-        return StreamReader(read_options(self.options).check_stream(), find_table(self.options["path"], self.options), schema)
+        request, table = self._asked()
+        if not isinstance(table, SparkTable):
+            raise Unsupported(f"{request.target} is a store, which cannot be streamed.", hint="Use read instead of readStream.")
+        return StreamReader(request.check_stream(), table, schema)
+
+    def _asked(self) -> tuple[ReadRequest, Table]:
+        request = read_options(self.options)
+        return request, find_any_table(request.target, self.options)
 
 
 class RangeReader(DataSourceReader):
@@ -63,6 +75,20 @@ class RangeReader(DataSourceReader):
         if partition.value is None:  # Spark has no partitions to read
             return iter(())
         return read(self.request, self.table, self.schema, partition.value)
+
+
+class ShardReader(DataSourceReader):
+    """Reads a store, with a task for each shard."""
+
+    def __init__(self, request: ReadRequest, table: StoreTable, schema: StructType) -> None:
+        self.data, self.table, self.schema = Path(request.address.path), table, chosen(table, schema)
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(shard) for shard in self.table.shards(self.data)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        for made in self.table.rows(partition.value, self.schema.names) if partition.value is not None else ():
+            yield fitted(made, self.schema)
 
 
 def planned(log: Log, request: ReadRequest, topic: str) -> list[Range]:
@@ -95,7 +121,7 @@ def read(request: ReadRequest, table: SparkTable, schema: pa.Schema, range: Rang
                 yield rows(table, range.partition, piece, schema)
 
 
-def chosen(table: SparkTable, schema: StructType) -> pa.Schema:
+def chosen(table: Table, schema: StructType) -> pa.Schema:
     """The columns that the user's schema names: some or all of the table's. Errors: `BadInput` for others."""
     arrow = to_arrow_schema(schema, timezone="UTC")
     for field in arrow:

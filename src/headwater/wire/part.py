@@ -39,7 +39,8 @@ class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     owns: tuple[str, ...] = ()
     """Prefixes of the topics that only this part may change."""
     tables: Mapping[str, str] = {}
-    """The tables that Spark can load as `scheme:NAME`: by scheme, the function that makes the table from the name and the options."""
+    """The tables that Spark can load as `scheme:NAME`, over a topic or a store: by scheme, the function that makes the table from the name
+    and the options."""
     sections: tuple[Section[Any] | NamedSection[Any], ...] = ()
     """Its sections of the settings."""
     instead: str = ""
