@@ -1,4 +1,4 @@
-"""Batches of the log made fit for Java: cut to a size, and cast to the types that Spark has."""
+"""Cuts batches of the log to a size that Java holds, and casts them to the types that Spark has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user asked of the data source: its options, checked and understood."""
+"""The options of the data source, checked and read."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
 
     def check_batch(self) -> ReadRequest:
-        """Errors: `BadInput` for what only a stream takes."""
+        """Errors: `BadInput` for an option of streams."""
         if self.latest or self.limit is not None:
             raise BadInput("startOffset=latest and maxRecordsPerTrigger do not fit a read.", hint="Leave them out, or use readStream.")
         return self
@@ -73,7 +73,7 @@ class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self
 
     def check_stream(self) -> ReadRequest:
-        """Errors: `BadInput` for what only a read takes."""
+        """Errors: `BadInput` for an option of reads."""
         if self.end is not None or self.end_time is not None:
             raise BadInput("endOffset and endTimestamp do not fit a stream.", hint="Leave them out, or use read.")
         return self

@@ -1,4 +1,4 @@
-"""`spark.readStream.format("headwater")`: exactly the durable records, each once; positions are Spark's to keep, in its checkpoint."""
+"""`spark.readStream.format("headwater")`: exactly the durable records, each once. Spark keeps the positions in its checkpoint."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Ends = dict[int, int]
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches in the driver, reads them in tasks.
 
-    A position is `{"generation": …, "offsets": {partition: next offset}}`. Records are never passed over in silence: a position below the
-    log's start, beyond its end, or of a topic that was deleted and created again, is an error.
+    A position is `{"generation": …, "offsets": {partition: next offset}}`. A position below the log's start, beyond its end, or of a topic
+    that was deleted and created again is an error: the stream skips no record in silence.
     """
 
     def __init__(self, request: ReadRequest, table: SparkTable, schema: StructType) -> None:

@@ -1,4 +1,4 @@
-"""What runs inside a Spark task: open the log, give one range to the worker, and send back a small result or the error, never a payload."""
+"""Runs inside a Spark task: opens the log, gives one range to the worker, and sends back a small result or the error, never records."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Reports(AccumulatorParam[tuple[Report, ...]]):
-    """Carries reports from tasks to the driver over Spark's accumulators; in the driver each one is given to `deliver` as it arrives.
+    """Carries reports from tasks to the driver over Spark's accumulators; the driver calls `deliver` with each.
 
-    PySpark keeps it for as long as the Spark context lives, and must: its receiving thread dies of an update for an accumulator that is
-    gone. So `close` only lets go of what it holds.
+    PySpark keeps it while the Spark context lives: its receiving thread dies of an update for a deleted accumulator. So `close` only
+    drops `deliver`.
     """
 
     def __init__(self, deliver: Callable[[Report], None] | None = None) -> None:
@@ -68,7 +68,7 @@ class Reports(AccumulatorParam[tuple[Report, ...]]):
         self._deliver = lambda report: None
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (Reports, ())  # in a task there is nobody to deliver to: reports are gathered and sent when it ends
+        return (Reports, ())  # a task gathers reports, and sends them when it ends
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -98,10 +98,10 @@ def _row(work: Work, number: int) -> Row:
     result, failure = b"", None
     try:
         result = _result(work, work.ranges[number])
-    except Exception as problem:  # an error is a result: raising would run the range again, and hide the error in Java's
+    except Exception as problem:  # the error is a result: raising it would run the range again, and hide it in an error of Java
         context = TaskContext.get()
         if isinstance(problem, Unavailable | OSError) and context is not None and context.attemptNumber() + 1 < work.attempts:
-            raise  # a broker or a disk that does not answer now may answer the next attempt
+            raise  # the next attempt may reach the broker or the disk
         failure = failure_of(problem)
     work.reports.add((Report(work.job, number, failure),))
     return number, result, failure
