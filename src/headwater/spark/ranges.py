@@ -201,14 +201,7 @@ class RangeJob:
     """A job over ranges. Made by `Runner.start`."""
 
     def __init__(
-        self,
-        session: SparkSession,
-        work: Work,
-        *,
-        clock: Clock,
-        pool: str | None,
-        ended: Callable[[RangeJob], None],
-        through: Through,
+        self, session: SparkSession, work: Work, *, clock: Clock, pool: str | None, ended: Callable[[RangeJob], None], through: Through
     ) -> None:
         from pyspark import InheritableThread
 

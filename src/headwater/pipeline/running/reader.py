@@ -103,11 +103,6 @@ class SourceReader:
             self._away = (self.records, error.message)
             self._on_failure(error)
 
-    @property
-    def follows(self) -> bool:
-        adaptor = self._pipeline.reader
-        return isinstance(adaptor, CanTail) and bool(getattr(adaptor, "tail", True))
-
     def run(self) -> None:
         """Read. A source that can be followed is: where the run follows until stopping, else until it has nothing new.
 
@@ -117,7 +112,8 @@ class SourceReader:
         while state is not None and not state.copied and not self._stopping.is_set():
             self._enter(Activity.COPYING)
             state = self._patiently(lambda: self._copy(self._begin()))  # `_begin` reads back what was appended before a failure
-        caught_up = not self.follows
+        adaptor = self._pipeline.reader
+        caught_up = not isinstance(adaptor, CanTail) or not getattr(adaptor, "tail", True)
         while not caught_up and not self._stopping.is_set():
             self._enter(Activity.FOLLOWING)
             caught_up = bool(self._patiently(self._follow))
