@@ -1,4 +1,4 @@
-"""What a pipeline's file says: one source, sinks below it, transforms on the way.
+"""The definition of a pipeline, as its file writes it: one source, sinks below it, transforms between them.
 
 p = Pipeline("orders")
 rows = p.source("shop", postgres("${PG_URI}", tail=True), namespace=r"^public\\.orders$")
@@ -25,25 +25,24 @@ from headwater.pipeline.transform import Transform
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _STANDARD = ("-", "stdin://", "stdout://")
 OFFSETS = "-offsets"  # how the topic of positions ends
-T = TypeVar("T")
 U = TypeVar("U", Duration, Size)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What is set for a pipeline as a whole."""
+    """The options of a pipeline."""
 
     log_dir: str | None = None  # a data directory of its own for this pipeline's log
     slices: int = 0  # how many parts a copy is read in; 0: as many as Spark has cores
     segment: Size = Size(256 << 20)  # bytes of the log after which a segment is closed
-    max_log: Size | None = None  # how far the log may run ahead of the slowest sink before reading waits
+    max_log: Size | None = None  # bytes of the log ahead of the slowest sink at which reading waits
     flush: Duration = Duration(1000)  # how often positions are written
-    stop_grace: Duration = Duration(30_000)  # how long a stopping pipeline finishes what it has begun
+    stop_grace: Duration = Duration(30_000)  # how long a stopping pipeline finishes its deliveries
     compact_every: Duration = Duration(3_600_000)
     on_error: Literal["stop", "stop_all"] = "stop"  # stop_all: the first sink that stops ends the whole run
 
 
 class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is set for one sink."""
+    """The options of a sink."""
 
     batch: int = 1000  # messages written at once
     parallelism: int = 0  # tasks side by side; 0: as many as Spark has cores
@@ -59,23 +58,23 @@ class Sink(msgspec.Struct, frozen=True, kw_only=True):
     namespaces: Namespaces
     transforms: tuple[Transform, ...] = ()
     options: SinkOptions = SinkOptions()
-    after: str | None = None  # chained below another sink: gets what that one has taken, as its transforms left it
+    after: str | None = None  # the sink above: this one gets what that one has taken, after its transforms
 
     @property
     def needs_session(self) -> bool:
-        """Whether one of the transforms is evaluated by Spark itself, so that there has to be a session."""
+        """Whether a transform needs a Spark session."""
         return any(one.needs_session for one in self.transforms)
 
 
 class Branch:
-    """A place in the tree that sinks and transforms can be put below."""
+    """A place in the tree. Sinks and transforms are put below it."""
 
     def __init__(self, pipeline: Pipeline, transforms: tuple[Transform, ...] = (), after: str | None = None) -> None:
         self._pipeline, self._transforms, self._after = pipeline, transforms, after
 
     @strict
     def transform(self, *transforms: Transform, namespace: str | None = None) -> Branch:
-        """A branch whose messages pass through these transforms, in order; where `namespace` is given, only messages that it matches do."""
+        """A branch whose messages pass through these transforms, in order. `namespace`: only messages of namespaces that it matches do."""
         for one in transforms:
             if not isinstance(one, Transform):
                 raise BadConfig(
@@ -99,17 +98,22 @@ class Branch:
         on_error: OnError | None = None,
     ) -> Branch:
         """Write the branch's messages to a sink. The result is a branch below the sink: what it has taken."""
+        name = _checked(name, "sink")
+        if not isinstance(adaptor, CanWrite):
+            raise BadConfig(f"{_kind(adaptor)} cannot be written to.", hint="See `headwater pipeline about` for adaptors that are sinks.")
+        if not isinstance(on_error, OnError | None):
+            raise BadConfig(f"on_error cannot be {on_error!r} for a sink.", hint='Give Stop(), DeadLetter() or Retry(3, "1s").')
         return self._pipeline.add(
             Sink(
-                name=_checked(name, "sink"),
-                adaptor=_is(adaptor, CanWrite, "written to"),
+                name=name,
+                adaptor=adaptor,
                 namespaces=Namespaces(namespace),
                 transforms=self._transforms,
                 options=SinkOptions(
                     batch=at_least(batch, 1, "batch"),
                     parallelism=at_least(parallelism, 0, "parallelism"),
                     timeout=_read(Duration, timeout, "timeout", least=1),
-                    on_error=_policy(on_error),
+                    on_error=on_error or Stop(),
                 ),
                 after=self._after,
             )
@@ -206,7 +210,7 @@ class Pipeline:
 def _checked(name: object, what: str) -> str:
     if isinstance(name, Adaptor):
         raise BadConfig(
-            f"A {what} needs a name before its adaptor.", hint=f'Name it, as in "my-{what}": positions are found by it after a restart.'
+            f"A {what} needs a name before its adaptor.", hint=f'Name it, as in "my-{what}": a restart finds its positions by the name.'
         )
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise BadConfig(f"{name!r} is no name for a {what}.", hint="Use up to 100 letters, digits, '.', '_' and '-'.")
@@ -215,22 +219,8 @@ def _checked(name: object, what: str) -> str:
     return name
 
 
-def _is(adaptor: object, kind: type[T], verb: str) -> T:
-    if not isinstance(adaptor, kind):
-        raise BadConfig(f"{_kind(adaptor)} cannot be {verb}.", hint="See `headwater pipeline about` for adaptors that are sinks.")
-    return adaptor
-
-
 def _kind(adaptor: object) -> str:
     return adaptor.kind if isinstance(adaptor, Adaptor) else repr(adaptor)
-
-
-def _policy(on_error: object) -> OnError:
-    if on_error is None:
-        return Stop()
-    if not isinstance(on_error, OnError):
-        raise BadConfig(f"on_error cannot be {on_error!r} for a sink.", hint='Give Stop(), DeadLetter() or Retry(3, "1s").')
-    return on_error
 
 
 def _read(kind: type[U], text: object, name: str, *, least: int = 0) -> U:

@@ -49,7 +49,7 @@ def _module(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except HeadwaterError:
         raise
-    except (Exception, SystemExit) as error:  # a file that ends the program would leave nothing said
+    except (Exception, SystemExit) as error:  # a file that ends the program would give no error
         last = traceback.extract_tb(error.__traceback__)[-1]
         own = Path(last.filename).absolute() == path.absolute()
         where = f"line {last.lineno}" if own else f"{last.filename}, line {last.lineno}"

@@ -261,12 +261,7 @@ REMOVE = _changes(
 )
 STOP = _changes("stop", "POST /stop", StopRun, answers.Stopping, "Ask a live run to finish what it has begun, and stop.")
 AUDIT = _reads(
-    "audit",
-    "/{name}/audit",
-    PipelineRequest,
-    list[answers.Audited],
-    "What operators have done: when, who, what, and why.",
-    paging=Paging(),
+    "audit", "/{name}/audit", PipelineRequest, list[answers.Audited], "What operators have done: when, who, what, and why.", paging=Paging()
 )
 VERIFY = _reads(
     "verify",

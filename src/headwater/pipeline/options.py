@@ -7,7 +7,7 @@ reference and the types that editors see.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -67,7 +67,8 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
                 found = msgspec.convert(dict(given) if isinstance(given, Mapping) else given, self.kind)
         except (msgspec.ValidationError, BadInput):
             raise self._wrong(given) from None
-        if isinstance(found, int) and not _within(found, self.means.least, self.means.most):
+        least, most = self.means.least, self.means.most
+        if isinstance(found, int) and ((least is not None and found < least) or (most is not None and found > most)):
             raise self._wrong(given)
         return found
 
@@ -92,16 +93,14 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
 def options_of(made: type[msgspec.Struct]) -> dict[str, Option]:
     """The options that a class declares, by name, in the order of their declaration."""
-    return {one.name: one for one in _declared(made)}
-
-
-def _declared(made: type[msgspec.Struct]) -> Iterator[Option]:
+    found = {}
     for field in msgspec.structs.fields(made):
         if get_origin(field.type) is Annotated:
             kind, *more = get_args(field.type)
             means = next((one for one in more if isinstance(one, Means)), None)
             if means is not None:
-                yield Option(name=field.name, kind=kind, default=_default(field), means=means)
+                found[field.name] = Option(name=field.name, kind=kind, default=_default(field), means=means)
+    return found
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:
@@ -113,10 +112,6 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
     if isinstance(value, tuple):
         return value[0] if len(value) == 1 else value
     return str(value) if isinstance(value, Size | Duration) else value
-
-
-def _within(number: int, least: int | None, most: int | None) -> bool:
-    return (least is None or number >= least) and (most is None or number <= most)
 
 
 def factory(made: type[Made]) -> Callable[..., Made]:

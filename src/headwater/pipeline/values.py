@@ -24,21 +24,16 @@ from headwater.core.errors import BadInput
 from headwater.wire.json import exact
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
-
-
 _decoder = msgspec.json.Decoder(float_hook=exact)
 _object = msgspec.json.Decoder(dict[str, Any], float_hook=exact)
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _sorted = msgspec.json.Encoder(decimal_format="number", order="sorted")
 
-
 # What reading JSON can raise: text that is none, bytes that are no UTF-8, 1e99999999999999999999, a thousand brackets inside each other.
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, InvalidOperation, RecursionError)
 _NUMERIC = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 _PLAIN = frozenset({type(None), bool, int, str})
-_NESTED = frozenset({dict, list})
-_NEVER = _PLAIN | {float, Decimal, list}  # types that are no extended JSON, told apart quicker than by asking for a Mapping
-
+_NEVER = _PLAIN | {float, Decimal, list}  # types that are no extended JSON: a quicker test than for a Mapping
 
 decode_plain = _object.decode  # `decode` without a step of ours, which raises UNREADABLE
 
@@ -106,14 +101,8 @@ def _is_json(value: Any) -> bool:
 
 
 def _converted(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_name(key): _converted(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_converted(one) for one in value]
-    return value if type(value) in _PLAIN else _extended(value)
-
-
-def _extended(value: Any) -> Any:
+    if type(value) in _PLAIN:
+        return value
     match value:
         case float():
             return float(value) if math.isfinite(value) else {"$numberDouble": _special(math.isnan(value), value > 0)}

@@ -1,8 +1,8 @@
-"""Batches of the log made fit for Java: cut to a size, and cast to the types that Spark has."""
+"""Cuts batches of the log to a size that Java holds, and casts them to the types that Spark has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,11 @@ def pieces(batch: pa.RecordBatch, limit: int = BYTES) -> Iterator[pa.RecordBatch
 
 
 def rows(table: SparkTable, partition: int, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows that a table makes of a batch, as Spark takes them: Spark refuses views, and compares types and nullability exactly."""
-    made = table.rows(partition, batch, schema.names)
+    """The rows that a table makes of a batch."""
+    return fitted(table.rows(partition, batch, schema.names), schema)
+
+
+def fitted(made: Mapping[str, pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+    """Columns as Spark takes them: it refuses views, and compares types and nullability exactly."""
     columns = [made[field.name] if made[field.name].type == field.type else made[field.name].cast(field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -32,10 +32,9 @@ class LazySpark:
         self.local = settings.master.startswith("local")
 
     def ready(self) -> bool:
-        """Whether work of some size is better given to Spark than done here.
+        """Whether Spark can take work now. The first call begins its start, which takes seconds: until then this process works.
 
-        Spark takes seconds to start. Its start is begun, and until it is there the work goes on here: often it is done before. With
-        `spark.start` set to eager it is waited for. Errors: as `runner`.
+        With `spark.start` set to eager the call waits for Spark. Errors: as `runner`.
         """
         if self._settings.start == "eager" or running() is not None:
             self.runner()
@@ -47,7 +46,7 @@ class LazySpark:
             return self._starting is None or not self._starting.is_alive()
 
     def runner(self) -> Runner:
-        """The runner; Spark is started now where it was not before. Errors: `Unavailable`; `Unsupported` where it may not be started."""
+        """The runner; starts Spark where it does not run. Errors: `Unavailable`; `Unsupported` where it may not be started."""
         if not self.allowed:
             raise Unsupported("This needs Spark, which is not started here.", hint='Set spark.start = "lazy".')
         with self._lock:
@@ -58,7 +57,7 @@ class LazySpark:
             return self._runner
 
     def close(self) -> None:
-        """Let go of the runner; the session stays for whoever else uses it in this process. A start under way is not waited for."""
+        """Close the runner. The session stays for others in this process. Does not wait for a start under way."""
         self._closed.set()
         if self._starting is not None and self._starting.is_alive() and threading.current_thread() is not self._starting:
             return
@@ -68,7 +67,7 @@ class LazySpark:
                 self._runner = None
 
     def _start_quietly(self) -> None:
-        with suppress(Exception):  # whoever needs it tries again, and hears what is wrong
+        with suppress(Exception):  # `runner` tries again, and raises the error
             self.runner()
         if self._closed.is_set():
             self.close()

@@ -1,4 +1,4 @@
-"""Ranges of the log, worked off on Spark: the ranges travel, the records do not.
+"""Processes ranges of the log on Spark: the ranges travel, the records do not.
 
     with Runner(session, log.address) as runner:
         counts = runner.run(ranges, count, schema=pa.schema([("records", pa.int64())]))
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from signal import SIGINT, getsignal, signal
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Self
 
 import msgspec
@@ -81,16 +81,16 @@ def run(
     progress: Callable[[JobProgress], None] | None = None,
     cancel: threading.Event | None = None,
 ) -> list[pa.Table]:
-    """Work off ranges once; see `Runner.run`. Whoever does it again and again keeps a `Runner`."""
+    """`Runner.run` once. For more than one call, keep a `Runner`."""
     with Runner(session, address) as runner:
         return runner.run(ranges, worker, schema=schema, progress=progress, cancel=cancel)
 
 
 class Runner:
-    """Works off ranges of one log in one Spark session. Safe from several threads: each call is a job of its own.
+    """Processes ranges of one log in one Spark session. Safe from several threads: each call is a job of its own.
 
-    Guarantees: a range whose Python worker, executor or machine dies is run again, up to Spark's count of attempts (4 in our sessions), so
-    what a worker writes must be fit for being written twice. Results are given once per range, in the order of the ranges.
+    Guarantees: a range whose Python worker, executor or machine dies is run again, up to Spark's count of attempts (4 in headwater's
+    sessions), so a worker must be able to write twice. Each range has one result, in the order of the ranges.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Runner:
     ) -> None:
         from headwater.spark.tasks import Reports
 
-        self._session, self._address = session, address
+        self.session, self._address = session, address
         self._clock, self._metrics, self._pool = clock or SystemClock(), metrics, pool
         self._jobs: dict[str, RangeJob] = {}
         self._receiver = Reports(self._deliver)
@@ -113,12 +113,8 @@ class Runner:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
-
-    @property
-    def session(self) -> SparkSession:
-        return self._session
 
     def close(self) -> None:
         """Cancel what still runs. The session stays."""
@@ -167,10 +163,10 @@ class Runner:
     def start(
         self, ranges: Sequence[Range], worker: Worker, *, schema: pa.Schema, read_only: bool = True, through: Through | None = None
     ) -> RangeJob:
-        """Begin as `run` does, and return at once. For threads that must not wait, such as a server's."""
+        """`run` without waiting, for threads such as a server's."""
         from headwater.spark.tasks import Work
 
-        name = f"headwater-{random_id()}"
+        session, name = self.session, f"headwater-{random_id()}"
         try:
             work = Work(
                 job=name,
@@ -179,13 +175,13 @@ class Runner:
                 ranges=tuple(ranges),
                 worker=worker,
                 schema=schema,
-                attempts=attempts(self._session),
+                attempts=attempts(session),
                 reports=self._reports,
             )
-            job = RangeJob(self._session, work, clock=self._clock, pool=self._pool, ended=self._ended, through=through or _mapped)
+            job = RangeJob(session, work, clock=self._clock, pool=self._pool, ended=self._ended, through=through or _mapped)
             self._jobs[name] = job
             job.start()
-        except Exception as problem:  # Spark's process is gone: not even a thread that is to talk to it can be made
+        except Exception as problem:  # Spark's process is gone
             self._jobs.pop(name, None)
             raise _explained(problem) from problem
         return job
@@ -202,17 +198,10 @@ class Runner:
 
 
 class RangeJob:
-    """Ranges being worked off. Made by `Runner.start`."""
+    """A job over ranges. Made by `Runner.start`."""
 
     def __init__(
-        self,
-        session: SparkSession,
-        work: Work,
-        *,
-        clock: Clock,
-        pool: str | None,
-        ended: Callable[[RangeJob], None],
-        through: Through,
+        self, session: SparkSession, work: Work, *, clock: Clock, pool: str | None, ended: Callable[[RangeJob], None], through: Through
     ) -> None:
         from pyspark import InheritableThread
 
@@ -230,21 +219,21 @@ class RangeJob:
         self._thread.start()
 
     def wait(self, seconds: float) -> bool:
-        """True once the job has ended, however it did."""
+        """True once the job has ended, with a result or an error."""
         if self._failures and not self._done.is_set():
             self._stop_tasks()
         return self._clock.wait(self._done, seconds)
 
     def cancel(self) -> None:
-        """End the job, and return when Spark has let go of it. May be called from any thread, and again.
+        """End the job, and return when Spark has ended it. Safe from any thread, and twice.
 
-        Spark then kills the Python processes of its tasks: in our sessions after 0.2 s, by its default after 2 s. Until then they may
-        still write; whoever cannot bear that gives its writes an epoch.
+        Spark then kills the Python processes of its tasks: after 0.2 s in headwater's sessions, after 2 s by default. Until then they
+        may write; an epoch in the writes fences them.
         """
         self._cancelled = True
         deadline = self._clock.monotonic() + CANCELLING
         while not self._done.is_set() and self._clock.monotonic() < deadline:
-            self._stop_tasks()  # again and again: a job that Spark has not taken up yet cannot be cancelled
+            self._stop_tasks()  # repeatedly: Spark cannot cancel a job that it has not begun
             self._clock.wait(self._done, POLL)
 
     def progress(self) -> JobProgress:
@@ -275,7 +264,7 @@ class RangeJob:
         try:
             if not self._cancelled and self._work.ranges:
                 self._collect()
-        except Exception as problem:  # py4j and Spark raise many kinds; the waiting thread gets one of ours
+        except Exception as problem:  # py4j and Spark raise many kinds; `result` raises one of headwater's
             self._problem = _explained(problem)
         finally:
             self._done.set()
@@ -299,7 +288,7 @@ class RangeJob:
 
 
 def _mapped(session: SparkSession, work: Work) -> Iterable[Row]:
-    """Not as a DataFrame: planning one costs each round a third more, and its Python workers load pandas at their start."""
+    """The job as an RDD: a DataFrame costs each round a third more, and its Python workers load pandas at their start."""
     from headwater.spark.tasks import task
 
     count = len(work.ranges)
@@ -321,7 +310,7 @@ def _explained(problem: Exception) -> HeadwaterError:
         return problem
     from headwater.spark.starting import log_file
 
-    text = str(problem)  # Spark's own sentence stands in the middle of Java's stack
+    text = str(problem)  # with Spark's own sentence in the middle of Java's stack
     found = re.search(r"SparkException: (.+)", text)
     said = found[1] if found else (text.strip().splitlines() or [type(problem).__name__])[0]
     return Unavailable(f"Spark gave up: {said}", hint=f"See Spark's log, in our sessions {log_file()}.")
@@ -329,7 +318,7 @@ def _explained(problem: Exception) -> HeadwaterError:
 
 @contextmanager
 def _interrupts() -> Iterator[threading.Event]:
-    """Take Ctrl-C while a job runs: PySpark would leave the job running, or cancel everybody's. A second one raises at once."""
+    """Handle Ctrl-C while a job runs: PySpark would leave the job running, or cancel all jobs. A second one raises at once."""
     seen = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield seen

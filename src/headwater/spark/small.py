@@ -1,4 +1,4 @@
-"""Where work is done: little of it in this process, much of it on Spark, whose rounds cost more than a little work does."""
+"""Chooses where work runs: little of it in this process, because a round of Spark costs more, and much of it on Spark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from headwater.spark.lazy import LazySpark
 
-SMALL = 4000  # records: fewer are worked off here
+SMALL = 4000  # records: this process takes fewer
 
 
 class Place(Enum):
@@ -20,7 +20,7 @@ class Place(Enum):
 
 
 def place(count: int, spark: LazySpark, *, least: int = SMALL) -> Place:
-    """Where to work off so many records: on Spark from `least` on, if it may be started. Begins its start. Errors: as `LazySpark.ready`."""
+    """Where to process so many records: on Spark from `least` on, where it may be started. Errors: as `LazySpark.ready`."""
     if count < least or not spark.allowed:
         return Place.HERE
     return Place.SPARK if spark.ready() else Place.MEANWHILE

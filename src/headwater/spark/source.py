@@ -1,4 +1,4 @@
-"""`spark.read.format("headwater")`: topics, and what the parts register, as tables. No jars: a data source in Python.
+"""`spark.read.format("headwater")`: topics and the tables of the parts. A data source in Python, without jars.
 
 Spark finds it through `pyspark_headwater`, in every session. What is read is narrowed by options, not by filters: Spark 4.3 keeps the
 filters that it pushed down with the DataFrame instead of with the query, so that a DataFrame used with two filters, or with one and
@@ -7,20 +7,21 @@ without, gives wrong answers. So no reader here takes filters, and Spark applies
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from headwater.core.errors import BadInput
+from headwater.core.errors import BadInput, Unsupported
 from headwater.log import Log
 from headwater.log.opening import open_log
-from headwater.spark.batches import pieces, rows
+from headwater.spark.batches import fitted, pieces, rows
 from headwater.spark.ranges import Range
 from headwater.spark.requests import ReadRequest, Span, read_options
-from headwater.spark.tables import SparkTable, find_table
+from headwater.spark.tables import SparkTable, StoreTable, Table, find_any_table
 
 NAME = "headwater"
 SCAN = 16_384  # records of one batch
@@ -34,26 +35,30 @@ class Source(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        request = read_options(self.options)
-        table = find_table(request.target, self.options)
-        with open_log(request.address, read_only=True) as log:
-            log.topic(table.topic)  # so that load() tells a misspelt name, not the first action
+        request, table = self._asked()
+        if isinstance(table, SparkTable):
+            with open_log(request.address, read_only=True) as log:
+                log.topic(table.topic)  # so that load() tells a misspelt name, not the first action
         return from_arrow_schema(table.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return RangeReader(read_options(self.options).check_batch(), find_table(self.options["path"], self.options), schema)
+        request, table = self._asked()
+        if isinstance(table, StoreTable):
+            return ShardReader(request.check_store(), table, schema)
+        assert isinstance(table, SparkTable)
+        return RangeReader(request.check_batch(), table, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         from headwater.spark.stream import StreamReader
 
-        return StreamReader(read_options(self.options).check_stream(), find_table(self.options["path"], self.options), schema)
+        request, table = self._asked()
+        if not isinstance(table, SparkTable):
+            raise Unsupported(f"{request.target} is a store, which cannot be streamed.", hint="Use read instead of readStream.")
+        return StreamReader(request.check_stream(), table, schema)
 
-
-class RangePartition(InputPartition):
-    """A range for one task."""
-
-    def __init__(self, range: Range) -> None:
-        super().__init__(range)
+    def _asked(self) -> tuple[ReadRequest, Table]:
+        request = read_options(self.options)
+        return request, find_any_table(request.target, self.options)
 
 
 class RangeReader(DataSourceReader):
@@ -64,14 +69,26 @@ class RangeReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         with open_log(self.request.address, read_only=True) as log:
-            return [
-                RangePartition(one) for whole in planned(log, self.request, self.table.topic) for one in split(whole, self.request.split)
-            ]
+            return tasks(planned(log, self.request, self.table.topic), self.request.split)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if partition.value is None:  # Spark's way to say that there are no partitions
+        if partition.value is None:  # Spark has no partitions to read
             return iter(())
         return read(self.request, self.table, self.schema, partition.value)
+
+
+class ShardReader(DataSourceReader):
+    """Reads a store, with a task for each shard."""
+
+    def __init__(self, request: ReadRequest, table: StoreTable, schema: StructType) -> None:
+        self.data, self.table, self.schema = Path(request.address.path), table, chosen(table, schema)
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(shard) for shard in self.table.shards(self.data)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        for made in self.table.rows(partition.value, self.schema.names) if partition.value is not None else ():
+            yield fitted(made, self.schema)
 
 
 def planned(log: Log, request: ReadRequest, topic: str) -> list[Range]:
@@ -91,8 +108,9 @@ def planned(log: Log, request: ReadRequest, topic: str) -> list[Range]:
     return found
 
 
-def split(range: Range, records: int) -> list[Range]:
-    return range.slices(-(-len(range) // records))
+def tasks(ranges: Iterable[Range], records: int) -> list[InputPartition]:
+    """A task for every range; several for a range with more than so many records."""
+    return [InputPartition(part) for one in ranges for part in one.slices(-(-len(one) // records))]
 
 
 def read(request: ReadRequest, table: SparkTable, schema: pa.Schema, range: Range) -> Iterator[pa.RecordBatch]:
@@ -103,7 +121,7 @@ def read(request: ReadRequest, table: SparkTable, schema: pa.Schema, range: Rang
                 yield rows(table, range.partition, piece, schema)
 
 
-def chosen(table: SparkTable, schema: StructType) -> pa.Schema:
+def chosen(table: Table, schema: StructType) -> pa.Schema:
     """The columns that the user's schema names: some or all of the table's. Errors: `BadInput` for others."""
     arrow = to_arrow_schema(schema, timezone="UTC")
     for field in arrow:

@@ -1,4 +1,4 @@
-"""The Spark session: tuned, quiet, on a Java that is found. Importing this starts nothing and imports no pyspark."""
+"""Starts the Spark session: tuned, quiet, on a Java that headwater finds. Importing this starts nothing and imports no pyspark."""
 
 from __future__ import annotations
 
@@ -44,9 +44,8 @@ def session(
 
     Without `settings`, those of headwater.toml and the environment hold.
 
-    `quiet` sends what Java, Spark and the code inside local tasks print to `log_file()`. `archive`: with "auto" an archive of Spark's
-    classes is used if there is one and made after this process has ended if not; "use" never makes one, "none" does not look. Ctrl-C
-    stays with whoever handled it before.
+    `quiet` sends what Java, Spark and the code inside local tasks print to `log_file()`. `archive`: "auto" uses an archive of Spark's
+    classes, and makes a missing one after this process has ended; "use" makes none, "none" uses none. The handler of Ctrl-C stays.
 
     Errors: `Unavailable` when there is no Java, or when Spark does not start; the hint names the log file. `Conflict` when this process
     has a session on another master than the settings name.
@@ -71,7 +70,7 @@ def session(
             if used is None:
                 raise
             running = _start(java, conf(settings, name=name, log=log), log)
-            used.reject(str(problem))  # it started without: an archive may cost its gain, never the session
+            used.reject(str(problem))  # Spark started without it: a bad archive must not cost the session
         if warm and archive == "auto" and warm.wanted:
             make_at_exit()
     if metrics is not None:
@@ -80,7 +79,7 @@ def session(
 
 
 def running() -> SparkSession | None:
-    """The session that this process has started, in whichever thread; None where there is none. Starts and imports nothing."""
+    """The session of this process, of any thread; None where there is none. Starts and imports nothing."""
     if "pyspark" not in sys.modules:
         return None
     from pyspark.sql import SparkSession
@@ -90,7 +89,7 @@ def running() -> SparkSession | None:
 
 
 def ended(session: SparkSession) -> bool:
-    """Whether a session cannot be used any more: it was stopped, or its Java process does not answer."""
+    """Whether a session was stopped, or its Java process does not answer."""
     try:
         context = session.sparkContext._jsc
         return context is None or bool(context.sc().isStopped())
@@ -106,9 +105,9 @@ def stop(session: SparkSession, *, metrics: SparkMetrics | None = None) -> None:
 
 
 def attach(session: SparkSession) -> None:
-    """Make `format("headwater")` known to a session that has already looked for its data sources, before headwater was installed.
+    """Register `format("headwater")` with a session that looked for data sources before headwater was installed.
 
-    Every other session finds the format by itself: Spark looks for `pyspark_headwater` at the first use of a data source in Python.
+    Every other session finds it: Spark imports `pyspark_headwater` at the first use of a data source in Python.
     """
     from pyspark_headwater import DefaultSource
 
@@ -130,7 +129,7 @@ def conf(settings: SparkSettings, *, name: str, archive: Archive | None = None, 
         "spark.app.name": name,
         "spark.master": master,
         "spark.driver.memory": f"{settings.driver_memory >> 20}m",
-        "spark.pyspark.python": sys.executable,
+        PYTHON: sys.executable,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.scheduler.mode": "FAIR",
@@ -153,7 +152,12 @@ def _start(java: Java, chosen: Mapping[str, str], log: Path | None) -> SparkSess
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    with _environment(_variables(java, chosen)), _sigint_kept():
+    variables = {
+        "JAVA_HOME": str(java.home),
+        "PYSPARK_PYTHON": chosen[PYTHON],  # without it, workers run the system's Python
+        "SPARK_LAUNCHER_OPTS": f"{COLLECTOR} {SPARING}",  # of the small Java that only builds the command line
+    }
+    with _environment(variables), _sigint_kept():
         try:
             if SparkContext._gateway is None:
                 passed = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
@@ -195,18 +199,9 @@ def _output(log: Path | None) -> dict[str, Any]:
     return {"stdout": file, "stderr": file}
 
 
-def _variables(java: Java, chosen: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the Java process, and of PySpark while it starts: without PYSPARK_PYTHON workers run the system's Python."""
-    return {
-        "JAVA_HOME": str(java.home),
-        "PYSPARK_PYTHON": chosen[PYTHON],
-        "SPARK_LAUNCHER_OPTS": f"{COLLECTOR} {SPARING}",  # of the small Java that only builds the command line
-    }
-
-
 @contextmanager
 def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Set variables and put back what was there: PySpark reads them from this process, and hands them on."""
+    """Set variables for a while: PySpark reads them from this process, and hands them on."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:
@@ -221,7 +216,7 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _sigint_kept() -> Iterator[None]:
-    """PySpark takes SIGINT for itself, and with it a server's clean stop; give it back."""
+    """Restore the handler of SIGINT, which PySpark replaces: a server stops cleanly by it."""
     main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGINT) if main else None
     try:

@@ -1,4 +1,4 @@
-"""`spark.readStream.format("headwater")`: exactly the durable records, each once; positions are Spark's to keep, in its checkpoint."""
+"""`spark.readStream.format("headwater")`: exactly the durable records, each once. Spark keeps the positions in its checkpoint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headwater.log import Log
 from headwater.log.opening import open_log
 from headwater.spark.ranges import Range
 from headwater.spark.requests import ReadRequest
-from headwater.spark.source import RangePartition, chosen, read, split
+from headwater.spark.source import chosen, read, tasks
 from headwater.spark.tables import SparkTable
 
 Ends = dict[int, int]
@@ -24,8 +24,8 @@ Ends = dict[int, int]
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches in the driver, reads them in tasks.
 
-    A position is `{"generation": …, "offsets": {partition: next offset}}`. Records are never passed over in silence: a position below the
-    log's start, beyond its end, or of a topic that was deleted and created again, is an error.
+    A position is `{"generation": …, "offsets": {partition: next offset}}`. A position below the log's start, beyond its end, or of a topic
+    that was deleted and created again is an error: the stream skips no record in silence.
     """
 
     def __init__(self, request: ReadRequest, table: SparkTable, schema: StructType) -> None:
@@ -67,7 +67,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         begins = self._checked(start)
         ranges = [Range(self.table.topic, p, begins.get(p, 0), stop) for p, stop in _offsets(end).items() if begins.get(p, 0) < stop]
-        return [RangePartition(one) for whole in ranges for one in split(whole, self.request.split)]
+        return tasks(ranges, self.request.split)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read(self.request, self.table, self.schema, partition.value)

@@ -1,14 +1,15 @@
-"""What can be loaded as a table: `topic:NAME`, the tables of the parts, and what other packages register.
+"""The tables that Spark can load: `topic:NAME`, the tables of the parts, and those of other packages.
 
-A part names in its `PartDefinition.tables`, under a scheme, a function `(name, options) -> SparkTable`. A package of somebody else's names
-one under the entry point group `headwater.spark.tables`.
+A part names in its `PartDefinition.tables`, under a scheme, a function `(name, options)` that returns a `SparkTable` over a topic or a
+`StoreTable` over a store. Another package names one under the entry point group `headwater.spark.tables`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -23,11 +24,16 @@ _PARTS = "headwater.parts:tables"  # the list of parts lies above Spark, so it i
 HEADERS = pa.list_(pa.struct([pa.field("name", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 
 
-class SparkTable(ABC):
+class Table(ABC):
+    """A table for Spark."""
+
+    schema: pa.Schema  # every column, in types that Spark has: no views, no unsigned numbers, times as timestamp("us", "UTC")
+
+
+class SparkTable(Table):
     """Rows made of the records of one topic, batch by batch."""
 
     topic: str
-    schema: pa.Schema  # every column, in types that Spark has: no views, no unsigned numbers, times as timestamp("us", "UTC")
 
     @abstractmethod
     def rows(self, partition: int, batch: pa.RecordBatch, wanted: Sequence[str]) -> Mapping[str, pa.Array]:
@@ -38,7 +44,19 @@ class SparkTable(ABC):
         """
 
 
-Factory = Callable[[str, Mapping[str, str]], SparkTable]
+class StoreTable(Table):
+    """Rows of a part's store. Each shard is one task, which runs the part's own Python. It can be read, and not streamed."""
+
+    @abstractmethod
+    def shards(self, data: Path) -> Sequence[str]:
+        """The files of the shards in a data directory; tasks open them by these paths. Creates nothing. Errors: `NotFound`."""
+
+    @abstractmethod
+    def rows(self, shard: str, wanted: Sequence[str]) -> Iterator[Mapping[str, pa.Array]]:
+        """The `wanted` columns of a shard as of one moment, batch by batch. Types as of `SparkTable.rows`."""
+
+
+Factory = Callable[[str, Mapping[str, str]], Table]
 
 
 class TopicTable(SparkTable):
@@ -84,7 +102,15 @@ def headers(blocks: pa.Array) -> pa.Array:
 
 
 def find_table(target: str, options: Mapping[str, str]) -> SparkTable:
-    """The table of `scheme:name`. Errors: `BadInput` for a scheme that nobody has registered, naming those that exist."""
+    """The table of `scheme:name`, over a topic. Errors: as `find_any_table`; `BadInput` for a table over a store, which has no records."""
+    table = find_any_table(target, options)
+    if not isinstance(table, SparkTable):
+        raise BadInput(f"{target} is a store, which has no records to follow.", hint="Read it with Spark: spark.read.format(...).")
+    return table
+
+
+def find_any_table(target: str, options: Mapping[str, str]) -> Table:
+    """The table of `scheme:name`. Errors: `BadInput` for a scheme that no package has registered, with those that exist."""
     ours: dict[str, str] = load(_PARTS)()
     theirs = {entry.name: entry for entry in entry_points(group=GROUP)}
     known = {"topic", *ours, *theirs}

@@ -1,4 +1,4 @@
-"""What runs inside a Spark task: open the log, give one range to the worker, and send back a small result or the error, never a payload."""
+"""Runs inside a Spark task: opens the log, gives one range to the worker, and sends back a small result or the error, never records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pyspark import TaskContext
 from pyspark.accumulators import AccumulatorParam
 
 from headwater.core.errors import HeadwaterError, TaskFailed, Unavailable
-from headwater.log import Log
 from headwater.log.opening import LogAddress, open_log
 from headwater.spark.ranges import Range, Worker
 
@@ -46,10 +45,10 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Reports(AccumulatorParam[tuple[Report, ...]]):
-    """Carries reports from tasks to the driver over Spark's accumulators; in the driver each one is given to `deliver` as it arrives.
+    """Carries reports from tasks to the driver over Spark's accumulators; the driver calls `deliver` with each.
 
-    PySpark keeps it for as long as the Spark context lives, and must: its receiving thread dies of an update for an accumulator that is
-    gone. So `close` only lets go of what it holds.
+    PySpark keeps it while the Spark context lives: its receiving thread dies of an update for a deleted accumulator. So `close` only
+    drops `deliver`.
     """
 
     def __init__(self, deliver: Callable[[Report], None] | None = None) -> None:
@@ -69,7 +68,7 @@ class Reports(AccumulatorParam[tuple[Report, ...]]):
         self._deliver = lambda report: None
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (Reports, ())  # in a task there is nobody to deliver to: reports are gathered and sent when it ends
+        return (Reports, ())  # a task gathers reports, and sends them when it ends
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -99,10 +98,10 @@ def _row(work: Work, number: int) -> Row:
     result, failure = b"", None
     try:
         result = _result(work, work.ranges[number])
-    except Exception as problem:  # an error is a result: raising would run the range again, and hide the error in Java's
+    except Exception as problem:  # the error is a result: raising it would run the range again, and hide it in an error of Java
         context = TaskContext.get()
         if isinstance(problem, Unavailable | OSError) and context is not None and context.attemptNumber() + 1 < work.attempts:
-            raise  # a broker or a disk that does not answer now may answer the next attempt
+            raise  # the next attempt may reach the broker or the disk
         failure = failure_of(problem)
     work.reports.add((Report(work.job, number, failure),))
     return number, result, failure
@@ -110,20 +109,8 @@ def _row(work: Work, number: int) -> Row:
 
 def _result(work: Work, range: Range) -> bytes:
     with open_log(work.address, read_only=work.read_only) as log:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, work.schema) as stream:
-            for table in _tables(work.worker, log, range):
-                if not table.schema.equals(work.schema):
-                    raise TypeError(f"The worker gave columns {table.schema.to_string()}, not {work.schema.to_string()}.")
-                stream.write(table)
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
-
-
-def _tables(worker: Worker, log: Log, range: Range) -> Iterable[pa.RecordBatch | pa.Table]:
-    given = worker(log, range)
-    if given is None:
-        return ()
-    return (given,) if isinstance(given, pa.RecordBatch | pa.Table) else given
+        given = work.worker(log, range)
+        return encoded((given,) if isinstance(given, pa.RecordBatch | pa.Table) else given or (), work.schema)
 
 
 def failure_of(problem: Exception) -> TaskFailure:
@@ -132,10 +119,19 @@ def failure_of(problem: Exception) -> TaskFailure:
     while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
     text = "".join(traceback.format_exception(type(problem), problem, trace))
-    pickled = None
-    if isinstance(problem, HeadwaterError):
-        pickled = pickle.dumps(problem)
+    pickled = pickle.dumps(problem) if isinstance(problem, HeadwaterError) else None
     return TaskFailure(type(problem).__name__, str(problem), text, pickled)
+
+
+def encoded(tables: Iterable[pa.RecordBatch | pa.Table], schema: pa.Schema) -> bytes:
+    """A task's result as it travels."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as stream:
+        for table in tables:
+            if not table.schema.equals(schema):
+                raise TypeError(f"The worker gave columns {table.schema.to_string()}, not {schema.to_string()}.")
+            stream.write(table)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
 def decoded(payload: bytes) -> pa.Table:

@@ -1,8 +1,8 @@
 """A Java that starts warm: the classes Spark loads at its start, kept in an archive that is made once and mapped from then on.
 
-Java 25 and newer keep linked classes and profiles (an AOT cache), older ones keep parsed classes (a class-data archive). Both are made by
-one run of Spark that does a small job: `python -m headwater.spark.training`. That takes about half a minute, so it is never done while
-somebody waits: the first session of a machine starts without an archive and has it made after its process has ended.
+Java 25 and newer keep linked classes and profiles (an AOT cache), older ones keep parsed classes (a class-data archive). One run of Spark
+with a small job makes both: `python -m headwater.spark.training`. It takes about half a minute, so no session waits for it: the first
+session of a machine starts without an archive, and the archive is made after its process has ended.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ class Archive:
         return [f"-XX:AOTCacheOutput={file}" if self.aot else f"-XX:ArchiveClassesAtExit={file}", SILENT]
 
     def reject(self, why: str) -> None:
-        """Spark did not start with it: keep the reason, and let it go."""
+        """Delete an archive that Spark did not start with, and keep the reason."""
         with contextlib.suppress(OSError):
             self.failed.write_text(why)
             self.path.unlink(missing_ok=True)
 
     def touch(self) -> None:
-        """Say that it is in use."""
+        """Note the time of its use."""
         with contextlib.suppress(OSError):
             os.utime(self.path)
 
@@ -121,7 +121,7 @@ def make(archive: Archive) -> bool:
 
 
 def make_at_exit() -> None:
-    """Have the archive made in the background once this process ends: nobody waits for it then, or shares the machine with it."""
+    """Make the archive in the background once this process has ended: no session waits for it then."""
     atexit.register(_make_in_background)
 
 
@@ -148,7 +148,7 @@ def _train(command: Sequence[str]) -> str:
 
 
 def sweep(folder: Path, now: float) -> None:
-    """Remove archives that nothing has used for long, and what a process that died left half made."""
+    """Remove archives that no session has used for long, and the unfinished ones of processes that died."""
     for file in folder.iterdir():
         if file.name.startswith("new-") or (file.suffix in (".aot", ".jsa") and now - file.stat().st_mtime > KEPT_DAYS * 86_400):
             file.unlink(missing_ok=True)

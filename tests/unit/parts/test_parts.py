@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import io
+import os
 import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +34,8 @@ from headwater.core.settings import Settings
 from headwater.server.openapi import document
 from headwater.server.tour.report import TourReport
 from headwater.spark.tables import find_table
+from headwater.store import Migration, Migrations
+from headwater.store.sqlite.shards import Shards
 from headwater.testing.app import app_over
 from headwater.testing.scripted import served
 from headwater.wire.operation import Operation
@@ -132,10 +137,49 @@ def test_its_command_and_its_row_are_there() -> None:
     assert "| `GET /toy/{start}` | reader | Count down. |" in http_page(page.replace("-->\n<!--", "-->\nx\n<!--"))
 
 
+_TOY_EVERYWHERE = "from headwater import parts; from tests.unit.parts.toy import TOY; parts.PARTS = (*parts.PARTS, TOY)"
+_READING = """
+import sys
+from headwater.core.settings import SparkSettings
+from headwater.spark import session
+spark = session(SparkSettings(master="local[2]"), archive="use")
+counters = spark.read.format("headwater").option("data", sys.argv[1])
+frame = counters.load("counters:toy")
+print(frame.rdd.getNumPartitions(), sorted(map(tuple, frame.collect())), frame.where("value > 8").select("counter").collect()[0].counter)
+stream = spark.readStream.format("headwater").option("data", sys.argv[1]).load("counters:toy")
+for refused in (
+    lambda: counters.option("startOffset", "5").load("counters:toy").collect(),
+    lambda: stream.writeStream.format("noop").start().processAllAvailable(),
+):
+    try:
+        refused()
+    except Exception as error:
+        print("A store has no offsets" in str(error), "cannot be streamed" in str(error))
+"""
+
+
+@pytest.mark.spark
+def test_spark_reads_its_store_with_a_task_for_each_shard(tmp_path: Path) -> None:
+    """Spark plans and reads in processes of its own, so the toy is a part in all of them."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(_TOY_EVERYWHERE)
+    migrations = Migrations("toy", (Migration(1, "counters", "CREATE TABLE counters (counter TEXT PRIMARY KEY, value INTEGER)"),))
+    with Shards(tmp_path / "data" / "toy", count=3, synced=False) as shards:
+        shards.migrate(migrations)
+        for number in range(10):
+            with shards.of(b"%d" % number).transaction() as store:
+                store.rows("INSERT INTO counters VALUES (?, ?)", (f"c{number}", number))
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(SRC.parent), str(Path(__file__).parents[3])])}
+    done = subprocess.run([sys.executable, "-c", _READING, str(tmp_path / "data")], env=env, capture_output=True, text=True)
+    assert done.stdout.splitlines() == [f"3 {[(f'c{number}', number) for number in range(10)]} c9", "True False", "False True"], done.stderr
+
+
 def test_spark_can_load_its_table_and_the_tour_has_its_chapter() -> None:
     assert isinstance(find_table("toy:orders", {}), ToyTable)
     with pytest.raises(BadInput, match="toy:NAME"):
         find_table("toys:orders", {})
+    with pytest.raises(BadInput, match="is a store, which has no records"):
+        find_table("counters:toy", {})
     out = io.StringIO()
     load(TOY.chapter)(None, Settings(), TourReport(out))
     assert "the toy counts" in out.getvalue()
@@ -195,7 +239,7 @@ def places(operation: Operation[Any, Any]) -> list[str]:
     )
     files = {path for folder in folders for path in SRC.glob(folder)}
     found = [(path, line) for path in files for line in path.read_text().splitlines() if re.search(written, line)]
-    audit = r"_entry\(|note\(|_told\(|case \""  # words of the audit are data
+    audit = r"_entry\(|note\(|_audited\(|case \""  # words of the audit are data
     kept = [(path, line) for path, line in found if not re.search(audit, line)]
     return sorted(f"{path.relative_to(SRC)}: {line.strip()}" for path, line in kept)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
+import pyarrow as pa
 import typer
 
 from headwater.client.backend import Backend
@@ -15,7 +18,8 @@ from headwater.core.settings import Note, Settings
 from headwater.core.units import Duration
 from headwater.log import Log
 from headwater.server.tour.report import TourReport
-from headwater.spark.tables import TopicTable
+from headwater.spark.tables import StoreTable, TopicTable
+from headwater.store.sqlite.database import Database
 from headwater.wire.operation import Operation, Request, Role, described
 from headwater.wire.part import PartDefinition
 from headwater.wire.progress import report
@@ -105,6 +109,24 @@ class ToyTable(TopicTable):
     """The records of a topic, by another scheme."""
 
 
+class ToyStore(StoreTable):
+    """The counters of `toy/`, which lie in the files of its shards."""
+
+    schema = pa.schema([pa.field("counter", pa.string(), nullable=False), pa.field("value", pa.int64(), nullable=False)])
+
+    def __init__(self, name: str, options: Mapping[str, str]) -> None:
+        self.name = name
+
+    def shards(self, data: Path) -> list[str]:
+        return [str(path) for path in sorted((data / self.name).glob("*.db"))]
+
+    def rows(self, shard: str, wanted: Sequence[str]) -> Iterator[Mapping[str, pa.Array]]:
+        with closing(Database(Path(shard), synced=False)) as database, database.snapshot() as snapshot:
+            found = snapshot.rows("SELECT counter, value FROM counters ORDER BY counter")
+        columns = {"counter": [row[0] for row in found], "value": [row[1] for row in found]}
+        yield {name: pa.array(columns[name], self.schema.field(name).type) for name in wanted}
+
+
 def chapter(log: Log, settings: Settings, report: TourReport) -> None:
     report.claim("the toy counts", list(range(3, 0, -1)) == [3, 2, 1])
 
@@ -118,7 +140,7 @@ TOY = PartDefinition(
     opens=f"{__name__}:opens",
     closes=f"{__name__}:closes",
     commands=f"{__name__}:group",
-    tables={"toy": f"{__name__}:ToyTable"},
+    tables={"toy": f"{__name__}:ToyTable", "counters": f"{__name__}:ToyStore"},
     chapter=f"{__name__}:chapter",
     sections=(TOY_SECTION, COUNTERS),
 )

@@ -129,7 +129,7 @@ def without_a_sink() -> None:
 @pytest.mark.parametrize(
     ("call", "message", "hint"),
     [
-        (lambda: rows().save(BOX), "A sink needs a name before its adaptor.", "positions are found by it after a restart"),
+        (lambda: rows().save(BOX), "A sink needs a name before its adaptor.", "a restart finds its positions by the name"),
         (lambda: Pipeline("p").source(BOX), "A source needs a name before its adaptor.", "Name it"),  # type: ignore[arg-type]
         (lambda: rows().save("a"), "None cannot be written to.", "adaptors that are sinks"),
         (lambda: rows().save("a", "file.json"), "'file.json' cannot be written to.", "adaptors that are sinks"),

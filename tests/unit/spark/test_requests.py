@@ -95,3 +95,12 @@ def test_a_read_and_a_stream_refuse_what_is_the_others() -> None:
         read_options(HERE | option).check_batch()
         with pytest.raises(BadInput, match="do not fit a stream"):
             read_options(HERE | option).check_stream()
+
+
+def test_a_store_is_in_a_data_directory_and_takes_no_options_of_a_log() -> None:
+    assert read_options(HERE).check_store() == read_options(HERE)
+    with pytest.raises(BadInput, match="is a store in a data directory"):
+        read_options({"servers": "a:1", "path": "counters:toy"}).check_store()
+    for option in ({"partition": "0"}, {"startOffset": "1"}, {"endTimestamp": "2030-01-01"}, {"splitRecords": "5"}):
+        with pytest.raises(BadInput, match="has no offsets"):
+            read_options(HERE | option).check_store()

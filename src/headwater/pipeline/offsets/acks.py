@@ -1,4 +1,4 @@
-"""A sink's position while a run moves it: acknowledged in memory, written to the offset log at intervals, never ahead of the sink."""
+"""A sink's position during a run: acknowledged in memory, written to the offset log at intervals, never ahead of the sink."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headwater.pipeline.offsets.state import Change, Dead, Failure, State
 
 
 class Acks:
-    """What one sink has taken. An operator's change of the position wins: what was under way before it does not count."""
+    """What one sink has taken. An operator's move of the position wins: deliveries from before it do not count."""
 
     def __init__(self, control: Control, sink: str, epoch: int, *, clock: Clock, every: float) -> None:
         self._control, self._sink, self._epoch, self._clock, self._every = control, sink, epoch, clock, every
@@ -30,7 +30,7 @@ class Acks:
         return prefix(state.position, [*state.taken, *self._new])[0]
 
     def refresh(self) -> None:
-        """See what others have changed. Errors: `Fenced` when a newer run has begun."""
+        """Read the changes of others. Errors: `Fenced` when a newer run has begun."""
         state = self._control.refresh()
         self._control.check_run(state, self._epoch)
         if state.sink(self._sink).generation != self._generation:
@@ -39,12 +39,12 @@ class Acks:
 
     @property
     def moved(self) -> bool:
-        """Whether an operator has moved the position, and the sink itself has not been told."""
+        """Whether an operator has moved the position and the sink does not know it."""
         state = self._control.state.sink(self._sink)
         return state.told != state.generation
 
-    def told(self) -> None:
-        """The sink itself knows of the position now."""
+    def confirm_move(self) -> None:
+        """The sink knows the position that an operator has set."""
 
         def decide(state: State) -> list[Change]:
             now = state.sink(self._sink)
@@ -60,34 +60,34 @@ class Acks:
         return missing(state.position + 1, end, [*state.taken, *self._new])
 
     def add(self, start: int, end: int, last: dict[str, int]) -> None:
-        """The sink has durably taken [start, end)."""
+        """The sink has durably taken [start, end); `last`: by namespace, the last offset."""
         self._new = joined([*self._new, (start, end)])
         for namespace, offset in last.items():
             self._last[namespace] = max(offset, self._last.get(namespace, -1))
 
     def due(self) -> float:
-        """Seconds until the position is to be written; for ever where nothing was taken since."""
+        """Seconds until the position is written; infinite where nothing is acknowledged since."""
         return max(0.0, self._flushed + self._every - self._clock.monotonic()) if self._new else math.inf
 
     def flush_if_due(self) -> bool:
-        """`flush`, where the last one is long enough ago."""
+        """`flush`, at intervals."""
         return self._clock.monotonic() - self._flushed < self._every or self.flush()
 
     def flush(self) -> bool:
-        """Write the position. Durable when this returns true; false when an operator has moved it meanwhile, so that nothing counts."""
+        """Write the position. True: it is durable. False: an operator has moved it meanwhile, so that the acknowledgements do not count."""
         return not self._new or self._write(None, [])
 
     def failed(self, failure: Failure | None, *, single_until: int = -1) -> bool:
-        """Keep a failure with the position: of a message, or of a batch that now goes one at a time up to `single_until`. As `flush`."""
+        """Write a failure with the position: of a message, or of a batch that goes one at a time up to `single_until`. As `flush`."""
         return self._write((failure, single_until), [])
 
     def bury(self, dead: Dead) -> bool:
-        """Put a message aside and count it as taken, in one change. As `flush`."""
+        """Put a message aside and acknowledge it, in one change. As `flush`."""
         self.add(dead.offset, dead.offset + 1, {})
         return self._write((None, -1), [(f"dead/{dead.sink}/{dead.offset}", dead)])
 
     def take_over(self, held: Sequence[Span] | None) -> None:
-        """Begin a run: what the sink itself holds counts, whether or not it was acknowledged before the last run died."""
+        """Acknowledge at the beginning of a run what the sink itself holds: the last run may have died before it could."""
         if held:
             position = self._control.state.sink(self._sink).position
             self._new = joined(span for span in held if span[1] > position + 1)
@@ -106,7 +106,7 @@ class Acks:
                 failure = now.failure if now.failure is not None and now.failure.offset > position else None
                 single = now.single_until if now.single_until > position else -1
             else:
-                failure, single = failing  # what is left of a failed batch goes as a batch again once the message is dealt with
+                failure, single = failing  # the rest of a failed batch goes as a batch again once its message is handled
             changed = msgspec.structs.replace(now, position=position, taken=tuple(taken), failure=failure, single_until=single)
             known = state.taken.get(self._sink, {})
             names: list[Change] = [(f"taken/{self._sink}/{name}", offset) for name, offset in last.items() if offset > known.get(name, -1)]
@@ -115,4 +115,4 @@ class Acks:
         made = self._control.change(decide)
         self._new, self._last = [], {}
         self._flushed = self._clock.monotonic()
-        return bool(made)  # where nothing was written, only `refresh` takes note of the operator's word: what is under way ends first
+        return bool(made)  # after an operator's move, `refresh` takes the new generation: deliveries under way end first

@@ -1,8 +1,8 @@
 """The offset log of a pipeline: its state, read and changed by the run and by operators at the same time.
 
-A change is always made knowing all earlier ones. On the embedded engine, all processes work under one claim: whoever changes something
-reads to the end, decides, and appends with a guard, which refuses the append when another change came between. On Kafka, whoever changes
-something claims the topic first, and whoever wrote before is fenced at its next change. Both then read what the other did and decide again.
+Every change is decided on the state after all earlier changes. On the embedded engine, all processes share one claim: a process reads to
+the end, decides, and appends with a guard, which refuses the append when another change came between. On Kafka, a process claims the topic
+before its change, which fences the process that wrote before. The process that was refused reads the other's change and decides again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headwater.log.epochs import Epochs
 from headwater.log.guard import Guard
 from headwater.log.record import Record, TopicSettings
 from headwater.pipeline.offsets.ownership import PART, PREFIX
-from headwater.pipeline.offsets.state import Change, State, from_record, to_record, with_all
+from headwater.pipeline.offsets.state import Change, RunInfo, State, from_record, to_record, with_all
 
 _CHANGE = "change"
 _TRIES = 100
@@ -38,7 +38,7 @@ def offsets_topic(pipeline: str) -> str:
 
 
 def newer_run(pipeline: str) -> Fenced:
-    """The error of a run that another one has shut out."""
+    """The error of a run that a newer one has fenced."""
     return Fenced(f"A newer run of {pipeline} has begun.", hint="See `headwater pipeline status`.")
 
 
@@ -82,7 +82,7 @@ class Control:
         return cls(log, pipeline, clock)
 
     def identity(self) -> str:
-        """What sinks that hold their own positions know the pipeline by: its name, and which log. Offsets of another log mean others."""
+        """The name by which sinks that hold their own positions know the pipeline: with the log's generation, since offsets are a log's."""
         return f"{self.pipeline}#{self.log.topic(self.messages).generation[:12]}"
 
     def check_run(self, state: State, epoch: int) -> None:
@@ -91,11 +91,11 @@ class Control:
             raise newer_run(self.pipeline)
 
     def refresh(self) -> State:
-        """Read what has been written since."""
+        """The state with the records that were written since the last call."""
         with self._lock:
             try:
                 self._read()
-            except OffsetGone:  # somebody has written the whole state anew and let go of the old
+            except OffsetGone:  # `_rewrite` of another process has deleted the old records
                 self.state, self._epochs, self._next = State(), Epochs(), self.log.bounds(self.topic, 0).start
                 self._read()
             return self.state
@@ -113,9 +113,9 @@ class Control:
                     self.state.apply(*change)
 
     def change(self, decide: Callable[[State], Sequence[Change]]) -> Sequence[Change]:
-        """Make changes that `decide` chooses knowing the newest state; durable when this returns. It may be asked several times.
+        """Append the changes that `decide` makes of the newest state; durable when this returns. It may be called several times.
 
-        What it raises is passed on, and nothing has changed. Errors: `Conflict` when others change the state without end.
+        Errors: those of `decide`, after which nothing has changed; `Conflict` when others change the state without end.
         """
         with self._lock:
             self._awaited, self._found = random_id().encode(), False
@@ -124,19 +124,24 @@ class Control:
             finally:
                 self._awaited = None
 
+    def change_run(self, epoch: int, decide: Callable[[RunInfo], Sequence[Change]]) -> None:
+        """`change` for the run of `epoch`; nothing changes once a newer run has begun."""
+        self.change(lambda state: decide(state.run) if state.run is not None and state.run.epoch == epoch else [])
+
     def _change(self, decide: Callable[[State], Sequence[Change]], mark: bytes) -> Sequence[Change]:
         made: list[Change] = []
         for _ in range(_TRIES):
             self._claimed()
             self.refresh()
             if self._found:
-                return made  # an append whose outcome was unknown is there
+                return made  # an append whose outcome was unknown has succeeded
             made = with_all(self.state, decide(self.state))
             if not made:
                 return made
             now = self._clock.now_ms()
             records = [to_record(key, value, now=now) for key, value in made]
-            records[-1] = _marked(records[-1], mark)  # the last one: of an append that failed midway, Kafka may keep a leading part
+            # The last record carries the mark: of an append that failed midway, Kafka may keep a leading part.
+            records[-1] = msgspec.structs.replace(records[-1], headers=((_CHANGE, mark),))
             try:
                 self._append(records)
             except _Changed:
@@ -184,16 +189,16 @@ class Control:
             )
 
     def compact(self) -> None:
-        """Keep the last record of each key. Kafka does not compact on demand: there the state is written again and the old let go."""
+        """Keep the last record of each key. Kafka does not compact on demand: there the state is written again and the old deleted."""
         try:
             self._own(lambda writer: writer.compact())
         except Unsupported:
             self._rewrite()
 
     def _own(self, call: Callable[[Writer], object]) -> None:
-        """Call with a claim, and with a new one where others have claimed meanwhile: what is done does not depend on their changes.
+        """Call with a claim, and again with a new one where others have claimed meanwhile. The call does not depend on their changes.
 
-        Other threads may go on with the same claim: a compaction must not keep a run from saying that it lives.
+        The lock is not held during the call: a compaction must not delay the heartbeat of a run.
         """
         for _ in range(_TRIES):
             with self._lock:
@@ -226,7 +231,3 @@ class _Changed(Exception):
 def _unchanged(since: Sequence[Record]) -> None:
     if since:
         raise _Changed
-
-
-def _marked(record: Record, mark: bytes) -> Record:
-    return msgspec.structs.replace(record, headers=((_CHANGE, mark),))

@@ -1,4 +1,4 @@
-"""Whether a run is still there. One that was killed, or whose machine is lost, could not say that it has ended."""
+"""Whether a run lives. A run that was killed, or whose machine is lost, could not write that it has ended."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import msgspec
 from headwater.core.clock import Clock
 from headwater.core.errors import HeadwaterError
 from headwater.pipeline.offsets.control import Control
-from headwater.pipeline.offsets.state import Change, RunInfo, State
+from headwater.pipeline.offsets.state import RunInfo
 
-BEAT = 10.0  # seconds between two signs of life of a run
-PATIENCE = 60.0  # seconds without one, after which it is doubted
+BEAT = 10.0  # seconds between two heartbeats of a run
+PATIENCE = 60.0  # seconds without a heartbeat after which a run is `silent`
 Life = Literal["running", "silent", "gone"]
 
 
 def life(run: RunInfo | None, now: int) -> Life:
     """How a run is, at `now` in milliseconds since 1970.
 
-    `gone`: it has ended, or its process on this machine is no more. `silent`: it has given no sign of life for a minute, so that its
-    machine may be lost; or it is held up, and comes back. Only a new run can tell, which shuts it out.
+    `gone`: it has ended, or its process on this machine has. `silent`: it has written no heartbeat for a minute: its machine may be
+    lost, or it is held up and comes back. A new run fences it in both cases.
     """
     if run is None or run.state != "running" or _missing(run.process):
         return "gone"
@@ -31,12 +31,12 @@ def life(run: RunInfo | None, now: int) -> Life:
 
 
 def last_sign(run: RunInfo) -> int:
-    """When a run last said that it lives."""
+    """The time of a run's last heartbeat."""
     return max(run.beat, run.began)
 
 
 def _missing(process: str) -> bool:
-    """Whether this is a process of this machine that is no more. That another one has its number now, the signs of life tell."""
+    """Whether a process of this machine has ended. Where another process has its number now, the heartbeats tell."""
     host, _, number = process.rpartition(":")
     if host != socket.gethostname() or not number.isdigit():
         return False
@@ -44,23 +44,23 @@ def _missing(process: str) -> bool:
         os.kill(int(number), 0)
     except ProcessLookupError:
         return True
-    except OSError:  # it is there, and somebody else's
+    except OSError:  # it lives, under another user
         return False
     return _dead(int(number))
 
 
 def _dead(number: int) -> bool:
-    """Whether a process has ended, and only its parent has not taken note of it: it still has its number then, and is signalled in vain."""
+    """Whether a process is a zombie: it has ended, and keeps its number until its parent waits for it."""
     try:
         with open(f"/proc/{number}/stat", "rb") as file:
             said = file.read()
-    except OSError:  # gone since; or a system that tells it elsewhere, where the signs of life have to do
+    except OSError:  # it has ended since; or a system without /proc, where the heartbeats tell
         return False
-    return said.rpartition(b")")[2].split()[:1] in ([b"Z"], [b"X"])  # behind the name, which may hold anything
+    return said.rpartition(b")")[2].split()[:1] in ([b"Z"], [b"X"])  # after the name, which may hold any byte
 
 
 class Heartbeat:
-    """Says at intervals in the offset log that a run lives, in a thread of its own: a long compaction must not look like a death."""
+    """Writes the heartbeat of a run to the offset log, in a thread of its own: a long compaction must not look like a death."""
 
     def __init__(self, control: Control, epoch: int, clock: Clock) -> None:
         self._control, self._epoch, self._clock = control, epoch, clock
@@ -78,11 +78,6 @@ class Heartbeat:
     def _beat(self) -> None:
         while not self._clock.wait(self._ended, BEAT):
             try:
-                self._control.change(self._sign)
+                self._control.change_run(self._epoch, lambda run: [("run", msgspec.structs.replace(run, beat=self._clock.now_ms()))])
             except HeadwaterError:
-                continue  # a full disk, a broker that is away: told by whoever has more to write than this
-
-    def _sign(self, state: State) -> list[Change]:
-        if state.run is None or state.run.epoch != self._epoch:
-            return []
-        return [("run", msgspec.structs.replace(state.run, beat=self._clock.now_ms()))]
+                continue  # a full disk, a broker that is away: the sinks' loops report them

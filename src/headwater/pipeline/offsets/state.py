@@ -37,7 +37,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest run. A run that finds a higher epoch than its own here ends."""
+    """The newest run. A run that finds a higher epoch here ends."""
 
     epoch: int
     id: str
@@ -47,29 +47,33 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     process: str = ""
     file: str = ""  # where the pipeline was defined, so that an operator can step and replay by its name
     folder: str = ""  # where it was run: what relative paths in the file mean
-    beat: int = 0  # when the run last said that it lives
+    beat: int = 0  # the time of its last heartbeat
     sinks: tuple[str, ...] = ()
     stopping: bool = False  # an operator has asked it to stop
     claims: tuple[tuple[int, int], ...] = ()  # (epoch, the log's end at that claim) of the runs so far, for engines that cannot refuse
 
 
 class SinkState(msgspec.Struct, frozen=True, kw_only=True):
-    """A sink's position: the last offset of the contiguous prefix that it has durably taken, and what it took beyond."""
+    """A sink's position: the last offset of the contiguous prefix that it has durably taken, and the ranges that it took beyond."""
 
     position: int = -1
     taken: tuple[tuple[int, int], ...] = ()
-    generation: int = 0  # moves on when an operator changes the position: what was under way before does not count
+    generation: int = 0  # grows when an operator moves the position: deliveries from before do not count
     told: int = 0  # the generation that the sink itself knows, where it holds its own position
     failure: Failure | None = None
     single_until: int = -1  # up to this offset one message at a time, since a batch failed there
 
     @property
     def stopped(self) -> bool:
-        """Whether the sink stands at a message. A batch that failed is only delivered one message at a time."""
+        """Whether the sink stopped at a message. After a failed batch it goes on, one message at a time."""
         return self.failure is not None and self.failure.start < 0
 
+    def has(self, offset: int) -> bool:
+        """Whether the sink has taken a message."""
+        return offset <= self.position or any(start <= offset < end for start, end in self.taken)
+
     def revived(self) -> SinkState:
-        """The sink with its failure lifted: what failed is tried again, one message at a time."""
+        """The sink without its failure: it tries the failed messages again, one at a time."""
         if self.failure is None:
             return self
         until = max(self.single_until, self.failure.offset, self.failure.end - 1)
@@ -203,8 +207,9 @@ class State:
                 self.reader = self._plan
                 if value is not None and self._plan is not None and value.run == self._plan.run:
                     self.reader = msgspec.structs.replace(self._plan, **msgspec.structs.asdict(value))
-            case "sink", _:
-                _put(self.sinks, rest, value)
+            case "sink" | "audit" | "trouble", _:
+                by_name: dict[str, dict[str, Any]] = {"sink": self.sinks, "audit": self.audit, "trouble": self.outages}
+                _put(by_name[kind], rest, value)
             case "taken", _:
                 sink, _, namespace = rest.partition("/")
                 _put(self.taken.setdefault(sink, {}), namespace, value)
@@ -216,10 +221,6 @@ class State:
             case "dead", _:
                 sink, _, offset = rest.rpartition("/")
                 _put(self.dead, (sink, int(offset)), value)
-            case "audit", _:
-                _put(self.audit, rest, value)
-            case "trouble", _:
-                _put(self.outages, rest, value)
 
     @property
     def ids(self) -> dict[str, tuple[str, ...]]:
@@ -245,7 +246,7 @@ class State:
         return outage if outage is not None and self.run is not None and outage.epoch == self.run.epoch else None
 
     def changes(self) -> list[Change]:
-        """Changes that make this state of an empty one."""
+        """The changes that turn an empty state into this one."""
         single: list[Change] = [("run", self.run), ("reader", self.reader)]
         return [
             *(change for change in single if change[1] is not None),
@@ -271,10 +272,10 @@ def edit_key(offset: int, sink: str) -> str:
 
 
 def with_all(state: State, changes: Iterable[Change]) -> list[Change]:
-    """The changes, and with the removal of a sink the removal of all that it has taken.
+    """The changes; with the removal of a sink also the removal of its `taken` keys.
 
-    In the log, and not in the fold: a record speaks of its own key alone, or keeping the last of each key would bring back what a sink
-    had taken before it was removed and made again.
+    The log holds these removals, because compaction keeps the last record of each key: without them it would bring back what a sink had
+    taken before it was removed and made again.
     """
     out: list[Change] = []
     for key, value in changes:

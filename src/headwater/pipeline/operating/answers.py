@@ -1,4 +1,4 @@
-"""What is said of a pipeline, in one form: `--json` on the command line, HTTP and the Python door all say these.
+"""The answers to the operations on pipelines. `--json` on the command line, HTTP and the Python door give the same.
 
 Times are texts, ISO 8601 in UTC with milliseconds; None where something has not happened. Positions and ranges include both ends.
 """
@@ -13,7 +13,7 @@ from headwater.pipeline.offsets.state import Dead, Entry, Failure
 from headwater.pipeline.source_progress import SourceProgress
 from headwater.wire.times import show_time
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class PipelineAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,7 +21,7 @@ class PipelineAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refusal(PipelineAnswer, frozen=True, kw_only=True):
-    """What a sink said against a message. `start` and `end` are the batch, where the message itself is not yet known; else -1."""
+    """Why a sink refused a message. `start` and `end` are the batch, where the message itself is not yet known; else -1."""
 
     offset: int
     error: str
@@ -76,7 +76,7 @@ class Status(PipelineAnswer, frozen=True, kw_only=True):
 
 
 class Refused(PipelineAnswer, frozen=True, kw_only=True):
-    """A sink that stands at a message, and why; `hint`: what to do about it."""
+    """A sink that stopped at a message, and why; `hint`: what to do about it."""
 
     sink: str
     error: str
@@ -94,7 +94,7 @@ class Copy(PipelineAnswer, frozen=True, kw_only=True):
 
 
 class Seen(PipelineAnswer, frozen=True, kw_only=True):
-    """A message as it is in the log. `edited`: `copies` are delivered in its place. `refused`: sinks that stand at it."""
+    """A message as it is in the log. `edited`: `copies` are delivered in its place. `refused`: sinks that stopped at it."""
 
     offset: int
     timestamp: str | None
@@ -221,7 +221,7 @@ class Resolved(SinkChange, frozen=True, kw_only=True):
 class Edited(PipelineChange, frozen=True, kw_only=True):
     """The corrected copy that is delivered from now on; `sink` None: to every sink.
 
-    Of the sinks that it is for: `standing` stand at the message and now try it again, `dead` have put it aside, `taken` took it before.
+    Of the sinks that it is for: `standing` stopped at the message and try it again, `dead` have put it aside, `taken` took it before.
     """
 
     offset: int
@@ -276,6 +276,7 @@ def moment(ms: int) -> str | None:
     return shown if isinstance(shown, str) else None
 
 
-def answer_of(kind: type[T], stored: Failure | Dead | Entry) -> T:
-    """What is stored, as an answer of the kind that has the same fields."""
-    return kind(**{**msgspec.structs.asdict(stored), "at": moment(stored.at)})
+def answer_of(kind: type[T], stored: Failure | Dead | Entry, **more: Any) -> T:
+    """The stored fields that the answer has, with `more`."""
+    fields = msgspec.structs.asdict(stored) | {"at": moment(stored.at)} | more
+    return kind(**{name: fields[name] for name in kind.__struct_fields__ if name in fields})

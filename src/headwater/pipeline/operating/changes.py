@@ -1,4 +1,4 @@
-"""What operators change: every word of it is a change of the offset log, made beside a live run, and audited."""
+"""What operators change. Each change is one append to the offset log, safe beside a live run, and audited."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from headwater.pipeline.offsets.compaction import compact
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.liveness import last_sign, life
 from headwater.pipeline.offsets.ownership import PART
-from headwater.pipeline.offsets.ranges import missing, prefix
+from headwater.pipeline.offsets.ranges import prefix
 from headwater.pipeline.offsets.state import Change, Dead, Edit, Entry, Failure, SinkState, State, edit_key
 from headwater.pipeline.operating import answers
 from headwater.pipeline.operating.message_view import text_of
 from headwater.pipeline.operating.view import PipelineView
 from headwater.wire.request import check_reason
 
-_KEPT = 2048  # characters of a document that the audit keeps: it stays for ever, and everybody who looks reads all of it
+_KEPT = 2048  # characters of a document that the audit keeps: it stays for ever, and every reader of the state reads it
 Decide = Callable[[State], Sequence[Change]]
 
 
 def who_am_i() -> str:
-    """Who an operator is, for the audit."""
+    """The operator's name for the audit: the user of this process."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -41,7 +41,7 @@ def who_am_i() -> str:
 
 
 class PipelineChanges(PipelineView):
-    """One pipeline, looked at and changed. Every change is audited with who and why, and takes `dry_run`.
+    """One pipeline, read and changed. Every change is audited with who and why, and takes `dry_run`.
 
     Errors: those of `PipelineView`, and `BadInput` for a change that lacks its reason.
     """
@@ -52,7 +52,7 @@ class PipelineChanges(PipelineView):
         self._who = who or who_am_i()
 
     def mark(self, sink: str, position: int, *, why: str, dry_run: bool = False) -> answers.Marked:
-        """Make `position` the last message that a sink has taken; -1: none. What a live run has under way does not count."""
+        """Make `position` the last message that a sink has taken; -1: none. Deliveries that a live run has under way do not count."""
         before, bounds, reason = self.sink(sink).position, self.bounds(), check_reason(why)
         if not -1 <= position < bounds.end:
             raise self.outside(position, bounds)
@@ -79,9 +79,9 @@ class PipelineChanges(PipelineView):
         return answers.Marked(sink=sink, before=before, position=after.position, dry_run=dry_run)
 
     def delete(self, sink: str, *, why: str, dry_run: bool = False) -> answers.Forgotten:
-        """Forget a sink that the pipeline no longer has: it then no longer keeps the log from being compacted.
+        """Forget a sink that the pipeline no longer has, so that compaction no longer waits for it.
 
-        Errors: `Conflict` while a run has the sink: it would send everything again to a sink that was not told.
+        Errors: `Conflict` while a run delivers to the sink: it would send everything again.
         """
         self.sink(sink)
         reason = check_reason(why)
@@ -137,9 +137,7 @@ class PipelineChanges(PipelineView):
         The original stays in the log. A sink that stands there tries again.
         """
         if (data is not None) == bool(set or unset):
-            raise BadInput(
-                "What is to be corrected?", hint="Give the whole document as `data`, or fields to `set` and `unset`, and not both."
-            )
+            raise BadInput("What is to be corrected?", hint="Give the whole document as `data`, or fields to `set` and `unset`.")
         reason, only = check_reason(why), sink or ""
         if data is None:
             data = self._changed(offset, self._original(offset, only), set or {}, unset)
@@ -148,7 +146,7 @@ class PipelineChanges(PipelineView):
         record = self.record(offset)
         if record.mode == Mode.COMPLETE or record.op >= Op.NOOP:
             raise BadInput(
-                f"Message {offset} is a mark of the log and is never delivered, so that there is nothing to correct.",
+                f"Message {offset} is a marker of the log. It is never delivered, so it cannot be corrected.",
                 hint=f"See it with `headwater pipeline xlog {self.pipeline} show {offset}`.",
             )
         meant = {name: one for name, one in self.state().sinks.items() if only in ("", name)}
@@ -161,7 +159,7 @@ class PipelineChanges(PipelineView):
             sink=sink or None,
             standing=[name for name, one in sorted(meant.items()) if one.failure is not None and one.failure.offset == offset],
             dead=aside,
-            taken=[name for name, one in sorted(meant.items()) if name not in aside and _has(one, offset)],
+            taken=[name for name, one in sorted(meant.items()) if name not in aside and one.has(offset)],
             dry_run=dry_run,
         )
 
@@ -190,10 +188,9 @@ class PipelineChanges(PipelineView):
         """Deliver the original again."""
         reason, only = check_reason(why), sink or ""
         if (offset, only) not in self.state().edits:
-            own = f" for {only}" if only else ""
             raise NotFound(
-                f"Message {offset} has no corrected copy{own}.",
-                hint=f"Which it has, tells `headwater pipeline xlog {self.pipeline} show {offset}`.",
+                f"Message {offset} has no corrected copy{f' for {only}' if only else ''}.",
+                hint=f"See its copies with `headwater pipeline xlog {self.pipeline} show {offset}`.",
             )
 
         def decide(state: State) -> list[Change]:
@@ -204,7 +201,7 @@ class PipelineChanges(PipelineView):
         return answers.Undone(offset=offset, undone=not dry_run, sink=sink or None, dry_run=dry_run)
 
     def _original(self, offset: int, sink: str = "") -> dict[str, Any]:
-        """What `edit --set` begins with: the corrected copy where there is one, else the message. Unreadable text is an empty document."""
+        """The document that `edit --set` changes: the corrected copy, else the message; empty where the message is unreadable."""
         found = self.state().edit_for(offset, sink)
         if found is not None:
             return dict(found.data)
@@ -213,7 +210,7 @@ class PipelineChanges(PipelineView):
         except BadInput:
             return {}
 
-    # -- what was put aside -----------------------------------------------------------------------------------
+    # -- messages that were put aside -------------------------------------------------------------------------
 
     def drop(self, offset: int, *, sink: str | None = None, why: str, dry_run: bool = False) -> answers.Resolved:
         """Let a message that was put aside go for good."""
@@ -222,7 +219,7 @@ class PipelineChanges(PipelineView):
         return answers.Resolved(sink=one.sink, offset=offset, done="let go", dry_run=dry_run)
 
     def retried(self, one: Dead, failure: Failure | None, *, why: str = "") -> None:
-        """A message that was put aside has been sent once more: it was taken, or it stays, with what the sink says now."""
+        """Write what became of a message that was sent once more: the sink took it, or it stays put aside with the new failure."""
         left: Dead | None = None
         if failure is not None:
             failure = msgspec.structs.replace(failure, offset=one.offset, at=self.clock.now_ms())
@@ -233,10 +230,7 @@ class PipelineChanges(PipelineView):
     # -- the run --------------------------------------------------------------------------------------------
 
     def stop(self, *, why: str = "", dry_run: bool = False) -> answers.Stopping:
-        """Ask the live run to stop: it finishes what it has begun. One that gives no sign of life is asked, too: it may come back.
-
-        Errors: `Conflict` where none runs.
-        """
+        """Ask the live run to finish its deliveries and stop; a silent one, too: it may come back. Errors: `Conflict` where none runs."""
         run = self.state().run
         if run is None or life(run, self.clock.now_ms()) == "gone":
             raise Conflict(f"Pipeline {self.pipeline} does not run.", hint=f"See `headwater pipeline status {self.pipeline}`.")
@@ -250,16 +244,16 @@ class PipelineChanges(PipelineView):
         return answers.Stopping(pipeline=self.pipeline, stopping=True, silent_since=silent, dry_run=dry_run)
 
     def compact(self, *, dry_run: bool = False) -> answers.Compaction:
-        """Let go of what every sink has taken, but for the last message of each namespace."""
+        """Delete the messages that every sink has taken, but for the last one of each namespace."""
         freed = compact(self.control, dry_run=dry_run)
         if not dry_run:
             self.note("compact", "", before=freed.before, records=freed.records_before - freed.records_after)
         return answers.Compaction(**msgspec.structs.asdict(freed), dry_run=dry_run)
 
     def remove(self, *, dry_run: bool = False) -> answers.Removed:
-        """Delete the pipeline's topics, the audit included. What sinks hold stays there, and so do the positions that they hold themselves.
+        """Delete the pipeline's topics, the audit included. Sinks keep their documents and the positions that they hold.
 
-        Errors: `Conflict` where a run lives, or may.
+        Errors: `Conflict` where a run lives, or is silent.
         """
         if life(self.state().run, self.clock.now_ms()) != "gone":
             raise Conflict(
@@ -268,10 +262,10 @@ class PipelineChanges(PipelineView):
             )
         try:
             bounds = self.bounds()
-        except NotFound:  # of a removal that died between the two
+        except NotFound:  # an earlier removal died between the two topics
             bounds = Bounds(0, 0)
         if not dry_run:
-            # The messages first: positions without messages are a pipeline that can be removed again.
+            # The messages first: a pipeline of which only the offset log is left can be removed again.
             with suppress(UnknownTopic):
                 self.log.delete_topic(self.topic, part=PART)
             self.log.delete_topic(self.control.topic, part=PART)
@@ -279,7 +273,7 @@ class PipelineChanges(PipelineView):
         return answers.Removed(pipeline=self.pipeline, topics=topics, messages=bounds.end - bounds.start, dry_run=dry_run)
 
     def note(self, what: str, why: str, **details: Any) -> None:
-        """Put something in the audit that changes no state: a replay, a step."""
+        """Put an entry into the audit that changes nothing else, such as a replay or a step."""
         self._made(lambda state: [self._entry(what, why, **details)], False)
 
     def _entry(self, what: str, why: str, **details: Any) -> Change:
@@ -302,8 +296,3 @@ def _text(state: State, offset: int, sink: str) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= _KEPT else f"{text[:_KEPT]}... ({len(text):,} characters)"
-
-
-def _has(sink: SinkState, offset: int) -> bool:
-    """Whether a sink has taken a message."""
-    return not missing(offset, offset + 1, [(0, sink.position + 1), *sink.taken])

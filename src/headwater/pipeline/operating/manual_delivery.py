@@ -1,4 +1,4 @@
-"""What an operator sends by hand: one message at a time, a range again, or what was put aside. Without Spark."""
+"""Manual delivery: an operator sends the next messages, a range again, or a message that was put aside. Without Spark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from headwater.wire.progress import report
 
 
 class ManualDelivery:
-    """Delivers for an operator to one sink of a pipeline whose definition is at hand."""
+    """Delivers to one sink of a pipeline, for an operator."""
 
     def __init__(self, operator: PipelineChanges, pipeline: Pipeline, sink: str, settings: Settings, *, clock: Clock | None = None) -> None:
         if sink not in pipeline.sinks:
@@ -47,24 +47,24 @@ class ManualDelivery:
         gaps = missing(now.position + 1, self._end(), now.taken)
         return gaps[0][0] if gaps else None
 
-    def deliver_next(self, count: int = 1, *, why: str = "", told: Callable[[int], None] | None = None) -> int:
-        """Deliver the next message, and the next, each acknowledged before the one after; return how many were taken.
+    def deliver_next(self, count: int = 1, *, why: str = "", on_taken: Callable[[int], None] = lambda offset: None) -> int:
+        """Deliver the next messages, each acknowledged before the one after; return how many were taken.
 
-        Whatever the sink's policy: a message that is refused is neither put aside nor tried again, because somebody is looking.
+        A refused message is neither put aside nor tried again, whatever the sink's policy: the operator decides.
         Errors: `Stopped` at a message that the sink refuses; `Conflict` while a live run delivers to the sink.
         """
-        with self._turn():
-            return self._deliver_next(count, why, told)
+        with self._lock():
+            return self._deliver_next(count, why, on_taken)
 
-    def _deliver_next(self, count: int, why: str, told: Callable[[int], None] | None) -> int:
+    def _deliver_next(self, count: int, why: str, on_taken: Callable[[int], None]) -> int:
         operator, name = self._operator, self._sink.name
-        self.alone()
+        self.check_alone()
         run = operator.state().run
         loop = self._loop(run.epoch if run is not None else 0)
-        loop.begin()  # a sink that still held what an operator has taken back would pass over the message, and it would count as taken
+        loop.begin()  # moves a sink that holds its position: it would pass over a message that an operator has taken back
         end = self._end()
         gaps = loop.acks.missing(end)
-        if gaps:  # the failure stays until the message is taken: a live run would send it, too, once the sink no longer stands there
+        if gaps:  # the failure stays until the message is taken: without it a live run would send the message, too
             operator.note("step", why, sink=name, offset=gaps[0][0], count=count)
         for done in range(count):
             gaps = loop.acks.missing(end)
@@ -73,10 +73,9 @@ class ManualDelivery:
             offset = gaps[0][0]
             if not loop.deliver_one(offset):
                 failure = operator.state().sink(name).failure
-                raise self._refused(failure or Failure(offset=offset, error="", message="it was refused"))
+                raise refused(operator, name, failure or Failure(offset=offset, error="", message="it was refused"))
             report(done + 1, count)
-            if told is not None:
-                told(offset)
+            on_taken(offset)
         return count
 
     def _end(self) -> int:
@@ -84,14 +83,11 @@ class ManualDelivery:
         above = self._sink.after
         return self._operator.bounds().end if above is None else self._operator.state().sink(above).position + 1
 
-    def _refused(self, failure: Failure) -> Stopped:
-        return refused(self._operator, self._sink.name, failure)
-
-    def alone(self) -> None:
-        """Errors: `Conflict` while a run delivers, or may be delivering: the same message from two sides would be there twice."""
+    def check_alone(self) -> None:
+        """Errors: `Conflict` while a run delivers, or may deliver: the sink would get the same message twice."""
         name, pipeline, state = self._sink.name, self._operator.pipeline, self._operator.state()
         if state.sink(name).stopped:
-            return  # no run touches it until somebody has seen to the message
+            return  # no run delivers to a stopped sink
         run = state.run
         how = life(run, self._clock.now_ms())
         if how == "running":
@@ -120,20 +116,20 @@ class ManualDelivery:
         self._refuse_command(first, last)
         if dry_run:
             return None
-        with self._turn(), self._told("replay", why, first=first, last=last):
+        with self._lock(), self._audited("replay", why, first=first, last=last):
             outcome = self._send(first, last + 1)
         failure = outcome.failure
         stood = {} if failure is None else {"refused": failure.offset}
         self._operator.note("replay", why, sink=self._sink.name, first=first, last=last, written=outcome.written, **stood)
         if failure is not None:
-            raise self._refused(failure)
+            raise refused(self._operator, self._sink.name, failure)
         return outcome
 
     def send_dead(self, one: Dead, *, why: str = "") -> None:
         """Send a message that was put aside. Errors: `Stopped` when it is refused again; it stays put aside, with the newest error."""
-        with self._turn():
+        with self._lock():
             one = self._operator.dead_letter(one.offset, one.sink)  # somebody may have sent it, or let it go, since
-            with self._told("dead retry", why, offset=one.offset):
+            with self._audited("dead retry", why, offset=one.offset):
                 failure = self._send(one.offset, one.offset + 1).failure
             self._operator.retried(one, failure, why=why)
         if failure is not None:
@@ -177,14 +173,11 @@ class ManualDelivery:
             )
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Whoever sends to a sink by hand does it alone on this data directory: two at once would send the same message twice.
-
-        Errors: `Conflict`.
-        """
+    def _lock(self) -> Iterator[None]:
+        """One manual delivery to a sink at a time on this data directory: two would send the same message twice. Errors: `Conflict`."""
         operator, name = self._operator, self._sink.name
         data = operator.log.address.path
-        if not data:  # of a log on Kafka without a directory here
+        if not data:  # a log on Kafka
             yield
             return
         path = Path(data) / FOLDER / operator.pipeline / f"sending-{name}.lock"
@@ -201,12 +194,12 @@ class ManualDelivery:
             lock.close()
 
     @contextmanager
-    def _told(self, what: str, why: str, **details: int) -> Iterator[None]:
-        """Put in the audit what a sink that cannot be reached has ended: it may have taken some of it."""
+    def _audited(self, what: str, why: str, **details: int) -> Iterator[None]:
+        """Put a delivery that an error has ended into the audit: the sink may have taken some of it."""
         try:
             yield
         except HeadwaterError as error:
-            with suppress(HeadwaterError):  # the error itself says more than that it could not be noted
+            with suppress(HeadwaterError):  # the first error says more
                 self._operator.note(f"{what} failed", why, sink=self._sink.name, **details, error=error.message)
             raise
 
@@ -216,8 +209,8 @@ class ManualDelivery:
         work = self._operator.delivery(self._sink)
         known_as = self._operator.control.identity()
         if life(self._operator.state().run, self._clock.now_ms()) == "gone":
-            # A table that was made anew lacks what it keeps of runs. Beside a live run it has that, and beginning would sweep away
-            # what the run has half written.
+            # A table that was made anew lacks its notes of runs. Beside a live run it has them, and `begin` would sweep away the parts
+            # that the run has half written.
             self._sink.adaptor.begin(known_as, self._sink.name, work.epoch)
         part = work.part(known_as, start, end, again=True)
         outcome = deliver_part(self._operator.log, work, part, batch=max(1, self._sink.options.batch))

@@ -1,29 +1,23 @@
-"""Everything that operators can ask of one pipeline. The command line, the server and the Python door work through it."""
+"""All operations on one pipeline. The command line, the server and the Python door call them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from headwater.core.clock import Clock
-from headwater.core.errors import BadInput, Damaged, HeadwaterError, NotFound
+from headwater.core.errors import BadInput, NotFound
 from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log
-from headwater.log.opening import open_log
 from headwater.pipeline.definition import Pipeline
-from headwater.pipeline.offsets.control import Control, pipeline_names
+from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.operating import answers
 from headwater.pipeline.operating.changes import PipelineChanges
-from headwater.pipeline.operating.log_dirs import address, log_dirs
-from headwater.pipeline.operating.view import PipelineView
 
 if TYPE_CHECKING:
     from headwater.pipeline.operating.manual_delivery import ManualDelivery
 
-_NO_SPARK = Settings(spark=SparkSettings(start="never"))  # sending by hand needs none, and inside a server must never start one
+_NO_SPARK = Settings(spark=SparkSettings(start="never"))  # manual delivery needs no Spark, and a server must not start one
 
 
 class PipelineOperations(PipelineChanges):
@@ -43,38 +37,29 @@ class PipelineOperations(PipelineChanges):
         file: Path | None = None,
         settings: Settings | None = None,
     ) -> None:
-        """`file`: where it is defined, when that is not the file of its last run.
-
-        `settings`: given where Spark may be started, for transforms that need it.
-        """
+        """`file`: its definition, where that is not the file of its last run. `settings`: given where Spark may be started."""
         super().__init__(log, pipeline, clock=clock, control=control, who=who)
         self._file, self._settings = file, settings or _NO_SPARK
 
     # -- sending, which runs the pipeline's file ------------------------------------------------------------
 
     def definition(self) -> Pipeline:
-        """The definition that messages are sent by: the file of the last run, or another one.
-
-        This runs the file. Relative paths in it mean what they meant to the run only in the folder of the run.
-        """
+        """Run the file that defines the pipeline. Its relative paths mean what they meant to the run only in the run's folder."""
         from headwater.pipeline.loading import load_pipeline
 
         run = self.state().run
         where = str(self._file) if self._file is not None else run.file if run is not None else ""
         if not where:
-            raise BadInput(
-                f"Where {self.pipeline} is defined is not known.",
-                hint="Run it from a file once, or name its file with --file on the command line.",
-            )
+            hint = "Run it from a file once, or name its file with --file on the command line."
+            raise BadInput(f"Where {self.pipeline} is defined is not known.", hint=hint)
         found = load_pipeline(where)
         if found.name != self.pipeline:
-            raise BadInput(
-                f"{where} defines {found.name}, not {self.pipeline}.", hint="Run it once more, or name the right file with --file."
-            )
+            hint = "Run it once more, or name the right file with --file."
+            raise BadInput(f"{where} defines {found.name}, not {self.pipeline}.", hint=hint)
         return found
 
     def folder(self) -> Path | None:
-        """Where the last run was started, which is where its file must run: None where that is not known. Errors: `NotFound`."""
+        """The folder of the last run, in which its file must run; None where it is not known. Errors: `NotFound`."""
         run = self.state().run
         if run is None or not run.folder:
             return None
@@ -85,11 +70,11 @@ class PipelineOperations(PipelineChanges):
     def step(self, sink: str, count: int = 1, *, why: str = "", dry_run: bool = False) -> answers.Stepped:
         """Deliver the next messages, each acknowledged before the one after."""
         delivery = self._delivery(sink)
-        if dry_run:
-            delivery.alone()
         taken: list[int] = []
-        if not dry_run:
-            delivery.deliver_next(count, why=why, told=taken.append)
+        if dry_run:
+            delivery.check_alone()
+        else:
+            delivery.deliver_next(count, why=why, on_taken=taken.append)
         position, following = self.sink(sink).position, delivery.following()
         return answers.Stepped(sink=sink, taken=len(taken), offsets=taken, position=position, next=following, dry_run=dry_run)
 
@@ -119,29 +104,3 @@ class PipelineOperations(PipelineChanges):
         from headwater.pipeline.operating.manual_delivery import ManualDelivery
 
         return ManualDelivery(self, self.definition(), sink, self._settings, clock=self.clock)
-
-
-def everything(log: Log, asked: Callable[[str], answers.Status]) -> list[answers.Status]:
-    """The status of every pipeline that has run on this log, as `asked` gives it, and of those that are noted beside it because their log
-    is in a directory of its own. One that cannot be read is `damaged` or `lost`, and does not hide the others."""
-    apart = log_dirs(log.address.path)
-    found = [_apart(name, folder) for name, folder in apart.items()]
-    for name in pipeline_names(log):
-        if name in apart:
-            continue
-        try:
-            found.append(asked(name))
-        except NotFound:
-            continue  # a run that has only just begun has not made its log yet; or it was deleted since
-        except Damaged:
-            found.append(answers.Status(pipeline=name, state="damaged", end=0, lag=0, sinks=[]))
-    return sorted(found, key=lambda one: one.pipeline)
-
-
-def _apart(pipeline: str, log_dir: Path) -> answers.Status:
-    try:
-        with open_log(address(pipeline, log_dir), read_only=True) as log:
-            return msgspec.structs.replace(PipelineView(log, pipeline).status(), log_dir=str(log_dir))
-    except HeadwaterError as error:
-        state = "damaged" if isinstance(error, Damaged) else "lost"
-        return answers.Status(pipeline=pipeline, state=state, end=0, lag=0, sinks=[], log_dir=str(log_dir))

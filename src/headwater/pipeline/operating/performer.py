@@ -11,21 +11,21 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import HeadwaterError, UnknownTopic
+from headwater.core.errors import Damaged, HeadwaterError, NotFound, UnknownTopic
 from headwater.core.metrics import Metrics, SinkReading
 from headwater.core.settings import Settings
 from headwater.log import Log
 from headwater.log.opening import LogAddress, open_log
-from headwater.pipeline.offsets.control import Control, offsets_topic
+from headwater.pipeline.offsets.control import Control, offsets_topic, pipeline_names
 from headwater.pipeline.operating import answers
 from headwater.pipeline.operating.log_dirs import address, log_dirs, remember
-from headwater.pipeline.operating.operations import PipelineOperations, everything
+from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.operations import PipelineRequest, where_to_search
 from headwater.wire.operation import Operation
 
 
 class Opened(Protocol):
-    """What holds the log that is open now, if it is."""
+    """Holds the log, where it is open."""
 
     @property
     def now(self) -> Log | None: ...
@@ -37,7 +37,7 @@ def measure(metrics: Metrics, performer: PipelinePerformer, log: Opened) -> None
 
 
 class _Kept(NamedTuple):
-    """A pipeline's state that is kept between two questions: only what is new is read. One thread at a time."""
+    """A pipeline's state, kept between two requests, which then read only the new records. One thread at a time."""
 
     generation: str
     control: Control
@@ -45,7 +45,7 @@ class _Kept(NamedTuple):
 
 
 class PipelinePerformer:
-    """May be asked from several threads."""
+    """Safe for several threads."""
 
     SLOW = "Use a simpler expression."
 
@@ -76,16 +76,27 @@ class PipelinePerformer:
             return operations.log.address, None if operation.runs is where_to_search else operations.folder()
 
     def every(self, log: Log) -> list[answers.Status]:
-        """The status of all pipelines."""
+        """The status of every pipeline that has run on this log, and of those whose log is in a directory of its own.
 
-        def asked(name: str) -> answers.Status:
-            with self._operations(log, name) as operations:
-                return operations.status()
-
-        return everything(log, asked)
+        One that cannot be read is `damaged` or `lost`, and does not hide the others.
+        """
+        found, apart = [], log_dirs(log.address.path)
+        for name in {*apart, *pipeline_names(log)}:
+            folder = str(apart.get(name, ""))
+            try:
+                with self._operations(log, name) as operations:
+                    found.append(msgspec.structs.replace(operations.status(), log_dir=folder))
+            except HeadwaterError as error:
+                if isinstance(error, Damaged):
+                    found.append(answers.Status(pipeline=name, state="damaged", end=0, lag=0, sinks=[], log_dir=folder))
+                elif folder:
+                    found.append(answers.Status(pipeline=name, state="lost", end=0, lag=0, sinks=[], log_dir=folder))
+                elif not isinstance(error, NotFound):  # a run that has just begun has no log yet; or it was deleted since
+                    raise
+        return sorted(found, key=lambda one: one.pipeline)
 
     def readings(self, log: Log | None) -> list[SinkReading]:
-        """Where all sinks are, for the metrics. Nothing while the log is not open, or cannot be read: that is told elsewhere."""
+        """Where all sinks are, for the metrics; empty while the log is not open or cannot be read."""
         if log is None:
             return []
         try:
@@ -101,7 +112,7 @@ class PipelinePerformer:
     def _operations(
         self, log: Log, pipeline: str, *, who: str = "", changes: bool = False, alone: bool = False
     ) -> Iterator[PipelineOperations]:
-        """On the log that holds the pipeline. `alone`: with a state of its own, because it takes long and others must not wait for it."""
+        """The operations on the log that holds the pipeline. `alone`: with a state of their own, so that other requests do not wait."""
         own = log_dirs(log.address.path).get(pipeline)
         if own is not None:
             with open_log(address(pipeline, own), read_only=not changes, clock=self._clock) as other:

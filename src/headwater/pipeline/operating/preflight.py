@@ -1,7 +1,8 @@
-"""Trying a pipeline out: every connection and permission, and the first message through every sink's transforms. Nothing is written."""
+"""`headwater pipeline test`: checks every connection and permission, and sends the first message through the transforms. Writes nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -24,7 +25,7 @@ def preflight(pipeline: Pipeline) -> dict[str, Any]:
     if checks[0]["ok"]:
         try:
             message = _first(pipeline)
-        except HeadwaterError as error:  # it may be reached, and still not be read
+        except HeadwaterError as error:  # a source that can be reached may not be readable
             checks.append(_bad(f"{pipeline.source_name}'s first message", error))
     if message is not None:
         checks += [_transforms(pipeline, name, message) for name, sink in pipeline.sinks.items() if sink.transforms]
@@ -37,7 +38,7 @@ def _check(name: str, adaptor: Adaptor, role: Literal["source", "sink"], chosen:
         said = "; ".join(adaptor.check(role, chosen)) or "can be used"
     except HeadwaterError as error:
         return _bad(name, error)
-    return {"name": name, "ok": True, "said": said, "hint": "", "exit_code": 0}
+    return _good(name, said)
 
 
 def _first(pipeline: Pipeline) -> Message | None:
@@ -45,12 +46,11 @@ def _first(pipeline: Pipeline) -> Message | None:
     reader = pipeline.reader
     if not isinstance(reader, CanCopy):
         return None
-    alone = getattr(reader, "first", None)
-    if alone is not None:  # of an adaptor whose plan is more than a look
-        found: Message | None = alone(pipeline.namespaces)
-        return found
+    first: Callable[[Namespaces], Message | None] | None = getattr(reader, "first", None)
+    if first is not None:  # of an adaptor whose plan changes its source
+        return first(pipeline.namespaces)
     if getattr(reader, "tail", False):
-        reader = msgspec.structs.replace(reader, tail=False)  # planning to follow makes slots and the like at the source
+        reader = msgspec.structs.replace(reader, tail=False)  # a plan for following makes replication slots at the source
     plan = reader.plan(pipeline.namespaces, 1)
     for part in plan.slices:
         for piece in reader.read(part, None):
@@ -74,7 +74,11 @@ def _transforms(pipeline: Pipeline, name: str, message: Message) -> dict[str, An
     except HeadwaterError as error:
         return _bad(f"{name}'s transforms", error)
     said = "drop the first message" if given is None else f"make of it {values.encode(given.data).decode()}"
-    return {"name": f"{name}'s transforms", "ok": True, "said": said, "hint": "", "exit_code": 0}
+    return _good(f"{name}'s transforms", said)
+
+
+def _good(name: str, said: str) -> dict[str, Any]:
+    return {"name": name, "ok": True, "said": said, "hint": "", "exit_code": 0}
 
 
 def _bad(name: str, error: HeadwaterError) -> dict[str, Any]:

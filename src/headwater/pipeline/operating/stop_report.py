@@ -1,4 +1,4 @@
-"""A sink that stands at a message, told so that whoever is woken by it needs nothing else: the message, the error, what to type next."""
+"""The report of a sink that stopped at a message: the message, the error, and the commands to type next."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from headwater.pipeline.operating.answers import Seen
 from headwater.pipeline.operating.message_view import text_of
 from headwater.pipeline.operating.view import PipelineView
 
-_LONG = 600  # characters of a message that are shown: a page of them would hide the rest
+_LONG = 600  # characters of a message that are shown: more would push the commands off the screen
 
 
 def stopped(operator: PipelineView, stands: Sequence[tuple[str, Failure]]) -> Stopped:
-    """The error of a run that has ended because sinks stand at messages: each sink with its failure."""
+    """The error of a run that has ended because sinks stopped at messages: each sink with its failure."""
     (sink, first), *others = stands
     name = operator.pipeline
     shown = _shown(operator, first.offset)
     lines = [*_hinted(first), *shown, "See it, correct it, or skip it, then run again:", *_commands(operator, sink, first)]
     for behind, other in others:
-        lines.append(f"{behind} stands at message {other.offset}: {_line(other.message)}")
+        lines.append(f"{behind} stands at message {other.offset}: {other.message.partition(chr(10))[0]}")
         lines += [f"  {hint}" for hint in _hinted(other) if hint != first.hint]
         lines += _commands(operator, behind, other) if other.offset != first.offset else [_skip(name, behind, other)]
     said = f"Sink {sink} of {name} stands at message {first.offset}: {first.message}"
@@ -28,7 +28,7 @@ def stopped(operator: PipelineView, stands: Sequence[tuple[str, Failure]]) -> St
 
 
 def refused(operator: PipelineView, sink: str, failure: Failure) -> Stopped:
-    """The error of a message that an operator has sent and that the sink refuses. It cannot be skipped where it counts as taken."""
+    """The error of a message that an operator has sent and that the sink refuses. A message that counts as taken cannot be skipped."""
     skipped = failure.offset > operator.sink(sink).position
     commands = _commands(operator, sink, failure)[: 3 if skipped else 2]
     ask = "See it, correct it, or skip it:" if skipped else "See it, correct it, then send it again:"
@@ -37,7 +37,7 @@ def refused(operator: PipelineView, sink: str, failure: Failure) -> Stopped:
 
 
 def _hinted(failure: Failure) -> list[str]:
-    """What whoever refused it says to do. The commands for correcting a message are told anyway."""
+    """The hint of the failure. The report has the commands that correct a message already."""
     return [failure.hint] if failure.hint and "headwater pipeline edit" not in failure.hint else []
 
 
@@ -73,10 +73,6 @@ def _seen(operator: PipelineView, offset: int) -> Seen | None:
         return None
 
 
-def _line(text: str) -> str:
-    return text.partition("\n")[0]
-
-
 def _printable(text: str) -> str:
-    """What a terminal would obey written out: a message must not drive it."""
+    """The text with control characters written out: a message must not drive the terminal."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

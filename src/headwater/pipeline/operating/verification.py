@@ -1,15 +1,17 @@
-"""Comparing a sink with the log: what the log's messages make of it, and what it holds."""
+"""Compares a sink with the log: the documents that the log's messages make, and those that the sink holds."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
+from itertools import chain as chained
 from typing import Any
 
 from headwater.core.errors import Unsupported
 from headwater.pipeline import values
+from headwater.pipeline.adaptor import deliverable
 from headwater.pipeline.definition import Pipeline, Sink
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.offsets.ranges import Span, joined
@@ -64,13 +66,13 @@ def batches(operator: PipelineView, work: SinkWork, span: Span, skipped: Sequenc
 
 
 def withheld(operator: PipelineView, sink: str) -> list[Span]:
-    """What a sink was not given although its position has passed it: left out by an operator, or put aside."""
+    """The offsets before a sink's position that it was not given: skipped by an operator, or put aside."""
     aside = ((offset, offset + 1) for whose, offset in operator.state().dead if whose == sink)
     return joined([*left_out(operator.entries(), sink), *aside])
 
 
 def left_out(audit: Sequence[Entry], sink: str) -> list[Span]:
-    """What an operator has kept from a sink, as half-open ranges: skipped, passed over by a mark, or dropped; and not sent since."""
+    """The offsets that an operator has kept from a sink, as half-open ranges: acked, marked over, or dropped; and not sent since."""
     spans: list[Span] = []
     for entry in audit:
         said = entry.details
@@ -81,7 +83,7 @@ def left_out(audit: Sequence[Entry], sink: str) -> list[Span]:
                 spans = joined([*spans, (said["offset"], said["offset"] + 1)])
             case "mark" if said["offset"] > said["before"]:
                 spans = joined([*spans, (said["before"] + 1, said["offset"] + 1)])
-            case "mark":  # what lies behind comes again
+            case "mark":  # a mark back: the messages after it come again
                 spans = [(start, min(end, said["offset"] + 1)) for start, end in spans if start <= said["offset"]]
             case "replay":
                 end = said.get("refused", said["last"] + 1)
@@ -129,7 +131,7 @@ class _Expected:
                 table[key] = _digest(self._text(message.data))
 
     def _transformed(self, messages: list[Message]) -> list[Message]:
-        return [one for one in self._apply(messages) if one is not None and one.op not in (Op.NOOP, Op.SKIP)]
+        return [one for one in self._apply(messages) if one is not None and deliverable(one)]
 
     def _text(self, data: dict[str, Any]) -> bytes:
         return values.canonical(values.extended(self._sink.adaptor.stored(data)))
@@ -147,7 +149,7 @@ class _Expected:
             missing += documents - held
             extra += held - documents
         sent = (one.data for some in again() for one in self._transformed(some) if one.op != Op.COMMAND)
-        texts = map(self._text, sent) if missing else self._all_held(wanted)
+        texts = map(self._text, sent) if missing else chained.from_iterable(map(self._held, wanted))
         first = next((text for text in texts if _digest(text) in (missing or extra)), b"") if missing or extra else b""
         return Verified(
             sink=name,
@@ -163,10 +165,6 @@ class _Expected:
     def _held(self, place: str) -> Iterator[bytes]:
         for row in self._sink.adaptor.rows(self._namespaces.get(place, place)):
             yield values.canonical(values.extended(row))
-
-    def _all_held(self, places: Iterable[str]) -> Iterator[bytes]:
-        for place in places:
-            yield from self._held(place)
 
 
 def _digest(text: bytes) -> bytes:

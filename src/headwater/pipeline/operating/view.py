@@ -1,4 +1,4 @@
-"""What can be seen of one pipeline: its state, its messages, its sinks, what was put aside, what operators have done."""
+"""Reads one pipeline: its state, its messages, its sinks, the messages put aside, the audit."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from headwater.pipeline.operating import answers
 from headwater.pipeline.operating.message_view import MessageView, text_of
 from headwater.pipeline.running.work import SinkWork
 
-_WINDOW = 10_000  # offsets looked at in one go
-_WINDOWS = 20  # and how often, before a page is given with what was found: an expression that finds nothing must not hold a thread for long
-_PAGE = 8 << 20  # bytes of messages, about, in a page
+_WINDOW = 10_000  # offsets that are searched at once
+_WINDOWS = 20  # windows that are searched for a page: an expression that finds nothing must not hold a thread for long
+_PAGE = 8 << 20  # bytes of the messages in a page, about
 
 
 class PipelineView:
-    """One pipeline, looked at. Looking creates nothing.
+    """One pipeline, read only. It creates nothing.
 
     Errors: `UnknownPipeline`, `UnknownSink`, `BadBounds` for an offset that is not in the log.
     """
 
     def __init__(self, log: Log, pipeline: str, *, clock: Clock | None = None, control: Control | None = None) -> None:
-        """`control`: its state, when somebody keeps it."""
+        """`control`: the pipeline's state, where the caller keeps it."""
         self.log, self.pipeline = log, pipeline
         self.topic = log_topic(pipeline)
         self.clock = clock or SystemClock()
@@ -91,7 +91,7 @@ class PipelineView:
         return answers.Messages(items=items, next=str(upto) if upto <= stop else None, oldest=oldest, current=current)
 
     def _page(self, start: int, stop: int, namespace: str, limit: int) -> tuple[list[answers.Seen], int]:
-        """The messages that fit into a page, and the first offset that was not looked at."""
+        """The messages of a page, and the first offset that was not searched."""
         items: list[answers.Seen] = []
         size, at = 0, start
         for _ in range(_WINDOWS):
@@ -113,23 +113,21 @@ class PipelineView:
 
     def offset(self, sink: str) -> answers.SinkDetail:
         known, state = self.sink(sink), self.state()
-        place = self._place(state, sink, self.bounds().end)
-        namespaces = dict(state.taken.get(sink, {}))
-        return answers.SinkDetail(**msgspec.structs.asdict(place), taken=list(known.taken), namespaces=namespaces)
+        place = msgspec.structs.asdict(self._place(state, sink, self.bounds().end))
+        return answers.SinkDetail(**place, taken=list(known.taken), namespaces=dict(state.taken.get(sink, {})))
 
     def dead(self, sink: str | None = None) -> list[answers.Buried]:
         return [answers.answer_of(answers.Buried, one) for one in self.dead_letters(sink)]
 
     def dead_one(self, offset: int, sink: str | None = None) -> answers.BuriedMessage:
-        one = answers.answer_of(answers.Buried, self.dead_letter(offset, sink))
-        bounds = self.bounds()
-        found = list(self.show(offset)) if bounds.start <= offset < bounds.end else []
-        return answers.BuriedMessage(**msgspec.structs.asdict(one), record=found[0] if found else None)
+        one, bounds = self.dead_letter(offset, sink), self.bounds()
+        found = next(self.show(offset), None) if bounds.start <= offset < bounds.end else None
+        return answers.answer_of(answers.BuriedMessage, one, record=found)
 
     def audit(self) -> list[answers.Audited]:
         return [answers.answer_of(answers.Audited, one) for one in self.entries()]
 
-    # -- what they are made of --------------------------------------------------------------------------------
+    # -- what the operations use ------------------------------------------------------------------------------
 
     def state(self) -> State:
         return self.control.refresh()
@@ -183,16 +181,17 @@ class PipelineView:
         return state.sinks[name]
 
     def dead_letters(self, sink: str | None = None) -> list[Dead]:
-        """What is put aside, of all sinks or of one."""
+        """The messages that were put aside, of all sinks or of one."""
         found = [one for (whose, _), one in sorted(self.state().dead.items()) if sink is None or whose == sink]
         if sink is not None and not found:
-            self.sink(sink)  # a sink that is no more may still have messages here; one that never was is a mistake
+            self.sink(sink)  # a deleted sink may still have messages here; an unknown one is a mistake
         return found
 
     def dead_letter(self, offset: int, sink: str | None = None) -> Dead:
         found = [one for one in self.dead_letters(sink) if one.offset == offset]
         if not found:
-            raise NotFound(f"Message {offset} is not put aside.", hint=f"List what is with `headwater pipeline dead {self.pipeline} list`.")
+            hint = f"List the messages that are with `headwater pipeline dead {self.pipeline} list`."
+            raise NotFound(f"Message {offset} is not put aside.", hint=hint)
         if len(found) > 1:
             names = ", ".join(one.sink for one in found)
             raise BadInput(f"Several sinks have put message {offset} aside: {names}.", hint="Name one of them as `sink` (--sink).")
@@ -203,7 +202,7 @@ class PipelineView:
         return sorted(self.state().audit.values(), key=lambda one: one.at)
 
     def delivery(self, sink: Sink) -> SinkWork:
-        """What delivering to a sink needs to know of the pipeline now."""
+        """What a delivery to the sink needs, by the newest state."""
         self.control.refresh()
         return SinkWork.of(self.control, sink)
 
@@ -226,5 +225,5 @@ class PipelineView:
         held = f"holds {bounds.start} to {bounds.end - 1}" if bounds.end > bounds.start else "is empty"
         return BadBounds(
             f"Offset {offset} is not in the log, which {held}.",
-            hint=f"Where the sinks are, tells `headwater pipeline offset {self.pipeline} list`.",
+            hint=f"See where the sinks are with `headwater pipeline offset {self.pipeline} list`.",
         )

@@ -1,4 +1,4 @@
-"""What the reader and the sinks' loops of a run share: the log, the clock, the stop, and how each says what it does."""
+"""What the reader and the sinks' loops of a run share: the log, the clock, the stop event, and the states that they report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headwater.pipeline.definition import Options
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.running.engine import Engine
 
-PATIENCE = 300.0  # seconds that something unreachable is waited for where nothing is followed
+PATIENCE = 300.0  # seconds that a run which does not follow changes waits for a source or sink
 
 
 class Activity(StrEnum):
@@ -35,14 +35,14 @@ class Activity(StrEnum):
 
 
 class LoopState(msgspec.Struct, frozen=True):
-    """What one of them does now; `message`: why, or with what. Its text is for people."""
+    """The activity of one of them; `message`: the reason, or the message that it is about. Its text is for people."""
 
     activity: Activity
     message: str = ""
 
     @property
     def unreachable(self) -> str:
-        """Why what it waits for cannot be reached; empty where it does not wait."""
+        """Why the source or sink cannot be reached; empty where it can."""
         return self.message if self.activity is Activity.UNREACHABLE else ""
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class LoopState(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, kw_only=True)
 class RunContext:
-    """One run. `stopping` is set when it is to end; `follow`: it goes on with what changes until then."""
+    """One run. `stopping` is set when it is to end; `follow`: it follows changes until then."""
 
     control: Control
     engine: Engine
@@ -75,52 +75,47 @@ class RunContext:
 
 
 class Patience:
-    """Waits for what cannot be reached, longer each time: for five minutes, or for ever where changes are followed."""
+    """Waits for a source or sink that cannot be reached, longer each time: for `PATIENCE`, or for ever where the run follows changes."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self.reached()
 
     def reached(self) -> None:
-        """It was reached: the next failure is the first one."""
+        """It was reached: the wait begins anew."""
         self._since: float | None = None
         self._pause = 0.5
 
-    def wait(self, error: HeadwaterError, told: Callable[[], None]) -> None:
-        """Wait before the next try, which `told` hears of. Errors: `error`, when it has lasted too long."""
+    def wait(self, error: HeadwaterError, on_wait: Callable[[], None]) -> None:
+        """Call `on_wait`, and wait before the next try. Errors: `error`, when patience has ended."""
         now = self._context.clock.monotonic()
         self._since = now if self._since is None else self._since
         if not self._context.follow and now - self._since > PATIENCE:
             raise error
-        told()
+        on_wait()
         self._context.clock.wait(self._context.stopping, self._pause)
         self._pause = min(30.0, self._pause * 2)
 
 
-class Changes:
-    """Events of the run's loops, all of which are set by `tell`. A loop clears its own, looks, and then waits for it: nothing is missed."""
+class StopEvent(threading.Event):
+    """Set when the run is to end. It wakes the run's loops, and so does `wake`.
+
+    A loop clears its own event, looks for work, and then waits for the event: it misses no change.
+    """
 
     def __init__(self) -> None:
+        super().__init__()
         self._listeners: list[threading.Event] = []
 
     def listener(self) -> threading.Event:
-        """An event for one loop."""
-        event = threading.Event()
-        self._listeners.append(event)
-        return event
+        """A new event for one loop."""
+        self._listeners.append(threading.Event())
+        return self._listeners[-1]
 
-    def tell(self) -> None:
+    def wake(self) -> None:
         for event in self._listeners:
             event.set()
 
-
-class StopEvent(threading.Event):
-    """Set when the run is to end: all loops hear of it, whatever they wait for."""
-
-    def __init__(self, changes: Changes) -> None:
-        super().__init__()
-        self._changes = changes
-
     def set(self) -> None:
         super().set()
-        self._changes.tell()
+        self.wake()

@@ -1,4 +1,4 @@
-"""Cutting what a sink still has to take into parts that can be written side by side without breaking an order that matters."""
+"""Cuts the messages that a sink has not taken into parts that tasks can write in parallel, in an order that keeps each document right."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headwater.log.record import Mode
 from headwater.pipeline.message import Op
 from headwater.pipeline.offsets.ranges import Span
 
-_SHARED = 4000  # changes: fewer go to one task
+_SHARED = 4000  # changes: one task takes fewer
 
 
 class Cut(NamedTuple):
@@ -28,10 +28,10 @@ class Cut(NamedTuple):
 
 
 def cut(log: Log, topic: str, gaps: Sequence[Span], *, width: int, shares: int, most: int, copy: Span) -> Cut:
-    """The next parts of the gaps. Copies go in consecutive slices; changes in one range whose documents are shared out by id.
+    """The next parts of the gaps. A copy goes in consecutive slices; changes go in one range whose documents are shared by id.
 
-    `width` parts at most; changes are shared out among `shares`. `copy`: what is known to be of the newest copy and of nothing else; of
-    the rest the log has to be asked. That copy has the same documents as an older one: no range goes beyond its beginning.
+    `width` parts at most; `shares` tasks share changes. `copy`: the offsets that hold the newest copy and nothing else; the modes of
+    others are read from the log. That copy may repeat documents of an older one: no range crosses its beginning.
     """
     start, end = gaps[0]
     if copy[0] <= start < copy[1]:
@@ -57,9 +57,9 @@ def cut(log: Log, topic: str, gaps: Sequence[Span], *, width: int, shares: int, 
 
 
 def _same_mode(log: Log, topic: str, start: int, end: int) -> tuple[int, Mode]:
-    """Up to where the mode stays what it is at `start`, with commands in a range of their own: nothing passes them, before or behind.
+    """The end of the records with the mode of `start`. Commands have a range of their own: no message overtakes them.
 
-    So have the records that end a copy: what comes behind them may be a copy of the same documents.
+    So have the records that end a copy: another copy of the same documents may follow.
     """
     first: int | None = None
     for chunk in log.scan(topic, 0, start, end):

@@ -1,6 +1,6 @@
-"""One sink's loop, from the log to the ack: what lies behind its position is cut into parts, delivered, published, acknowledged.
+"""One sink's loop, from the log to the ack: cut the messages after its position into parts, deliver, publish, acknowledge.
 
-Batches first; after a failed one, one message at a time, until the message is found that the sink refuses.
+Messages go in batches. After a failed batch they go one at a time, until the loop has found the message that the sink refuses.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from headwater.pipeline.running.work import Outcome, SinkWork
 from headwater.spark.small import SMALL, Place, place
 
 _SLICE = 200_000  # messages of a task
-_TABLE = 100_000  # messages at once where a transform makes tables of them
-_MEANWHILE = 20_000  # messages that are delivered here at once while Spark starts
-_WAIT = 0.05  # seconds: what comes within them is delivered together
-_IDLE = 2.0  # seconds after which a loop looks although nothing has told it to
+_TABLE = 100_000  # messages of a batch where a transform makes tables of them
+_MEANWHILE = 20_000  # messages that this process delivers at once while Spark starts
+_STEPS = 100  # messages that go one at a time before the loop looks around
+_WAIT = 0.05  # seconds: messages that come within them are delivered together
+_IDLE = 2.0  # seconds after which a loop looks for work without an event
 
 
 class SinkLoop:
@@ -44,16 +45,17 @@ class SinkLoop:
         changed: threading.Event | None = None,
         reading: Callable[[], bool] = lambda: False,
         source_failed: Callable[[], bool] = lambda: False,
-        told: Callable[[str, Failure], None] = lambda sink, failure: None,
+        on_failure: Callable[[str, Failure], None] = lambda sink, failure: None,
     ) -> None:
-        """`changed` is set when the log or the offset log has grown, and when reading or the run ends; `told` hears of failures."""
+        """`changed` is set when the log or the offset log has grown, and when reading or the run ends."""
         self.sink, self._run, self._control, self._engine = sink, context, context.control, context.engine
         self._clock, self._stopping = context.clock, context.stopping
-        self._changed, self._reading, self._source_failed, self._told = changed or threading.Event(), reading, source_failed, told
+        self._changed, self._reading, self._source_failed = changed or threading.Event(), reading, source_failed
+        self._on_failure = on_failure
         self._identity = context.control.identity()
-        self._looked = self._clock.monotonic() - _WAIT  # when nothing was found last
+        self._looked = self._clock.monotonic() - _WAIT  # when the loop last found nothing
         self._gathers_since: float | None = None
-        self._holds = False  # the sink itself keeps what it has taken, and says so to the next run
+        self._holds = False  # whether the sink itself holds its position
         self._patience = Patience(context)
         self._tries: dict[int, int] = {}
         self._sql = SqlDelivery(sink, context.log, context.engine)
@@ -78,9 +80,9 @@ class SinkLoop:
             self.acks.flush()
 
     def begin(self) -> None:
-        """Before anything is delivered: shut older runs out, tell the sink of an operator's word, count what it holds."""
+        """Before the first delivery: fence older runs, move the sink where an operator has moved it, count what the sink holds."""
         held = self.sink.adaptor.begin(self._identity, self.sink.name, self._run.epoch)
-        if self.acks.moved:  # an operator's word outranks what the sink holds
+        if self.acks.moved:  # an operator's move outranks what the sink holds
             self._move()
             held = self.sink.adaptor.begin(self._identity, self.sink.name, self._run.epoch)
         self._holds = held is not None
@@ -88,7 +90,7 @@ class SinkLoop:
 
     def _once(self) -> bool:
         """One step of the loop; false when there is nothing left to do."""
-        self._changed.clear()  # before the look: what comes after it ends the next wait
+        self._changed.clear()  # before the look: a change after it ends the next wait
         self.acks.refresh()
         if self.acks.moved:
             self._move()
@@ -103,7 +105,7 @@ class SinkLoop:
         if not gaps:
             self.state = LoopState(Activity.WAITING)
             self.acks.flush_if_due()
-            if not self._reading() and self._end() == end and not self._behind_parent():
+            if not self._reading() and self._end() == end and not self._parent_goes_on():
                 return False
             self._wait_for_change()
             return True
@@ -128,21 +130,19 @@ class SinkLoop:
 
     def _move(self) -> None:
         self.sink.adaptor.forget(self._identity, self.sink.name, self._position().position, self._run.epoch)
-        self.acks.told()
+        self.acks.confirm_move()
 
     def _end(self) -> int:
         """Up to where this sink may be given messages: the log's end, or what the sink above it has taken."""
         above = self.sink.after
         return self._run.end() if above is None else self._control.refresh().sink(above).position + 1
 
-    def _behind_parent(self) -> bool:
-        if self.sink.after is None:
-            return False
-        parent = self._control.refresh().sink(self.sink.after)
-        return not parent.stopped and parent.position + 1 < self._run.end()
+    def _parent_goes_on(self) -> bool:
+        parent = self._control.refresh().sink(self.sink.after) if self.sink.after is not None else None
+        return parent is not None and not parent.stopped and parent.position + 1 < self._run.end()
 
     def _gathering(self, gaps: Sequence[Span]) -> bool:
-        """Whether a sink that makes a file of every part waits for more: at most as long as positions wait to be written."""
+        """Whether a sink that makes a file of every part waits for more messages, at most for `flush`."""
         if not self._run.follow or not self._reading() or gaps[0][1] - gaps[0][0] >= SMALL or not self.sink.adaptor.gathers():
             return False
         now = self._clock.monotonic()
@@ -150,37 +150,37 @@ class SinkLoop:
         return now - self._gathers_since < self._run.options.flush.seconds
 
     def _wait_for_change(self) -> None:
-        """Sleep until something changes. The first message after a rest goes at once; in a stream of them some go together."""
-        if not self._stopping.is_set():  # looked at after the clearing: a stop that came before it has left no other trace
+        """Sleep until something changes. The first message after a rest goes at once; in a stream some go together."""
+        if not self._stopping.is_set():  # `_once` has cleared the event of a stop that came before
             self._clock.wait(self._changed, min(_IDLE, self.acks.due()))
         if (rest := self._looked + _WAIT - self._clock.monotonic()) > 0:
             self._clock.wait(self._stopping, rest)
         self._looked = self._clock.monotonic()
 
     def _wait_for_sink(self, error: Unavailable) -> None:
-        """The sink cannot be reached, by no message's fault. Errors: `error`, where nothing is followed and it has lasted too long."""
+        """Wait for a sink that cannot be reached. Errors: `error`, as `Patience.wait`."""
         self.state = LoopState(Activity.UNREACHABLE, error.message)
         failure = Failure(offset=self.acks.position + 1, error=type(error).__name__, message=error.message)
-        self._patience.wait(error, lambda: self._told(self.sink.name, failure))
+        self._patience.wait(error, lambda: self._on_failure(self.sink.name, failure))
 
-    # -- 1. what lies behind the position is cut into parts and delivered -------------------------------------
+    # -- 1. cut the messages after the position into parts, and deliver them ----------------------------------
 
     def _deliver(self, gaps: Sequence[Span]) -> None:
         start, end = gaps[0]
         single = self._position().single_until
         if single >= start:
-            self._step(start, min(end, single + 1, start + 100))
+            self._step(start, min(end, single + 1, start + _STEPS))
             return
         work, batch = self._work(), max(self.sink.options.batch, type(self.sink.adaptor).least_batch)
         width = self.sink.options.parallelism or self._engine.spark.cores
-        # One file takes a range from one task only: of shares it would keep the first and take the others for the same again.
+        # One file takes a range from one task: it would keep the first of several shares, and take the others for repeats.
         planned = self._cut(gaps, width, shares=width if self._keeps_ids(work) and not self.sink.adaptor.ordered() else 1)
         where = place(planned.size, self._engine.spark)
         if where is Place.MEANWHILE:
             gaps = [(start, min(end, start + _MEANWHILE))]
             planned = self._cut(gaps, 1)
         if where is Place.SPARK and planned.size < width * _SLICE and not self._engine.free(_WAIT):
-            return  # by then there is more to deliver at once
+            return  # in the next step there is more to deliver at once
         outcomes: Sequence[Outcome] | None
         if not self.sink.needs_session:
             deliver = self._engine.deliver_parts if where is Place.SPARK else self._deliver_here
@@ -190,7 +190,7 @@ class SinkLoop:
             in_tasks = where is Place.SPARK and not planned.shared
             outcomes = self._sql.deliver_in_tasks(work, self._parts(work, planned), batch=batch) if in_tasks else None
             if outcomes is None:
-                if self._sql.careful and not planned.shared:  # only past what the tasks could not take
+                if self._sql.careful and not planned.shared:  # no further than the messages that the tasks could not take
                     planned = self._cut(gaps, 1, most=_TABLE)
                 outcomes = self._deliver_here(work, self._parts(work, planned), batch=max(batch, _TABLE))
         self._settle(work, planned, outcomes)
@@ -202,14 +202,14 @@ class SinkLoop:
         return cut(self._run.log, self._run.topic, gaps, width=width, shares=shares, most=most, copy=self._copy())
 
     def _copy(self) -> Span:
-        """The part of the log that holds the newest copy and nothing else; while it is being read, all behind its beginning."""
+        """The offsets that hold the newest copy and nothing else; while the copy is read, all from its beginning."""
         reader = self._control.state.reader
         if reader is None:
             return 0, 0
         return reader.begun, sys.maxsize if not reader.copied else max(reader.ended, reader.begun)
 
     def _keeps_ids(self, work: SinkWork) -> bool:
-        """Whether changes may be shared out by the ids that they were read with: not where a transform may make two documents one."""
+        """Whether tasks may share changes by the ids in the log: not where a transform may give two documents one id."""
         fields = {name for names in work.ids.values() for name in names} | {"_id"}
         return all(one.keeps(sorted(fields)) for one in self.sink.transforms)
 
@@ -217,7 +217,7 @@ class SinkLoop:
         return [work.part(self._identity, start, end, bucket=bucket, buckets=buckets) for start, end, bucket, buckets in planned.parts]
 
     def _deliver_here(self, work: SinkWork, parts: Sequence[Part], *, batch: int) -> list[Outcome]:
-        """The parts one after the other, in this process; up to the first failure."""
+        """Deliver the parts in this process, one after the other, up to the first failure."""
         outcomes: list[Outcome] = []
         for part in parts:
             with uncollected():
@@ -226,14 +226,14 @@ class SinkLoop:
                 break
         return outcomes
 
-    # -- 2. what was taken is published and acknowledged ------------------------------------------------------
+    # -- 2. publish what the sink has taken, and acknowledge it ------------------------------------------------
 
     def _settle(self, work: SinkWork, planned: Cut, outcomes: Sequence[Outcome]) -> None:
-        """Publish and acknowledge what was taken; then see to the first failure."""
+        """Publish and acknowledge; then handle the first failure."""
         failed = [(one.start, one.failure) for one in outcomes if one.failure is not None]
         start, end = planned.parts[0][:2]
         if planned.shared and (failed or len(outcomes) < len(planned.parts)):
-            # Shares of one range: other shares may have written behind the failure, so the whole range comes again, one by one.
+            # Other shares of the range may have written messages after the failed one: the whole range comes again, one by one.
             first = min((failure for _, failure in failed), key=lambda failure: failure.offset)
             self._fail(msgspec.structs.replace(first, start=start, end=end))
             return
@@ -261,7 +261,7 @@ class SinkLoop:
     # -- one message at a time ------------------------------------------------------------------------------
 
     def _step(self, start: int, end: int) -> None:
-        """Messages one at a time, each acknowledged durably before the next; the first one refused ends it."""
+        """Deliver messages one at a time, each acknowledged durably before the next; stop at the first refused one."""
         writer: SinkWriter | None = self.sink.adaptor.writer(self._work().part(self._identity, start, end))
         try:
             if writer is not None and not counts_at_once(writer):
@@ -275,9 +275,9 @@ class SinkLoop:
                 writer.close()
 
     def deliver_one(self, offset: int, writer: SinkWriter | None = None) -> bool:
-        """Deliver one message, by a writer that is open already or by one of its own.
+        """Deliver one message; `writer`: one that is open already.
 
-        False when it was refused, which is dealt with, and when an operator has moved the position, so that the next one is another.
+        False when the sink refused it, after the failure is handled; and when an operator has moved the position.
         """
         if self.sink.needs_session:
             self._engine.start()
@@ -294,19 +294,20 @@ class SinkLoop:
     # -- failures -------------------------------------------------------------------------------------------
 
     def give_up(self, error: HeadwaterError) -> None:
-        """Stop because of something that is no message's fault, and keep it with the position, for people to see."""
+        """Stop because of an error that no message has caused. The offset log keeps it with the position."""
         self.state = LoopState(Activity.FAILED, error.message)
         at, now = self.acks.position + 1, self._clock.now_ms()
         self.acks.failed(Failure(offset=at, error=error.code, message=error.message, hint=error.hint, of_message=False, at=now))
 
     def _fail(self, failure: Failure) -> None:
-        """Record a failure: of a batch, to go on one at a time; of a message, by what the sink's policy says."""
+        """Handle a failure: after a failed batch messages go one at a time; for a refused message the sink's policy decides."""
         failure = msgspec.structs.replace(failure, at=self._clock.now_ms())
         if not self.acks.flush():
-            return  # an operator has moved the position: what failed may not even be wanted
+            return  # an operator has moved the position, perhaps away from this message
+        stop_all = self._run.options.on_error == "stop_all"
         if failure.start >= 0:
-            if self.acks.failed(failure, single_until=failure.end - 1) and self._run.options.on_error == "stop_all":
-                self._told(self.sink.name, failure)
+            if self.acks.failed(failure, single_until=failure.end - 1) and stop_all:
+                self._on_failure(self.sink.name, failure)
                 self._stopping.set()
             return
         policy = self.sink.options.on_error
@@ -324,6 +325,6 @@ class SinkLoop:
         if not self.acks.failed(failure):
             return
         self.state = LoopState(Activity.STOPPED)
-        self._told(self.sink.name, failure)
-        if self._run.options.on_error == "stop_all":
+        self._on_failure(self.sink.name, failure)
+        if stop_all:
             self._stopping.set()

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
+import pyarrow as pa
 
 from headwater.core.errors import Unsupported
 from headwater.core.ids import random_id
@@ -21,16 +22,18 @@ from headwater.pipeline.running.work import Outcome, SinkWork
 from headwater.spark.lazy import LazySpark
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from headwater.spark.ranges import Range, Through
 
 
+RESULT = pa.schema([("result", pa.binary())])
+
+
 class Engine:
     """Gives work to Spark. Safe for several threads.
 
-    `stopping` cancels what runs: orphans of it are harmless, because they check the run's epoch and publish nothing.
+    `stopping` cancels the jobs. Tasks that outlive their job do no harm: they check the run's epoch and publish nothing.
     """
 
     def __init__(self, log: Log, settings: SparkSettings, *, stopping: threading.Event) -> None:
@@ -40,14 +43,14 @@ class Engine:
         self._free.set()
 
     def copy(self, work: CopyWork, tasks: dict[int, list[int]]) -> list[Copied]:
-        """A share of these slices, which tasks have by their numbers."""
+        """Read on in these slices for one round. `tasks`: by the number of a task, the numbers of its slices."""
         from headwater.spark.ranges import Range
 
         ranges = [Range(work.topic, task, work.since, work.since) for task in tasks]  # a range's partition carries the task's number
         runner = self.spark.runner()
         self._free.clear()
         try:
-            tables = runner.run(ranges, partial(_copy_task, work, tasks), schema=result_schema(), read_only=False, cancel=self._stopping)
+            tables = runner.run(ranges, partial(_copy_task, work, tasks), schema=RESULT, read_only=False, cancel=self._stopping)
         finally:
             self._free.set()
         return [one for table in tables for one in msgspec.json.decode(table.column("result")[0].as_py(), type=list[Copied])]
@@ -58,12 +61,11 @@ class Engine:
 
         ranges = [Range(work.topic, number, part.start, part.end) for number, part in enumerate(parts)]
         worker = partial(_deliver_task, work, tuple(parts), batch)
-        tables = self.spark.runner().run(ranges, worker, schema=result_schema(), cancel=self._stopping, through=through)
+        tables = self.spark.runner().run(ranges, worker, schema=RESULT, cancel=self._stopping, through=through)
         return [msgspec.json.decode(table.column("result")[0].as_py(), type=Outcome) for table in tables]
 
     def free(self, seconds: float) -> bool:
-        """Whether tasks would begin at once; waits for that so long. On one machine a copy takes every core, and what is asked for
-        meanwhile only queues; a cluster may have more."""
+        """Whether tasks would begin at once; waits for that so long. A copy takes every core of one machine; a cluster may have more."""
         return not self.spark.local or self._free.wait(seconds)
 
     def start(self) -> SparkSession:
@@ -77,17 +79,9 @@ class Engine:
         return self.spark.runner().session
 
 
-def result_schema() -> pa.Schema:
-    """Of what tasks send back."""
-    import pyarrow as pa
-
-    return pa.schema([("result", pa.binary())])
-
-
 def result_table(result: object) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    return pa.RecordBatch.from_pydict({"result": [msgspec.json.encode(result)]}, schema=result_schema())
+    """A value as tasks send it back."""
+    return pa.RecordBatch.from_pydict({"result": [msgspec.json.encode(result)]}, schema=RESULT)
 
 
 def _copy_task(work: CopyWork, tasks: dict[int, list[int]], log: Log, given: Range) -> pa.RecordBatch:

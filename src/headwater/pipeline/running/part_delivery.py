@@ -1,5 +1,4 @@
-"""Delivering a part of the log to a sink: read, filter, correct, transform, write. The same function inside Spark's tasks and, one message
-at a time, in the run itself."""
+"""Delivers a part of the log to a sink: read, filter, correct, transform, write. Spark's tasks and the run call the same function."""
 
 from __future__ import annotations
 
@@ -11,8 +10,8 @@ from contextlib import closing, suppress
 from headwater.core.errors import Fenced, HeadwaterError, Rejected, Unavailable
 from headwater.log import Log
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part, SinkWriter
-from headwater.pipeline.message import Message, Op
+from headwater.pipeline.adaptor import Batch, Part, SinkWriter, deliverable
+from headwater.pipeline.message import Message
 from headwater.pipeline.offsets.control import newer_run
 from headwater.pipeline.offsets.state import Failure
 from headwater.pipeline.running.record_batch import RecordBatch
@@ -40,12 +39,12 @@ def counts_at_once(writer: SinkWriter) -> bool:
 
 
 class PartDelivery:
-    """One call of `deliver_part`. What another way of delivering does otherwise are the methods `batch`, `text` and `messages`."""
+    """The state of one call of `deliver_part`."""
 
     def __init__(
         self, log: Log, work: SinkWork, part: Part, writer: SinkWriter, *, batch: int, transforms: Sequence[Transform] | None = None
     ) -> None:
-        """`transforms`: those to be applied to what `messages` gives; all of the sink's where nothing is said."""
+        """`transforms`: those that are applied to what `messages` returns; left out, all of the sink's."""
         self._log, self._work, self._part, self._writer, self._batch = log, work, part, writer, batch
         transforms = work.sink.transforms if transforms is None else transforms
         self._apply: Apply | None = chain(transforms) if transforms else None
@@ -58,21 +57,15 @@ class PartDelivery:
     def run(self) -> Outcome:
         failure: Failure | None = None
         stop: Detour | None = None
-        while self._taken < self._part.end:
+        while self._taken < self._part.end and failure is None and stop is None:
             try:
                 found = self.batch(self._taken)
+                self._write(found)
+                self._taken = found.end
+            except Rejected as refused:
+                failure = self._failed(refused, found.start, found.end)
             except Unusual as other:
-                stop = _stop(other)
-                break
-            try:
-                self._one(found)
-            except Rejected as no:
-                failure = self._failed(no, found.start, found.end)
-                break
-            except Unusual as other:
-                stop = _stop(other)
-                break
-            self._taken = found.end
+                stop = Detour(other.reason, other.columns.serialize().to_pybytes() if other.columns is not None else b"")
         receipt = self._writer.finish()
         part = self._part
         return Outcome(
@@ -89,7 +82,7 @@ class PartDelivery:
             receipt=receipt,
         )
 
-    # -- what another way does otherwise --------------------------------------------------------------------
+    # -- what `SqlPartDelivery` overrides -------------------------------------------------------------------
 
     def batch(self, start: int) -> RecordBatch:
         """The next batch, or `Unusual` where the part ends here."""
@@ -109,8 +102,8 @@ class PartDelivery:
         self._check_epoch()
         return RecordBatch(self._log, self._work, start, end, part=self._part)
 
-    def _one(self, found: RecordBatch) -> None:
-        """One batch, all of it or `Rejected`."""
+    def _write(self, found: RecordBatch) -> None:
+        """Write one batch whole. Errors: `Rejected`; `Unusual`."""
         text = self._text(found)
         if text is None or not self._written_by(self._writer.write_text, Batch(start=found.start, end=found.end, values=text), found):
             messages = self._transformed(self.messages(found))
@@ -126,7 +119,7 @@ class PartDelivery:
     def _transformed(self, messages: Sequence[Message]) -> list[Message]:
         if self._apply is None:
             return list(messages)
-        return [message for message in self._apply(messages) if message is not None and message.op not in (Op.NOOP, Op.SKIP)]
+        return [message for message in self._apply(messages) if message is not None and deliverable(message)]
 
     def _written_by(self, write: Callable[[Batch], bool | None], batch: Batch, found: RecordBatch) -> bool:
         self._writing = True
@@ -136,9 +129,9 @@ class PartDelivery:
                 return False
         except (Rejected, Unavailable, Fenced):
             raise
-        except HeadwaterError as error:  # an adaptor's own word on data, without an offset: the batch is to blame, one by one tells more
+        except HeadwaterError as error:  # about data, without an offset: delivery one by one finds the message
             raise Rejected(error.message, offset=-1, hint=error.hint) from error
-        except Exception as error:  # an adaptor's bug, or a client's error that it does not know: better seen at its record than lost
+        except Exception as error:  # a bug of the adaptor, or a client's error that it does not know: told at its message
             raise Rejected(f"{type(error).__name__}: {error}", offset=-1, trace=traceback.format_exc(limit=-8)) from error
         self._writing = False
         self._written += len(batch)
@@ -156,12 +149,13 @@ class PartDelivery:
                 self._written += len(self._transformed(self.messages(before)))
         elif offset > start:  # a transform's failure, or one of reading: nothing of this batch is written yet
             with suppress(Rejected, Unusual):
-                self._one(self._found(start, offset))
+                self._write(self._found(start, offset))
                 self._taken = offset
         exact = offset == self._taken
+        raised = re.match(r"(?:Transform .+? raised )?([A-Z]\w*(?:Error|Exception)):", no.message)
         return Failure(
             offset=offset if offset >= 0 else start,
-            error=_kind(no),
+            error=raised[1] if raised else type(no).__name__,
             message=no.message,
             hint=no.hint,
             trace=no.trace,
@@ -171,15 +165,6 @@ class PartDelivery:
 
     def _check_epoch(self) -> None:
         if self._log.engine != "embedded":
-            return  # to ask would be to read what lies behind the claim, at each batch; the run itself finds out when it commits
+            return  # on Kafka this would read the log behind the claim, at each batch; the run finds out when it commits
         if self._log.epoch(self._work.topic, 0) > self._work.epoch:
             raise newer_run(self._work.pipeline)
-
-
-def _stop(other: Unusual) -> Detour:
-    return Detour(other.reason, other.columns.serialize().to_pybytes() if other.columns is not None else b"")
-
-
-def _kind(no: Rejected) -> str:
-    found = re.match(r"(?:Transform .+? raised )?([A-Z]\w*(?:Error|Exception)):", no.message)
-    return found[1] if found else type(no).__name__

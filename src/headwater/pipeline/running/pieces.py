@@ -1,6 +1,6 @@
-"""Pieces of a source in the log: each is appended whole with the position behind it, and positions are read back from the log.
+"""Appends the pieces of a source to the log, each whole with the position after it, and reads the positions back from the log.
 
-Slices of a copy are read inside Spark's tasks, side by side, or in the run itself.
+Spark's tasks read the slices of a copy in parallel, or the run reads them itself.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
 def copy_slices(log: Log, work: CopyWork, task: int, numbers: Sequence[int]) -> list[Copied]:
     """Read on in these slices, one after the other, until the round's share is read.
 
-    A task that is tried again goes on where the dead attempt's records end: their positions are in the log. The same task of every round
-    has the same slices, so that its lock keeps a second attempt waiting until the first one is dead, and all that it wrote is seen.
+    A second attempt of a task goes on where the records of the first one end: their positions are in the log. The lock of a task makes
+    the second attempt wait until the first one is dead, so that it sees all of its records.
     """
     folder = Path(log.address.path) / "pipelines" / work.pipeline
     folder.mkdir(parents=True, exist_ok=True)
@@ -88,17 +88,14 @@ def copy_slice(work: CopyWork, at: CopyProgress, writer: Writer, pieces: Iterato
         piece = next(pieces, None)
         finished = piece is None
         if piece is not None:
-            at = CopyProgress(at.copy, at.slice, piece.position, _amount(part, piece, at.amount))
+            amount = piece.amount if piece.amount is not None else at.amount + (len(piece.messages) or len(piece.values))
+            if part.size is not None:
+                amount = min(amount, part.size)  # a line that begins in a slice may end after it
+            at = CopyProgress(at.copy, at.slice, piece.position, amount)
             count, length = append(writer, piece, part.namespace, at, ids=work.ids)
             records, size = records + count, size + length
     amount = part.size if finished and part.size is not None else at.amount
     return Copied(slice=at.slice, position=at.position, finished=finished, amount=amount, records=records, bytes=size)
-
-
-def _amount(part: Slice, piece: Piece, before: int) -> int:
-    """How much of a slice is read with a piece; never more than it holds: lines that begin in a slice may end behind it."""
-    amount = piece.amount if piece.amount is not None else before + (len(piece.messages) or len(piece.values))
-    return amount if part.size is None else min(amount, part.size)
 
 
 def append(
@@ -130,18 +127,14 @@ def _too_long(text: bytes, longest: int) -> str:
 
 
 def _columns(texts: Texts, bad: dict[int, str], namespace: str, progress: CopyProgress) -> pa.RecordBatch:
-    """Documents of a copy, all of one namespace: as columns they need no step of ours for each."""
+    """The records of a copy's documents, all of one namespace, as columns: no Python step for each."""
     count = len(texts)
     marks: dict[int, list[Header]] = {index: [(UNREADABLE, why.encode())] for index, why in bad.items()}
     marks.setdefault(count - 1, []).append((PROGRESS, msgspec.json.encode(progress)))
     blocks: list[bytes | None] = [None] * count
     for index, headers in marks.items():
         blocks[index] = encode_headers(headers)
-    columns = [
-        pa.repeat(pa.scalar(namespace.encode(), pa.binary()), count),
-        texts.column,
-        pa.array(blocks, pa.binary()),
-    ]
+    columns = [pa.repeat(pa.scalar(namespace.encode(), pa.binary()), count), texts.column, pa.array(blocks, pa.binary())]
     return pa.RecordBatch.from_arrays(columns, names=["key", "value", "headers"])
 
 
@@ -164,7 +157,7 @@ def _records(piece: Piece, progress: CopyProgress, mode: Mode, ids: Ids, longest
 
 
 def complete_records(namespaces: Sequence[str]) -> list[Record]:
-    """What says that the copy of each namespace is complete."""
+    """The records that mark the copy of each namespace as complete."""
     return [Record(name.encode(), b"{}", mode=Mode.COMPLETE, op=int(Op.NOOP)) for name in namespaces]
 
 

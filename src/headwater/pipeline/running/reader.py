@@ -41,23 +41,23 @@ class SourceReader:
         writer: Writer,
         *,
         lag: Callable[[], int],
-        told: Callable[[HeadwaterError], None] = lambda error: None,
+        on_failure: Callable[[HeadwaterError], None] = lambda error: None,
         again: bool = False,
     ) -> None:
-        """`lag`: the bytes of the log that the slowest sink has not taken. `told` hears why the source cannot be used."""
+        """`lag`: the bytes of the log that the slowest sink has not taken. `on_failure`: called when the source cannot be used."""
         self._pipeline, self._run, self._control, self._writer = pipeline, context, context.control, writer
         self._clock, self._stopping = context.clock, context.stopping
-        self._lag, self._told, self._again = lag, told, again
-        self._open: dict[int, Iterator[Piece]] = {}  # slices that are read half, in this process
+        self._lag, self._on_failure, self._again = lag, on_failure, again
+        self._open: dict[int, Iterator[Piece]] = {}  # slices that this process has begun to read
         self._activity = Activity.STARTING
-        self._away: tuple[int, str] | None = None  # what had been read when the source could not be used, and why it could not
+        self._away: tuple[int, str] | None = None  # the records read before the source failed, and its error
         self._flushed = self._clock.monotonic()
-        self._under_way: RoundProgress | None = None  # the round that Spark's tasks are at
-        self.records = 0  # of rounds that are over, and of changes
+        self._under_way: RoundProgress | None = None  # of the round that Spark's tasks read
+        self.records = 0  # of finished rounds, and of changes
 
     @property
     def state(self) -> LoopState:
-        """What reading is at; unreachable from a failure of the source until it gives something again."""
+        """The reader's activity; unreachable from a failure of the source until it gives a record again."""
         away = self._away
         return LoopState(Activity.UNREACHABLE, away[1]) if away is not None and away[0] == self.records else LoopState(self._activity)
 
@@ -83,7 +83,7 @@ class SourceReader:
             self._activity, self._away = activity, None
 
     def _patiently(self, call: Callable[[], T]) -> T | None:
-        """What the call returns; None when stopping before it could. A source that cannot be used is tried again, later each time.
+        """What the call returns; None when the run stops before. A source that cannot be used is tried again, later each time.
 
         Errors: what the call raises; `Unreachable` and `Timeout` after five minutes without a record, where nothing is followed.
         """
@@ -92,7 +92,7 @@ class SourceReader:
             try:
                 return call()
             except (Unreachable, Timeout) as error:
-                if self._run.end() > end:  # it did give something since it failed last: of a round that failed only the log knows
+                if self._run.end() > end:  # it gave records since its last failure: those of a failed round are in the log alone
                     patience.reached()
                     end = self._run.end()
                 patience.wait(error, partial(self._is_away, error))
@@ -101,12 +101,7 @@ class SourceReader:
     def _is_away(self, error: HeadwaterError) -> None:
         if self._away != (self.records, error.message):
             self._away = (self.records, error.message)
-            self._told(error)
-
-    @property
-    def follows(self) -> bool:
-        adaptor = self._pipeline.reader
-        return isinstance(adaptor, CanTail) and bool(getattr(adaptor, "tail", True))
+            self._on_failure(error)
 
     def run(self) -> None:
         """Read. A source that can be followed is: where the run follows until stopping, else until it has nothing new.
@@ -116,8 +111,9 @@ class SourceReader:
         state = self._patiently(self._begin)
         while state is not None and not state.copied and not self._stopping.is_set():
             self._enter(Activity.COPYING)
-            state = self._patiently(lambda: self._copy(self._begin()))  # what was appended before a failure is read back first
-        caught_up = not self.follows
+            state = self._patiently(lambda: self._copy(self._begin()))  # `_begin` reads back what was appended before a failure
+        adaptor = self._pipeline.reader
+        caught_up = not isinstance(adaptor, CanTail) or not getattr(adaptor, "tail", True)
         while not caught_up and not self._stopping.is_set():
             self._enter(Activity.FOLLOWING)
             caught_up = bool(self._patiently(self._follow))
@@ -165,9 +161,8 @@ class SourceReader:
         """Write how far reading has come; with `whole` the plan, too, which stays what it is."""
 
         def decide(now: State) -> Sequence[Change]:
-            if now.run is not None and now.run.epoch > self._run.epoch:
-                return []
-            return [("reader", state)] if whole else [("reading", state.reading)]
+            newer = now.run is not None and now.run.epoch > self._run.epoch
+            return [] if newer else [("reader", state) if whole else ("reading", state.reading)]
 
         self._control.change(decide)
         self._flushed = self._clock.monotonic()
@@ -175,7 +170,7 @@ class SourceReader:
 
     def _copy(self, state: ReaderState) -> ReaderState:
         plan = msgspec.convert(state.plan, CopyPlan)
-        self._open, self._under_way = {}, None  # after a failure, what was read half is opened anew
+        self._open, self._under_way = {}, None  # after a failure, slices are opened anew
         most = _ROUND
         while not self._stopping.is_set() and (left := missing(0, len(plan.slices), state.finished)):
             if self._waits():
@@ -196,7 +191,7 @@ class SourceReader:
             )
             self._store(state)
             self._under_way, self.records = None, self.records + sum(one.records for one in done)
-            most *= 2  # a compressed file is read from its beginning in every round: with ever longer ones that stays a small part
+            most *= 2  # each round reads a compressed file from its beginning: with longer rounds that stays a small part
         if not self._stopping.is_set():
             names = list(dict.fromkeys(part.namespace for part in plan.slices))
             behind = self._run.end()
@@ -225,9 +220,9 @@ class SourceReader:
         )
 
     def _round(self, work: CopyWork, numbers: Sequence[int]) -> list[Copied]:
-        """A share of these slices: side by side on Spark where there are several, else here."""
+        """Read on in these slices: in parallel on Spark where there are several, else in this process."""
         spark = self._run.engine.spark
-        # Tasks may append only where a claim can be shared.
+        # Tasks append under the run's claim, which only the embedded engine shares.
         if self._run.log.engine == "embedded" and place(len(work.slices), spark, least=2) is Place.SPARK:
             self._open.clear()
             tasks: dict[int, list[int]] = {}
@@ -243,13 +238,13 @@ class SourceReader:
             done.append(copy_slice(work, at, self._writer, pieces, most=left))
             left -= done[-1].bytes
             if not done[-1].finished:
-                self._open[number] = pieces  # standard input, a compressed file: what goes on costs nothing, what begins anew does
+                self._open[number] = pieces  # standard input and compressed files cannot begin in the middle
             if left <= 0:
                 break
         return done
 
     def _waits(self) -> bool:
-        """Back-pressure: the log may not run further ahead of the slowest sink than it is allowed to."""
+        """Back-pressure: wait while the slowest sink is more than `max_log` behind the log's end."""
         limit = self._pipeline.options.max_log
         if limit is not None and self._lag() > limit:
             self._clock.wait(self._stopping, _WAIT)
@@ -259,7 +254,7 @@ class SourceReader:
     # -- the changes ----------------------------------------------------------------------------------------
 
     def _follow(self) -> bool:
-        """Changes, until stopping; true when there was nothing new and nobody wants to wait for more."""
+        """Read changes until the run stops; true when there is nothing new and the run does not follow."""
         now = state = self._begin()
         adaptor = self._pipeline.reader
         assert isinstance(adaptor, CanTail)
@@ -277,11 +272,11 @@ class SourceReader:
             while self._waits() and not self._stopping.is_set():
                 pass
         self._keep(state, now)
-        self._clock.wait(self._stopping, _WAIT)  # a source that ends what it was asked to follow is asked again, not at once
+        self._clock.wait(self._stopping, _WAIT)  # a source whose stream has ended is followed again, not at once
         return False
 
     def _keep(self, state: ReaderState, now: ReaderState) -> ReaderState:
-        """Write how far the changes have been read; nothing where nothing was: an idle pipeline writes and wakes nobody."""
+        """Write how far the changes are read. An idle pipeline writes nothing, and so wakes no loop."""
         now = msgspec.structs.replace(now, upto=self._run.end())
         self._flushed = self._clock.monotonic()
         return state if (state.cursor, state.upto) == (now.cursor, now.upto) else self._store(now)

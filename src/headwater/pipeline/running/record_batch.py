@@ -26,7 +26,8 @@ from headwater.pipeline.running.work import HASH, IDS, UNREADABLE, SinkWork
 _OPS = list(Op)
 _MODES = list(Mode)
 _MARKERS = (Op.NOOP, Op.SKIP)
-_FEW = 8
+_ids = msgspec.json.Decoder(tuple[str, ...])
+_FEW = 8  # records: so few are read twenty times faster as records than as columns
 MOST = 32 << 20  # bytes that are taken into memory at once
 _CORRECT = "Correct it with `headwater pipeline edit`."
 Row = tuple[int, int, bytes | None, bytes | None, Sequence[Header], int, int]  # offset, timestamp, key, value, headers, mode, op
@@ -36,13 +37,13 @@ class RecordBatch:
     """The records of [start, end) that belong to a part, before anything is decoded."""
 
     def __init__(self, log: Log, work: SinkWork, start: int, end: int, *, part: Part | None = None, most: int = MOST) -> None:
-        """Records of about `most` bytes at most. Where they `end` depends on the log alone: a batch that is repeated is the same one.
+        """Records of about `most` bytes at most. Their `end` depends on the log alone, so that a repeated batch is the same.
 
-        `part`: whose bucket of the documents is taken; all of them where it is left out.
+        `part`: its bucket of the documents is taken; left out, all documents.
         """
         self._work, self.start, self.end = work, start, end
         self._bucket, self._buckets = (part.bucket, part.buckets) if part is not None else (0, 1)
-        self._few: list[Record] = []  # a handful is quicker read as records than as columns
+        self._few: list[Record] = []
         self._chunks: list[pa.RecordBatch] = []
         if end - start <= _FEW:
             self._read_few(log, most)
@@ -84,7 +85,7 @@ class RecordBatch:
                 return
 
     def text(self) -> list[bytes] | None:
-        """The documents as they are stored, where all are plain inserts and none is to be corrected or left out one by one; else None."""
+        """The documents as they are stored, where all are plain inserts and none is corrected or left out; else None."""
         work = self._work
         if self._buckets > 1 or any(self.start <= offset < self.end for offset in work.edits):
             return None
@@ -135,7 +136,7 @@ class RecordBatch:
             if marked and not counts(marked, offset, work.claims):
                 continue
             namespace = key.decode()
-            ids = _ids(marked[IDS]) if IDS in marked else work.ids.get(namespace, DEFAULT_ID)
+            ids = _ids.decode(marked[IDS] or b"[]") if IDS in marked else work.ids.get(namespace, DEFAULT_ID)
             edit = work.edits.get(offset)
             if self._buckets > 1 and bucket_of(marked, value, ids, self._buckets) != self._bucket:
                 continue
@@ -152,7 +153,7 @@ class RecordBatch:
         return out
 
     def _plain(self, chunk: pa.RecordBatch) -> list[Message] | None:
-        """The messages of a chunk in which nothing has to be looked at one by one; else None."""
+        """The messages of a chunk whose records are all ordinary; else None."""
         offsets = chunk.column("offset")
         first, last = offsets[0].as_py(), offsets[-1].as_py()
         names = _distinct(chunk.column("key"))
@@ -167,10 +168,10 @@ class RecordBatch:
         texts, times = chunk.column("value").to_pylist(), chunk.column("timestamp").to_pylist()
         numbers = range(first, last + 1) if last - first + 1 == len(chunk) else offsets.to_pylist()
         same = repeat(namespace), repeat(op), repeat(mode), repeat(ids)
-        try:  # without a step of our own for each
+        try:  # without a Python step for each
             return list(map(Message, same[0], map(values.decode_plain, texts), same[1], times, same[2], numbers, same[3]))
         except values.UNREADABLE:
-            return None  # one by one, it is found which one it was
+            return None  # `_one_by_one` finds the unreadable one
 
     def last(self) -> dict[str, int]:
         """By namespace, the last offset."""
@@ -226,17 +227,13 @@ def _row(record: Record) -> Row:
     return record.offset or 0, record.timestamp or 0, record.key, record.value, record.headers, record.mode, record.op
 
 
-def _ids(header: bytes | None) -> tuple[str, ...]:
-    return msgspec.json.decode(header or b"[]", type=tuple[str, ...])
-
-
 def _distinct(keys: pa.Array) -> list[bytes | None]:
     found: list[bytes | None] = pc.unique(keys.cast(pa.binary())).to_pylist()
     return found
 
 
 def bucket_of(headers: dict[str, bytes | None], value: bytes | None, ids: tuple[str, ...], buckets: int) -> int:
-    """Which of `buckets` tasks writes a change: by the hash stored with it, or of the id in its data."""
+    """The task, of `buckets`, that writes a change: by the hash stored with it, or of the id in its data."""
     stored = headers.get(HASH)
     if stored:
         return int.from_bytes(stored, "big") % buckets
@@ -248,12 +245,12 @@ def bucket_of(headers: dict[str, bytes | None], value: bytes | None, ids: tuple[
 
 
 def id_hash(value: object) -> int:
-    """The same for equal ids in every process and version."""
+    """A hash of an id, the same in every process and version."""
     return crc32(values.canonical(value))
 
 
 def counts(headers: dict[str, bytes | None], offset: int, claims: Sequence[tuple[int, int]]) -> bool:
-    """Whether a record of Kafka's counts: not one that a run wrote after a newer run had claimed the log."""
+    """Whether a record counts. On Kafka one does not that a run wrote after a newer run had claimed the log."""
     claim, epoch = marks(headers.items())
     if claim is not None:
         return False

@@ -1,4 +1,4 @@
-"""How far the tasks of a copy's round have come while they are at it: a round of a large source lasts for minutes."""
+"""The progress of a copy's round while its tasks read: a round of a large source lasts for minutes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _LOOK = 65_536  # records
 
 
 class RoundProgress:
-    """What the log holds of a round; looked for among its newest records, when somebody asks: so asking costs the same at any rate.
+    """Finds the progress in the newest records of the log, at a call: the cost does not depend on the rate of reading.
 
-    Never more than is read. It may be less, until the round is over or the same slice is met again. Safe for several threads.
+    It never shows more than is read. It may show less until the round is over. Safe for several threads.
     """
 
     def __init__(self, log: Log, work: CopyWork, tasks: Mapping[int, Sequence[int]]) -> None:
@@ -39,8 +39,7 @@ class RoundProgress:
             amounts = {number: one.amount for number, one in self._found.items()}
             for numbers in self._tasks.values():
                 at = max((index for index, number in enumerate(numbers) if number in self._found), default=0)
-                sizes = {
-                    number: self._work.slices[number].size for number in numbers[:at]
-                }  # a task comes to a slice behind those before it
-                amounts |= {number: size for number, size in sizes.items() if size is not None}
+                for number in numbers[:at]:  # the task has read the slices before the one that it is at
+                    if (size := self._work.slices[number].size) is not None:
+                        amounts[number] = size
             return amounts

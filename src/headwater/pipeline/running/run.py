@@ -1,4 +1,4 @@
-"""One run of a pipeline: the source read into the log, every sink in its own loop, until all is taken or somebody says stop."""
+"""One run of a pipeline: it reads the source into the log, with a loop for every sink, until every sink has everything or it is stopped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.liveness import Heartbeat
 from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import SOURCE, Change, Failure, RunInfo, RunState, SinkState, State
-from headwater.pipeline.running.context import Activity, Changes, LoopState, RunContext, StopEvent
+from headwater.pipeline.running.context import Activity, LoopState, RunContext, StopEvent
 from headwater.pipeline.running.delivery_loop import SinkLoop
 from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.events import Event, Kind, Listener
@@ -32,7 +32,7 @@ from headwater.pipeline.running.outages import Outages
 from headwater.pipeline.running.reader import SourceReader
 from headwater.pipeline.source_progress import SourceProgress
 
-_told = logging.getLogger("headwater.pipeline")
+_logger = logging.getLogger("headwater.pipeline")
 _POLL = 0.1
 _CANCELLING = 5.0  # seconds for what is cancelled to end
 _METRICS = 5.0
@@ -51,13 +51,13 @@ class SinkProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run ended: `stopped` where a sink stands at a message that it refused, or was asked to stop."""
+    """How a run ended: `stopped` where a sink has refused a message, or where the run was asked to stop."""
 
     pipeline: str
     state: Literal["done", "stopped", "failed"]
     sinks: tuple[SinkProgress, ...]
     read: int
-    asked: bool = False  # stopped because somebody asked, not because of a message
+    asked: bool = False  # an operator or a signal has stopped it
 
 
 class Run:
@@ -78,25 +78,24 @@ class Run:
         self.pipeline = pipeline.complete()
         self._log, self._settings, self._clock = log, settings, clock or SystemClock()
         self._follow, self._again, self._file, self._listeners = follow, again, file, tuple(listeners)
-        self._changes = Changes()
-        self._stopping = StopEvent(self._changes)
-        self._cut_short = threading.Event()  # the grace is over: what still runs is cancelled
+        self._stopping = StopEvent()
+        self._cut_short = threading.Event()  # the grace is over: Spark's jobs are cancelled
         self._asked = False
-        self._problems: list[HeadwaterError] = []  # what ended the reading or a sink, and is no message's fault
+        self._problems: list[HeadwaterError] = []  # errors that ended the reader or a sink, and that no message has caused
         self._reading = threading.Event()
-        self._source_failed = threading.Event()  # what a sink that stands at a message would wait for does not come
+        self._source_failed = threading.Event()  # a stopped sink then waits for nothing more
         self._loops: list[SinkLoop] = []
         self._reader: SourceReader | None = None
 
     # -- what others call -----------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Finish what is under way, then end. Safe in a signal handler."""
+        """Finish the deliveries under way, then end. Safe in a signal handler."""
         self._asked = True
         self._stopping.set()
 
     def progress(self) -> list[SinkProgress]:
-        """Where every sink is, now; of a run that has not begun, nothing."""
+        """Where every sink is; empty before the run has begun."""
         if not self._loops:
             return []
         end, sinks = self._context.end(), self._context.control.state
@@ -125,11 +124,11 @@ class Run:
 
     @property
     def phase(self) -> LoopState:
-        """What reading the source is at."""
+        """The reader's state."""
         return self._reader.state if self._reader is not None else LoopState(Activity.STARTING)
 
     def go(self) -> Result:
-        """Run to the end. Errors: `Fenced` when a newer run takes over, and what the source or a sink raised that is no message's fault."""
+        """Run to the end. Errors: `Fenced` when a newer run takes over; errors of the source or a sink that no message has caused."""
         pipeline, topic = self.pipeline, log_topic(self.pipeline.name)
         self._log.create_topic(topic, settings=TopicSettings(segment=int(pipeline.options.segment)), part=PART)
         control = Control.create(self._log, pipeline.name, self._clock)
@@ -146,18 +145,18 @@ class Run:
         )
         self._outages = Outages(control, writer.epoch)
         self._begin()
-        self._tell("boot", details={"source": str(pipeline.reader), "sinks": [str(one.adaptor) for one in pipeline.sinks.values()]})
+        self._emit("boot", details={"source": str(pipeline.reader), "sinks": [str(one.adaptor) for one in pipeline.sinks.values()]})
         try:
             with Heartbeat(control, writer.epoch, self._clock):
                 result = self._go(writer)
         except BaseException:
-            self._stopping.set()  # whatever has happened here, no thread goes on behind our back
+            self._stopping.set()  # no thread outlives the call
             self._end("failed")
             raise
         finally:
             engine.spark.close()
         self._end(result.state)
-        self._tell("exit", details={"state": result.state, "read": result.read})
+        self._emit("exit", details={"state": result.state, "read": result.read})
         return result
 
     # -- the run --------------------------------------------------------------------------------------------
@@ -165,23 +164,25 @@ class Run:
     def _go(self, writer: Writer) -> Result:
         context = self._context
         self._reading.set()
-        self._reader = SourceReader(self.pipeline, context, writer, lag=self._bytes_behind, told=self._source_away, again=self._again)
+        self._reader = SourceReader(
+            self.pipeline, context, writer, lag=self._bytes_behind, on_failure=self._source_failure, again=self._again
+        )
         self._loops = [
             SinkLoop(
                 sink,
                 context,
-                changed=self._changes.listener(),
+                changed=self._stopping.listener(),
                 reading=self._reading.is_set,
                 source_failed=self._source_failed.is_set,
-                told=self._failed,
+                on_failure=self._sink_failure,
             )
             for sink in self.pipeline.sinks.values()
         ]
         threads = [self._thread(f"sink {loop.sink.name}", loop.run, loop) for loop in self._loops]
         threads.append(self._thread("source", self._read))
         # Each topic is watched before the loops look at it for the first time.
-        tell = self._changes.tell
-        with self._log.watch(context.topic, 0, tell), self._log.watch(context.control.topic, 0, tell):
+        wake = self._stopping.wake
+        with self._log.watch(context.topic, 0, wake), self._log.watch(context.control.topic, 0, wake):
             for thread in threads:
                 thread.start()
             self._watch(threads)
@@ -193,7 +194,7 @@ class Run:
         return Result(pipeline=self.pipeline.name, state=state, sinks=progress, read=self.read, asked=self._asked)
 
     def _read(self) -> None:
-        """Reading goes on when every sink has caught up with what earlier runs left in the log."""
+        """Read the source once every sink has caught up with the records of earlier runs."""
         assert self._reader is not None
         try:
             end = self._context.end()
@@ -203,10 +204,10 @@ class Run:
                 self._reader.run()
         finally:
             self._reading.clear()
-            self._changes.tell()
+            self._stopping.wake()
 
     def _lagging(self, loop: SinkLoop, end: int) -> bool:
-        """Whether what a sink has not taken can still be waited for."""
+        """Whether a sink is behind and goes on."""
         return loop.acks.position < end - 1 and not self._stands(loop) and loop.state.activity is not Activity.UNREACHABLE
 
     def _stands(self, loop: SinkLoop) -> bool:
@@ -226,22 +227,22 @@ class Run:
         return threading.Thread(target=guarded, name=f"headwater {self.pipeline.name} {name}", daemon=True)
 
     def _problem(self, error: HeadwaterError, loop: SinkLoop | None) -> None:
-        """What is no message's fault ends the sink, or the reading, that has it. Others take what there is; `go` raises it at the end."""
+        """End the sink, or the reader, whose error no message has caused. The others go on; `go` raises the error at the end."""
         self._problems.append(error)
-        self._tell("error", path=loop.sink.name if loop is not None else "", details={"error": error.code, "message": error.message})
+        self._emit("error", path=loop.sink.name if loop is not None else "", details={"error": error.code, "message": error.message})
         if isinstance(error, Fenced) or self.pipeline.options.on_error == "stop_all":
             self._stopping.set()
         elif loop is None:
             self._source_failed.set()
-            self._changes.tell()
+            self._stopping.wake()
         else:
             try:
                 loop.give_up(error)
-            except HeadwaterError:  # not even that can be written: of a full disk, or a newer run, all hear
+            except HeadwaterError:  # the offset log cannot be written, for a full disk or a newer run: all end
                 self._stopping.set()
 
     def _watch(self, threads: Sequence[threading.Thread]) -> None:
-        """Wait for the end, telling how it goes; when stopping, wait no longer than the grace."""
+        """Wait for the threads to end, and report metrics; after a stop, wait no longer than the grace."""
         told = self._clock.monotonic()
         compacted = self._clock.monotonic()
         deadline: float | None = None
@@ -257,7 +258,7 @@ class Run:
                 break
             run = self._context.control.state.run
             if run is not None and run.stopping and not self._stopping.is_set():
-                self.stop()  # an operator has asked for it
+                self.stop()  # on an operator's request
             if now - told >= _METRICS:
                 told = now
                 self._metrics()
@@ -267,10 +268,9 @@ class Run:
         self._metrics()
 
     def _bytes_behind(self) -> int:
-        """About how many bytes of the log lie before the slowest sink: by the records' mean size.
+        """An estimate of the bytes that the slowest sink has not taken, by the records' mean size.
 
-        Where only sinks that stand at a message are behind, nothing would ever move without an operator: a run that does not wait for
-        one ends.
+        Where only stopped sinks are behind, nothing moves without an operator: a run that does not follow changes ends.
         """
         end, least = self._context.end(), min(loop.acks.position for loop in self._loops)
         if end - 1 <= least:
@@ -284,7 +284,7 @@ class Run:
             self._stopping.set()
         return size
 
-    # -- what is written and told ---------------------------------------------------------------------------
+    # -- what the run writes and reports ----------------------------------------------------------------------
 
     def _begin(self) -> None:
         control, epoch, end = self._context.control, self._context.epoch, self._context.end()
@@ -315,7 +315,7 @@ class Run:
             for name in names:
                 sink = state.sink(name)
                 if name not in state.sinks and name in deleted:
-                    sink = SinkState(generation=1)  # the sink itself must forget what it took in its former life
+                    sink = SinkState(generation=1)  # the sink must forget the positions that it holds
                 if name not in state.sinks or sink.failure is not None:
                     changes.append((f"sink/{name}", sink.revived()))
             return changes
@@ -323,41 +323,39 @@ class Run:
         control.change(decide)
 
     def _end(self, how: RunState) -> None:
-        def decide(state: State) -> list[Change]:
-            if state.run is None or state.run.epoch != self._context.epoch:
-                return []
-            return [("run", msgspec.structs.replace(state.run, state=how, ended=self._clock.now_ms(), stopping=False))]
+        def ended(run: RunInfo) -> list[Change]:
+            return [("run", msgspec.structs.replace(run, state=how, ended=self._clock.now_ms(), stopping=False))]
 
-        self._context.control.change(decide)
+        self._context.control.change_run(self._context.epoch, ended)
 
-    def _failed(self, sink: str, failure: Failure) -> None:
-        self._tell("error", path=sink, details={"offset": failure.offset, "error": failure.error, "message": failure.message})
+    def _sink_failure(self, sink: str, failure: Failure) -> None:
+        self._emit("error", path=sink, details={"offset": failure.offset, "error": failure.error, "message": failure.message})
 
-    def _source_away(self, error: HeadwaterError) -> None:
-        self._tell("error", path=self.pipeline.source_name, details={"error": error.code, "message": error.message})
+    def _source_failure(self, error: HeadwaterError) -> None:
+        self._emit("error", path=self.pipeline.source_name, details={"error": error.code, "message": error.message})
 
     def _metrics(self) -> None:
         source, phase, progress = self.pipeline.source_name, self.phase, self.source_progress
         self._note(SOURCE, phase, self.read)
         known = {} if progress is None else {"progress": progress}
-        self._tell("metrics", path=source, details={"records": self.read, "phase": str(phase), **known})
+        self._emit("metrics", path=source, details={"records": self.read, "phase": str(phase), **known})
         for one in self.progress():
             self._note(one.sink, one.state, one.position)
             details = {"records": one.written, "position": one.position, "lag": one.lag, "state": str(one.state)}
-            self._tell("metrics", path=one.sink, details=details)
+            self._emit("metrics", path=one.sink, details=details)
 
     def _note(self, name: str, state: LoopState, position: int) -> None:
         try:
             self._outages.hear(name, state, position, self._clock.now_ms())
-        except HeadwaterError as error:  # no reason to stop moving data: whoever has more to write than this tells of it
-            _told.warning("The state of %s of %s could not be noted: %s", name or "the source", self.pipeline.name, error)
+        except HeadwaterError as error:  # no reason to stop the run: the loops report an offset log that cannot be written
+            _logger.warning("The state of %s of %s could not be noted: %s", name or "the source", self.pipeline.name, error)
 
-    def _tell(self, kind: Kind, *, path: str = "", details: dict[str, Any] | None = None) -> None:
+    def _emit(self, kind: Kind, *, path: str = "", details: dict[str, Any] | None = None) -> None:
         above = f"{self.pipeline.source_name}/{path}" if path and path != self.pipeline.source_name else self.pipeline.source_name
         version = metadata.version("headwater") if kind in ("boot", "exit") else ""
         event = Event(kind=kind, at=self._clock.now_ms(), pipeline=self.pipeline.name, path=above, version=version, details=details or {})
         for listener in self._listeners:
             try:
                 listener(event)
-            except Exception as error:  # a full disk for the events' file, an address that does not answer: no reason to stop moving data
-                _told.warning("A listener of %s failed at %s: %s", self.pipeline.name, kind, error)
+            except Exception as error:  # a full disk, an address that does not answer: no reason to stop the run
+                _logger.warning("A listener of %s failed at %s: %s", self.pipeline.name, kind, error)

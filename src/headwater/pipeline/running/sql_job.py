@@ -1,8 +1,8 @@
-"""One round of delivery through an `sql` transform as one Spark job, whose parts are its tasks.
+"""One round of delivery through an `sql` transform as one Spark job, with a task for each part.
 
-In each task a Python worker reads the part's records and gives the columns that the expression needs; Spark evaluates it; a second worker
-reads the records again, puts what came of it into their documents and writes those. Documents themselves do not pass through Java, unless
-other transforms come before.
+In each task a Python worker reads the part's records and gives Spark the columns that the expression needs. Spark evaluates it. A second
+worker reads the records again, puts the results into the documents and writes them. The documents do not pass through Java, unless other
+transforms come before.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from headwater.log.opening import open_log
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Part, SinkWriter
 from headwater.pipeline.message import Message, Op
-from headwater.pipeline.running.engine import result_table
+from headwater.pipeline.running.engine import RESULT, result_table
 from headwater.pipeline.running.part_delivery import PartDelivery
 from headwater.pipeline.running.record_batch import RecordBatch
 from headwater.pipeline.running.work import Detour, Outcome, SinkWork
-from headwater.pipeline.transform import Apply, Fields, Transform, chain, each_changed
+from headwater.pipeline.transform import Fields, Transform, chain, each_changed
 from headwater.pipeline.transforms.columns import SAME, Staying, batch_of, changes
 from headwater.pipeline.transforms.sql import DIGITS, quietly
-from headwater.pipeline.transforms.sql_plan import LEAD, Known, SqlPlan, spark_schema, types_of
+from headwater.pipeline.transforms.sql_plan import LEAD, Known, SqlPlan, empty_rows, types_of
 from headwater.pipeline.transforms.type_widening import Unusual, fitted
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _ROWS = pa.schema([("number", pa.int64()), ("result", pa.binary()), ("failure", 
 
 
 class PieceMark(msgspec.Struct, frozen=True, array_like=True):
-    """The last row of each batch: which offsets it holds, and how many messages. Or why the part ends here."""
+    """The last row of each batch: its offsets and the number of its messages, or why the part ends here (`stop`)."""
 
     start: int
     end: int
@@ -71,19 +71,25 @@ class SqlJob:
     behind: tuple[Transform, ...]
 
     def through(self, session: SparkSession, work: Work) -> Iterable[Row]:
-        """The job. Partitions stay what they are: nothing is shuffled. Where Spark gives up, every part ends at its beginning."""
+        """Run the job, without a shuffle. Where Spark gives up, every part ends at its beginning."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
+
+        from headwater.spark.tasks import encoded
 
         count = len(self.parts)
         try:
             with quietly():
-                rows = session.range(0, count, 1, count).mapInArrow(self.given, spark_schema(session, self.plan.columns))
+                rows = session.range(0, count, 1, count).mapInArrow(self.given, empty_rows(session, self.plan.columns).schema)
                 made = self.plan.evaluated(session, rows)
                 written = made.mapInArrow(partial(self.written, work), "number bigint, result binary, failure binary").collect()
         except (PySparkException, Py4JError) as problem:
             said = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
-            return [(number, _stopped(part, said), None) for number, part in enumerate(self.parts)]
+            none = [
+                Outcome(start=one.start, end=one.end, acked=one.start, bucket=one.bucket, buckets=one.buckets, stop=Detour(said))
+                for one in self.parts
+            ]
+            return [(number, encoded([result_table(one)], RESULT), None) for number, one in enumerate(none)]
         return [(one.number, bytes(one.result), pickle.loads(bytes(one.failure))) for one in written]
 
     # -- the first worker of a task -------------------------------------------------------------------------
@@ -99,8 +105,8 @@ class SqlJob:
         at, task = part.start, TaskContext.get()
         try:
             if task is not None and task.attemptNumber():
-                # A second attempt would most likely end as the first did: by an error of the expression, which fails the task. The way of
-                # the driver finds the message that makes it, and the other parts of this round count.
+                # The first attempt most likely failed by an error of the expression. The driver finds the message that it fails for,
+                # and the other parts of this round count.
                 raise Unusual("Spark has failed here once")
             with uncollected(), open_log(self.address, read_only=True) as log:
                 columns = _Columns(self)
@@ -108,7 +114,7 @@ class SqlJob:
                     found = RecordBatch(log, self.work, at, min(part.end, at + self.batch), part=part)
                     yield columns.of(found)
                     at = found.end
-        except Exception as problem:  # whatever it is, the driver's way meets it as well, and knows what to say
+        except Exception as problem:  # the driver meets it as well, and says at which message
             known = problem.columns if isinstance(problem, Unusual) else None
             stored = known.serialize().to_pybytes() if known is not None else b""
             yield _rows(self.plan, [], [], {}, PieceMark(at, at, 0, str(problem) or type(problem).__name__, stored))
@@ -123,7 +129,7 @@ class SqlJob:
         here = TaskContext.get()
         assert here is not None
         for number, result, failure in task(msgspec.structs.replace(work, worker=partial(self._written, rows)))([here.partitionId()]):
-            for _ in rows:  # to the end: Spark does not like to be left alone with what it has made
+            for _ in rows:  # to the end: Spark fails a task that leaves rows unread
                 pass
             yield pa.RecordBatch.from_pydict({"number": [number], "result": [result], "failure": [pickle.dumps(failure)]}, schema=_ROWS)
 
@@ -137,28 +143,18 @@ class SqlJob:
             writer.close()
 
 
-def _stopped(part: Part, reason: str) -> bytes:
-    none = Outcome(start=part.start, end=part.end, acked=part.start, bucket=part.bucket, buckets=part.buckets, stop=Detour(reason))
-    sink, table = pa.BufferOutputStream(), result_table(none)
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write(table)
-    return bytes(sink.getvalue())
-
-
 class _Columns:
-    """The columns of batches, one after the other."""
+    """Makes the columns of one batch after the other."""
 
     def __init__(self, round: SqlJob) -> None:
         self._round, self._known = round, Known(round.plan)
         self._fixed = round.plan.fixed
-        self._apply: Apply | None = chain(round.before) if round.before else None
+        self._apply = chain(round.before)
 
     def of(self, found: RecordBatch) -> pa.RecordBatch:
         """Errors: `Rejected`, of reading or of a transform; `Unusual`."""
         round, plan = self._round, self._round.plan
-        messages = found.messages()
-        if self._apply is not None:
-            messages = [message for message in self._apply(messages) if message is not None]
+        messages = [message for message in self._apply(found.messages()) if message is not None]
         mark = PieceMark(found.start, found.end, len(messages))
         if not messages:
             return _rows(plan, [], [], {}, mark)
@@ -176,16 +172,13 @@ class _Columns:
                 else:
                     columns[name] = fitted([one.data.get(name) for one in again], plan.columns.field(name), DIGITS)
         except Unusual as other:
-            if other.columns is not None:
-                raise Unusual(other.reason, _all(plan, messages, other.columns)) from other
-            raise
-        shipped = [pickle.dumps(message) for message in messages] if self._apply is not None else []
+            if other.columns is None:
+                raise
+            # The types of the whole batch: with those of one column, the next attempt would end at the next column.
+            types = types_of(plan.transform, [messages], other.columns, fixed=plan.fixed)
+            raise Unusual(other.reason, types or other.columns) from other
+        shipped = [pickle.dumps(message) for message in messages] if round.before else []
         return _rows(plan, [message.offset for message in messages], shipped, columns, mark)
-
-
-def _all(plan: SqlPlan, messages: Sequence[Message], found: pa.Schema) -> pa.Schema:
-    """The types of a whole batch: with those of one column alone, the next attempt would end at the next column."""
-    return types_of(plan.transform, [messages], found, fixed=plan.fixed) or found
 
 
 def _rows(
@@ -204,7 +197,7 @@ def _rows(
 
 
 class SqlPartDelivery(PartDelivery):
-    """`deliver`, for rows that Spark has made."""
+    """Delivers the rows that Spark has evaluated."""
 
     def __init__(self, round: SqlJob, log: Log, part: Part, writer: SinkWriter, *, rows: Iterator[pa.RecordBatch]) -> None:
         super().__init__(log, round.work, part, writer, batch=round.batch, transforms=round.behind)
@@ -216,17 +209,17 @@ class SqlPartDelivery(PartDelivery):
         mark, self._made = next(self._batches, (None, self._made))
         if mark is None:
             raise Unusual("Spark has broken off")
-        if mark.stop is None and self._round.plan.transform.where is None and len(self._made) != mark.count:
-            raise Unusual("rows are missing")
         if mark.stop is not None:
             raise Unusual(mark.stop, pa.ipc.read_schema(pa.py_buffer(mark.columns)) if mark.columns else None)
+        if self._round.plan.transform.expression.where is None and len(self._made) != mark.count:
+            raise Unusual("rows are missing")
         self._mark, found = mark, self._found(mark.start, mark.end)
         if (start, found.end) != (mark.start, mark.end):
             raise Unusual(f"offsets {mark.start} to {mark.end} came, not {start} to {found.end}")
         return found
 
     def text(self, found: RecordBatch) -> list[bytes] | None:
-        """Fields are put into the documents' text, whose other values are not even read."""
+        """Puts fields into the documents' text without reading the other values."""
         plan = self._round.plan
         texts = None if self._round.before or plan.transform.keeps_id else found.text()
         if texts is None or (found.end == self._mark.end and len(texts) != self._mark.count):
@@ -248,8 +241,8 @@ class SqlPartDelivery(PartDelivery):
         return each_changed(self._round.plan.transform, given, change)
 
     def _change(self, count: int, *, of_rows: bool = False) -> tuple[list[int], Fields]:
-        """The rows that are left of the first `count` messages, or the first `count` rows; and what to call for one document after the
-        other, in their order."""
+        """The rows that are left of the first `count` messages, or the first `count` rows; and the function to call for each document,
+        in their order."""
         plan, made = self._round.plan, self._made.slice(0, count) if of_rows else self._made
         numbers = made.column(0).to_numpy()
         if len(numbers) > 1 and np.diff(numbers).min() <= 0:
@@ -268,7 +261,7 @@ class SqlPartDelivery(PartDelivery):
 
 
 def _putting(new: dict[str, list[Any]], stay: Staying | None) -> Fields:
-    """What puts values into one document after the other."""
+    """The function that puts values into one document after the other."""
     names, rows = tuple(new), zip(*new.values(), strict=True)
 
     def change(data: dict[str, Any]) -> dict[str, Any]:
@@ -279,15 +272,11 @@ def _putting(new: dict[str, list[Any]], stay: Staying | None) -> Fields:
                 data[name] = value
         return data
 
-    return change if new else stay or _same
-
-
-def _same(data: dict[str, Any]) -> dict[str, Any]:
-    return data
+    return change if new else stay or (lambda data: data)
 
 
 def _batches(rows: Iterator[pa.RecordBatch]) -> Iterator[tuple[PieceMark, pa.Table]]:
-    """The batches that were given, however Spark has cut them; only whole ones."""
+    """The batches that the first worker gave, however Spark has cut them; only whole ones."""
     held: list[pa.RecordBatch] = []
     for batch in rows:
         start = 0

@@ -165,8 +165,8 @@ def changes(field: pa.Field, column: pa.Array, before: pa.Array | None) -> list[
     same_type = before is not None and column.type.equals(before.type)
     new: list[Any] = column.to_pylist()
     if before is not None:
-        new = [
-            SAME if (one is None if old is None else same_type and _same(one, old)) else one
+        new = [  # NaN, at any depth, equals nothing: so the texts are compared as well
+            SAME if (one is None if old is None else same_type and (one == old or repr(one) == repr(old))) else one
             for one, old in zip(new, before.to_pylist(), strict=True)
         ]
     if not json and _plain(column):
@@ -180,10 +180,6 @@ def _plain(column: pa.Array) -> bool:
     if pa.types.is_floating(kind):
         return pc.all(pc.is_finite(column)).as_py() is not False
     return any(test(kind) for test in (pa.types.is_integer, pa.types.is_string, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null))
-
-
-def _same(new: Any, old: Any) -> bool:
-    return bool(new == old) or repr(new) == repr(old)  # NaN, at any depth, equals nothing
 
 
 def _alike(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -278,19 +274,15 @@ def _fitted(values: list[Any], field: pa.Field, messages: Sequence[Message]) -> 
         return _cast(values, field.type)
     except UNFIT:
         for value, message in zip(values, messages, strict=True):
-            _fits(value, field, message)
+            try:
+                _cast([value], field.type)
+            except UNFIT as error:
+                raise Rejected(
+                    f"The field {field.name} is no {field.type}: {error}",
+                    offset=message.offset,
+                    hint="Correct it with `headwater pipeline edit`, or the schema of the transform.",
+                ) from error
         raise
-
-
-def _fits(value: Any, field: pa.Field, message: Message) -> None:
-    try:
-        _cast([value], field.type)
-    except UNFIT as error:
-        raise Rejected(
-            f"The field {field.name} is no {field.type}: {error}",
-            offset=message.offset,
-            hint="Correct it with `headwater pipeline edit`, or the schema of the transform.",
-        ) from error
 
 
 def _cast(values: list[Any], kind: pa.DataType) -> pa.Array:

@@ -109,7 +109,8 @@ def _equal(a: Any, b: Any) -> bool:
 def _comparable(a: Any, b: Any) -> tuple[Any, Any] | None:
     """Both as values of one kind that has an order; None where there is none."""
     if isinstance(a, datetime) or isinstance(b, datetime):
-        return _both(_moment(a), _moment(b))
+        one, other = _moment(a), _moment(b)
+        return None if one is None or other is None else (one, other)
     if isinstance(a, bytes) and isinstance(b, bytes):
         return a, b
     if isinstance(a, UUID) or isinstance(b, UUID):
@@ -118,10 +119,6 @@ def _comparable(a: Any, b: Any) -> tuple[Any, Any] | None:
     if x is not None and y is not None:
         return _numbers(x, y)
     return (a, b) if isinstance(a, str) and isinstance(b, str) else None
-
-
-def _both(a: Any, b: Any) -> tuple[Any, Any] | None:
-    return None if a is None or b is None else (a, b)
 
 
 def _numbers(a: int | float | Decimal, b: int | float | Decimal) -> tuple[Any, Any] | None:

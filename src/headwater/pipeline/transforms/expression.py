@@ -1,4 +1,4 @@
-"""The text of an `sql` transform: which fields of a document it may mean, and what it does with the others. A value; Spark is not asked."""
+"""The text of an `sql` transform: which fields of a document it may name, and what it does with the others. Found without Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Expression:
     def __init__(self, text: str, where: str | None) -> None:
         found = _STAR.fullmatch(text)
         rest = (found[3] or "") if found else text
-        self.where = where
+        self.text, self.where = text, where
         self.prunes = not _OTHER_STAR.search(f"{rest}\n{where or ''}") and "identifier" not in _fold(f"{rest}\n{where or ''}")
         self.excepts = bool(found and found[2])
         self.stay: Stay = "none" if not (found and self.prunes) else "others" if self.excepts else "all"
@@ -49,10 +49,7 @@ def _quoted(column: str) -> str:
 
 
 def _fold(text: str) -> str:
-    """Texts that Spark takes for one name are one: it compares letter by letter, in capitals and in small letters."""
-    return "".join(_small(one) for one in text) if not text.isascii() else text.lower()
-
-
-def _small(letter: str) -> str:
-    great = letter.upper()
-    return (great if len(great) == 1 else letter).lower()[0]
+    """The text in one form for all names that Spark takes for the same: it compares letters in upper and in lower case."""
+    if text.isascii():
+        return text.lower()
+    return "".join((upper if len(upper := one.upper()) == 1 else one).lower()[0] for one in text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headwater.core.errors import BadConfig, BadInput
-from headwater.pipeline.message import Message, Op, op_named
+from headwater.pipeline.message import Op, op_named
 from headwater.pipeline.strict import strict
 from headwater.pipeline.transform import Apply, Transform, one_by_one
 
@@ -20,11 +20,7 @@ class OpFilter(Transform):
 
     def opened(self) -> Apply:
         passing = self.passing
-
-        def call(message: Message) -> Message | None:
-            return message if message.op in passing else None
-
-        return one_by_one(self, call)
+        return one_by_one(self, lambda message: message if message.op in passing else None)
 
 
 @strict

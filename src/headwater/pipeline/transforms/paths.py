@@ -78,7 +78,7 @@ def removals(paths: Iterable[Path]) -> tuple[Path, ...]:
     """
     each = set(paths)
     outer = [path for path in each if not any(path[:depth] in each for depth in range(1, len(path)))]
-    return tuple(sorted(outer, key=_from_the_end))
+    return tuple(sorted(outer, key=lambda path: [(-_index(part), part) for part in path]))
 
 
 def without(data: dict[str, Any], paths: tuple[Path, ...]) -> dict[str, Any]:
@@ -141,7 +141,8 @@ class _Copy:
             elif isinstance(at, list) and (index := _index(part)) <= len(at):
                 at[index : index + 1] = [below]
             else:
-                raise BadInput(f"Nothing can be put at {shown(path)}: {shown(path[:depth])} is {_kind(at)}.")
+                kind = "a list that is shorter" if isinstance(at, list) else f"a {type(at).__name__}"
+                raise BadInput(f"Nothing can be put at {shown(path)}: {shown(path[:depth])} is {kind}.")
             at = below
 
     def _owned(self, value: Any) -> Any:
@@ -174,11 +175,3 @@ def _index(part: str) -> int:
     if part.isascii() and part.isdigit() and len(part) <= _LONGEST_INDEX and (part == "0" or part[0] != "0"):
         return int(part)
     return 1 << 62
-
-
-def _from_the_end(path: Path) -> tuple[tuple[int, str], ...]:
-    return tuple((-_index(part), part) for part in path)
-
-
-def _kind(value: Any) -> str:
-    return "a list that is shorter" if isinstance(value, list) else f"a {type(value).__name__}"

@@ -25,7 +25,12 @@ class Pretty(Transform):
         self.spaces, self.name = spaces, f"pretty(spaces={spaces})"
 
     def opened(self) -> Apply:
-        logger, spaces = _logger(), self.spaces
+        logger, spaces = logging.getLogger(LOGGER), self.spaces
+        if not logger.hasHandlers():  # in a Spark worker, where no logging is set up, messages of this level would vanish
+            handler = logging.StreamHandler(sys.stderr)
+            handler.setFormatter(logging.Formatter("%(message)s"))
+            logger.addHandler(handler)
+            logger.setLevel(logging.INFO)
         between = "\n" if spaces else " "
 
         def call(message: Message) -> Message:
@@ -34,16 +39,6 @@ class Pretty(Transform):
             return message
 
         return one_by_one(self, call)
-
-
-def _logger() -> logging.Logger:
-    logger = logging.getLogger(LOGGER)
-    if not logger.hasHandlers():  # in a Spark worker nobody has set logging up, and messages of this level would vanish
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(message)s"))
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
-    return logger
 
 
 @strict

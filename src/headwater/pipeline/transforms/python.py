@@ -31,7 +31,9 @@ class Python(Transform):
         def call(message: Message) -> Message | None:
             offset, mode, timestamp, fields = message.offset, message.mode, message.timestamp, message.id_fields
             namespace, op = message.namespace, message.op
-            before = _kept(message.id) if keeps_id else None
+            before = message.id if keeps_id else None
+            if type(before) not in (int, str):  # the function may change a list or an object
+                before = to_builtins(before, builtin_types=(Decimal,))
             result = function(message)  # a copy of this sink's own, decoded for it: people may change what they are given
             if result is None:
                 return None
@@ -50,11 +52,6 @@ class Python(Transform):
             return made
 
         return one_by_one(self, call)
-
-
-def _kept(id: Any) -> Any:
-    """An id that stays what it is while a function changes the message."""
-    return id if type(id) in (int, str) else to_builtins(id, builtin_types=(Decimal,))
 
 
 def _checked(result: Message, fields: tuple[str, ...]) -> Message:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.pipeline.message import Message
 from headwater.pipeline.strict import strict
 from headwater.pipeline.transform import Apply, Transform, one_by_one
 from headwater.pipeline.transforms.conditions import condition, operator_of
@@ -21,15 +20,7 @@ class DocumentFilter(Transform):
 
     def opened(self) -> Apply:
         fits, field, kept = condition(self.sign, self.match), self.field, self.word == "keep"
-        first = field[0] if len(field) == 1 else None
-
-        def quick(message: Message) -> Message | None:
-            return message if fits(message.data.get(first)) is kept else None  # type: ignore[arg-type]
-
-        def nested(message: Message) -> Message | None:
-            return message if fits(find(message.data, field)) is kept else None
-
-        return one_by_one(self, nested if first is None else quick)
+        return one_by_one(self, lambda message: message if fits(find(message.data, field)) is kept else None)
 
 
 @strict
@@ -57,5 +48,5 @@ def keep(field: str, operator: str, match: Any) -> Transform:
 
 def _made(word: str, field: str, operator: str, match: Any) -> Transform:
     path, sign = parsed(field, word), operator_of(operator)
-    condition(sign, match)  # so that what cannot be compared with is an error of the pipeline's file, not of its first message
+    condition(sign, match)  # a value that nothing can be compared with is an error of the pipeline's file, not of its first message
     return DocumentFilter(word, path, sign, match, name=f"{word}({field}{sign}{match!r})")

@@ -1,4 +1,4 @@
-"""Columns of several batches in one type: the one that all their documents would have got as a single batch."""
+"""One type for the columns of several batches: the type that all their documents would have in a single batch."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from headwater.pipeline.values import natives
 
 
 class Unusual(Exception):
-    """Documents that the way through Spark's workers is not made for: no fault of theirs, the driver's way takes them. Never shown.
+    """Documents that Spark's tasks cannot take by their plan; the driver takes them. Users never see it.
 
-    `columns`: the types that they have, where wider types may be all that is missing.
+    `columns`: the types of the documents, where a plan with wider types may take them.
     """
 
     def __init__(self, reason: str, columns: pa.Schema | None = None) -> None:
@@ -28,15 +28,19 @@ def both(one: pa.Schema, other: pa.Schema) -> pa.Schema | None:
     fields = {field.name: field for field in one}
     for field in other:
         known = fields.get(field.name)
-        wide = field if known is None else _field(known, field)
-        if wide is None:
+        if known is None:
+            fields[field.name] = field
+        elif is_json(known) or is_json(field):
+            fields[field.name] = pa.field(field.name, pa.string(), metadata=JSON)
+        elif (wide := _wider(known.type, field.type)) is not None:
+            fields[field.name] = pa.field(field.name, wide)
+        else:
             return None
-        fields[field.name] = wide
     return pa.schema(list(fields.values()))
 
 
 def mixes(wide: pa.Schema, narrow: pa.Schema) -> bool:
-    """Whether a column that had a type would become JSON text: for the driver it would be so in one batch, and not in all that come."""
+    """Whether a column that had a type would become JSON text. In the driver it would only in the batches that mix types."""
     return any(is_json(field) and field.name in narrow.names and not is_json(narrow.field(field.name)) for field in wide)
 
 
@@ -51,8 +55,10 @@ def fitted(values: Sequence[Any], field: pa.Field, digits: int) -> pa.Array:
     kind, found = field.type, array_of(values, digits)
     if found is not None and found.type.equals(kind):
         return found
-    if found is not None and (pa.types.is_decimal(kind) or _inexact(found, kind)) and _number(found.type):
-        found = numbers_of(values, {Decimal}, digits)
+    if found is not None and _number(found.type):
+        rounds = pa.types.is_floating(kind) and pa.types.is_integer(found.type) and any(n and abs(n) > EXACT for n in found.to_pylist())
+        if pa.types.is_decimal(kind) or rounds:  # integers that a float would round become decimals
+            found = numbers_of(values, {Decimal}, digits)
     if found is None:
         raise Unusual(f"{field.name} is of several types")
     wide = _wider(kind, found.type)
@@ -64,18 +70,6 @@ def fitted(values: Sequence[Any], field: pa.Field, digits: int) -> pa.Array:
         except UNFIT:
             pass
     raise Unusual(f"{field.name} is {found.type}, not {kind}", pa.schema([pa.field(field.name, found.type)]))
-
-
-def _inexact(found: pa.Array, kind: pa.DataType) -> bool:
-    """Whether integers among floats would lose digits."""
-    return pa.types.is_floating(kind) and pa.types.is_integer(found.type) and any(one and abs(one) > EXACT for one in found.to_pylist())
-
-
-def _field(one: pa.Field, other: pa.Field) -> pa.Field | None:
-    if is_json(one) or is_json(other):
-        return pa.field(one.name, pa.string(), metadata=JSON)
-    wide = _wider(one.type, other.type)
-    return None if wide is None else pa.field(one.name, wide)
 
 
 def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:

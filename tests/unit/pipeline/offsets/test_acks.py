@@ -69,7 +69,7 @@ def test_an_operator_s_word_wins_over_what_was_under_way(log: Log, acks: Acks) -
     assert stored(log).position == 1
     acks.refresh()
     assert acks.moved
-    acks.told()
+    acks.confirm_move()
     acks.refresh()
     assert not acks.moved
     assert acks.missing(4) == [(2, 4)]

@@ -6,8 +6,9 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from headwater.core.errors import DiskFull
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.liveness import BEAT, PATIENCE, Heartbeat, life
-from headwater.pipeline.offsets.state import RunInfo
+from headwater.pipeline.offsets.state import Change, RunInfo
 from headwater.testing.clock import ManualClock
 
 HERE = socket.gethostname()
@@ -102,11 +103,21 @@ def test_a_disk_that_is_full_for_a_while_does_not_end_the_signs(
         wait_until(lambda: sign(control) == clock.now_ms())
 
 
-def test_a_run_that_a_newer_one_has_shut_out_gives_no_sign_in_its_name(control: Control, clock: ManualClock) -> None:
-    newer = RunInfo(epoch=2, id="s", began=0, process="elsewhere:2")
-    beats = Heartbeat(control, 1, clock)
+def test_a_run_that_a_newer_one_has_shut_out_gives_no_sign_in_its_name(
+    control: Control, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer, tried = RunInfo(epoch=2, id="s", began=0, process="elsewhere:2"), threading.Event()
     control.change(lambda state: [("run", newer)])
-    assert control.change(beats._sign) == []
+    changing = control.change_run
+
+    def noted(epoch: int, decide: Callable[[RunInfo], Sequence[Change]]) -> None:
+        changing(epoch, decide)
+        tried.set()
+
+    monkeypatch.setattr(control, "change_run", noted)
+    with Heartbeat(control, 1, clock):
+        clock.advance(BEAT)
+        assert tried.wait(30)
     assert control.refresh().run == newer
 
 

@@ -14,7 +14,6 @@ from headwater.core.errors import HeadwaterError, NotFound
 from headwater.core.settings import Settings
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline.operating.log_dirs import FOLDER, address, log_dirs, remember
-from headwater.pipeline.operating.operations import PipelineOperations, everything
 from headwater.pipeline.operating.performer import PipelinePerformer
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +46,7 @@ def test_the_list_has_them_and_says_which_are_lost(stopped_shop: Path, tmp_path:
         log.create_topic("orders")
         remember(main, "shop", stopped_shop)
         remember(main, "mill", tmp_path / "gone")
-        mill, shop = everything(log, lambda name: PipelineOperations(log, name).status())
+        mill, shop = PipelinePerformer().every(log)
     assert (shop.pipeline, shop.state, shop.log_dir) == ("shop", "stopped at report", str(stopped_shop))
     assert (mill.pipeline, mill.state, mill.sinks, mill.log_dir) == ("mill", "lost", [], str(tmp_path / "gone"))
     with pytest.raises(NotFound, match="which is not there"):

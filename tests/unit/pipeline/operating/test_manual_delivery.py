@@ -150,12 +150,12 @@ def test_nobody_sends_while_a_run_does_or_may(log: Log, tmp_path: Path) -> None:
     hands = made(log, tmp_path, clock=clock)
     run = RunInfo(epoch=9, id="r", began=clock.now_ms(), process="elsewhere:1", file="/srv/p.py")
     PipelineOperations(log, "p").control.change(lambda state: [("run", run)])
-    for call in (hands.deliver_next, hands.alone):
+    for call in (hands.deliver_next, hands.check_alone):
         with pytest.raises(Conflict, match="A run delivers to s now") as caught:
             call()
         assert "headwater pipeline stop p" in caught.value.hint
     clock.advance(61)
-    for call in (hands.deliver_next, hands.alone):
+    for call in (hands.deliver_next, hands.check_alone):
         with pytest.raises(Conflict, match="A run on elsewhere:1 may still deliver to s, though it has given no sign of life") as caught:
             call()
         assert "`headwater pipeline run /srv/p.py`" in caught.value.hint
@@ -265,7 +265,7 @@ def test_two_do_not_send_to_a_sink_at_once(log: Log, hands: ManualDelivery, tmp_
             with pytest.raises(Conflict, match="Somebody sends to s of p now"):
                 call()
 
-    assert hands.deliver_next(2, told=meanwhile) == 2
+    assert hands.deliver_next(2, on_taken=meanwhile) == 2
     assert other.deliver_next() == 1  # it is over
     assert [entry.what for entry in PipelineOperations(log, "p").audit()] == ["step", "step"]
 

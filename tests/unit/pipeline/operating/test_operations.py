@@ -13,7 +13,8 @@ from headwater.log.record import Record
 from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import RunInfo
 from headwater.pipeline.operating import answers
-from headwater.pipeline.operating.operations import PipelineOperations, everything
+from headwater.pipeline.operating.operations import PipelineOperations
+from headwater.pipeline.operating.performer import PipelinePerformer
 from headwater.testing.clock import ManualClock
 
 
@@ -27,7 +28,7 @@ def test_a_log_without_messages_has_an_empty_page(log: EmbeddedLog) -> None:
     log.create_topic("pipeline-new-offsets", part=PART)
     log.create_topic("pipeline-new", part=PART)
     assert PipelineOperations(log, "new").messages() == answers.Messages(items=[], next=None, oldest=0, current=-1)
-    assert [(one.pipeline, one.state) for one in everything(log, lambda name: PipelineOperations(log, name).status())] == [
+    assert [(one.pipeline, one.state) for one in PipelinePerformer().every(log)] == [
         ("new", "new"),
         ("shop", "stopped at report"),
     ]
@@ -37,7 +38,7 @@ def test_a_pipeline_that_cannot_be_read_does_not_hide_the_others(log: EmbeddedLo
     for topic in ("pipeline-bad", "pipeline-bad-offsets"):
         log.create_topic(topic, part=PART)
     log.claim("pipeline-bad-offsets", 0, part=PART).append([Record(b"run", b"{")])
-    found = everything(log, lambda name: PipelineOperations(log, name).status())
+    found = PipelinePerformer().every(log)
     assert [(one.pipeline, one.state) for one in found] == [("bad", "damaged"), ("shop", "stopped at report")]
 
 

@@ -20,7 +20,7 @@ from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.offsets.control import Control, offsets_topic
 from headwater.pipeline.offsets.state import SinkState
-from headwater.pipeline.running.context import Activity, Changes, LoopState, StopEvent
+from headwater.pipeline.running.context import Activity, LoopState, StopEvent
 from headwater.pipeline.running.run import Run
 from headwater.testing.clock import ManualClock
 from headwater.testing.log_ground import PATIENCE
@@ -156,8 +156,8 @@ def settled(figure: Callable[[], int]) -> int:
 
 
 def test_stopping_is_told_to_all_who_listen() -> None:
-    changes = Changes()
-    stopping, listeners = StopEvent(changes), [changes.listener() for _ in range(3)]
+    stopping = StopEvent()
+    listeners = [stopping.listener() for _ in range(3)]
     stopping.set()
     assert stopping.is_set()
     assert all(one.is_set() for one in listeners)

@@ -116,7 +116,7 @@ class Ground:
             clock=self.clock,
             stopping=self.stopping,
         )
-        self.loop = SinkLoop(pipeline.sinks["s"], self.context, told=lambda sink, failure: self.told.append(failure))
+        self.loop = SinkLoop(pipeline.sinks["s"], self.context, on_failure=lambda sink, failure: self.told.append(failure))
 
     def stored(self) -> SinkState:
         return Control(self.log, "p", self.clock).state.sink("s")

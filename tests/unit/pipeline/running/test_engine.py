@@ -15,7 +15,7 @@ from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline import Pipeline
 from headwater.pipeline.adaptors import file, sqlite
-from headwater.pipeline.running.engine import Engine, result_schema, result_table
+from headwater.pipeline.running.engine import RESULT, Engine, result_table
 from headwater.pipeline.running.pieces import CopyWork
 from headwater.pipeline.running.work import Outcome, SinkWork
 from headwater.spark import session
@@ -37,7 +37,7 @@ def test_a_transform_that_needs_spark_is_told_where_it_is_not_started(log: Log) 
 
 def test_what_tasks_send_back_is_one_small_row() -> None:
     table = result_table(Outcome(start=1, end=5, acked=3))
-    assert table.schema.equals(result_schema())
+    assert table.schema.equals(RESULT)
     assert table.num_rows == 1
     assert isinstance(table, pa.RecordBatch)
 

@@ -122,7 +122,7 @@ def read_patiently(log: Log, folder: Path, source: Silent) -> SourceReader:
         stopping=threading.Event(),
     )
     told: list[HeadwaterError] = []
-    reader = SourceReader(pipeline, context, writer, lag=lambda: 0, told=told.append)
+    reader = SourceReader(pipeline, context, writer, lag=lambda: 0, on_failure=told.append)
     reader.run()
     assert [one.message for one in told] == ["gone"]
     return reader
