@@ -78,7 +78,8 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
                 for begin, end in _cut(one.start, one.end, share if link.splits else one.end - one.start)
             ]
             at = {str(number): [one.end, 0] for number, one in enumerate(every)}
-            return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, cursor={"generation": topic.generation, "at": at}, size=size)
+            cursor = {"generation": topic.generation, "at": at}
+            return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, cursor=cursor, size=size, repeats=len(parts) == topic.partitions)
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         with _waiting(), opened(self.adaptor, read_only=True) as link:

@@ -199,7 +199,13 @@ class SinkLoop:
         return SinkWork.of(self._control, self.sink, self._run.epoch)
 
     def _cut(self, gaps: Sequence[Span], width: int, *, shares: int = 1, most: int = _SLICE) -> Cut:
-        return cut(self._run.log, self._run.topic, gaps, width=width, shares=shares, most=most, copy=self._copy())
+        repeats = self._ids_repeat() and not self.sink.adaptor.ordered() and not self.sink.adaptor.gathers()
+        return cut(self._run.log, self._run.topic, gaps, width=width, shares=shares, most=most, copy=self._copy(), repeats=repeats)
+
+    def _ids_repeat(self) -> bool:
+        """Whether an id may occur more than once in the copy. Of files that are named by offsets readers know the order all the same."""
+        reader = self._control.state.reader
+        return reader is not None and bool(reader.plan.get("repeats"))
 
     def _copy(self) -> Span:
         """The part of the log that holds the newest copy and nothing else; while it is being read, all behind its beginning."""
