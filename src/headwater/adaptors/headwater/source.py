@@ -79,7 +79,8 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
             ]
             at = {str(number): [one.end, 0] for number, one in enumerate(every)}
             cursor = {"generation": topic.generation, "at": at}
-            return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, cursor=cursor, size=size, repeats=len(parts) == topic.partitions)
+            repeats = len(parts) == topic.partitions
+            return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, cursor=cursor, size=size, repeats=repeats)
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         with _waiting(), opened(self.adaptor, read_only=True) as link:

@@ -44,12 +44,17 @@ class SinkLoop:
         changed: threading.Event | None = None,
         reading: Callable[[], bool] = lambda: False,
         source_failed: Callable[[], bool] = lambda: False,
+        above_advances: Callable[[], bool] = lambda: False,
         told: Callable[[str, Failure], None] = lambda sink, failure: None,
     ) -> None:
-        """`changed` is set when the log or the offset log has grown, and when reading or the run ends; `told` hears of failures."""
+        """`changed` is set when the log or the offset log has grown, and when reading or the run ends; `told` hears of failures.
+
+        `above_advances`: whether the sink above this one will take more.
+        """
         self.sink, self._run, self._control, self._engine = sink, context, context.control, context.engine
         self._clock, self._stopping = context.clock, context.stopping
         self._changed, self._reading, self._source_failed, self._told = changed or threading.Event(), reading, source_failed, told
+        self._above_advances = above_advances
         self._identity = context.control.identity()
         self._looked = self._clock.monotonic() - _WAIT  # when nothing was found last
         self._gathers_since: float | None = None
@@ -103,7 +108,7 @@ class SinkLoop:
         if not gaps:
             self.state = LoopState(Activity.WAITING)
             self.acks.flush_if_due()
-            if not self._reading() and self._end() == end and not self._behind_parent():
+            if not self._reading() and self._end() == end and not self._above_advances():
                 return False
             self._wait_for_change()
             return True
@@ -134,12 +139,6 @@ class SinkLoop:
         """Up to where this sink may be given messages: the log's end, or what the sink above it has taken."""
         above = self.sink.after
         return self._run.end() if above is None else self._control.refresh().sink(above).position + 1
-
-    def _behind_parent(self) -> bool:
-        if self.sink.after is None:
-            return False
-        parent = self._control.refresh().sink(self.sink.after)
-        return not parent.stopped and parent.position + 1 < self._run.end()
 
     def _gathering(self, gaps: Sequence[Span]) -> bool:
         """Whether a sink that makes a file of every part waits for more: at most as long as positions wait to be written."""

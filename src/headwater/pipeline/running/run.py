@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import metadata
 from typing import Any, Literal
 
@@ -173,6 +174,7 @@ class Run:
                 changed=self._changes.listener(),
                 reading=self._reading.is_set,
                 source_failed=self._source_failed.is_set,
+                above_advances=partial(self._advances, sink.after),
                 told=self._failed,
             )
             for sink in self.pipeline.sinks.values()
@@ -193,24 +195,21 @@ class Run:
         return Result(pipeline=self.pipeline.name, state=state, sinks=progress, read=self.read, asked=self._asked)
 
     def _read(self) -> None:
-        """Reading goes on when every sink has caught up with what earlier runs left in the log."""
         assert self._reader is not None
         try:
-            end = self._context.end()
-            while not self._stopping.is_set() and any(self._lagging(loop, end) for loop in self._loops):
-                self._clock.wait(self._stopping, _POLL)
-            if not self._stopping.is_set():
-                self._reader.run()
+            self._reader.run()
         finally:
             self._reading.clear()
             self._changes.tell()
 
-    def _lagging(self, loop: SinkLoop, end: int) -> bool:
-        """Whether what a sink has not taken can still be waited for."""
-        return loop.acks.position < end - 1 and not self._stands(loop) and loop.state.activity is not Activity.UNREACHABLE
-
-    def _stands(self, loop: SinkLoop) -> bool:
-        return self._context.control.state.sink(loop.sink.name).stopped
+    def _advances(self, name: str | None) -> bool:
+        """Whether a sink will take more of what is in the log, unless it refuses it: it does not stand, and there is more for it."""
+        if name is None:
+            return False
+        state, above = self._context.control.state, self.pipeline.sinks[name].after
+        end = self._context.end() if above is None else state.sink(above).position + 1
+        sink = state.sink(name)
+        return not sink.stopped and (sink.position + 1 < end or self._advances(above))
 
     def _thread(self, name: str, call: Callable[[], None], loop: SinkLoop | None = None) -> threading.Thread:
         def guarded() -> None:
@@ -269,8 +268,8 @@ class Run:
     def _bytes_behind(self) -> int:
         """About how many bytes of the log lie before the slowest sink: by the records' mean size.
 
-        Where only sinks that stand at a message are behind, nothing would ever move without an operator: a run that does not wait for
-        one ends.
+        Where only sinks are behind that stand at a message, or below one that does, nothing would ever move without an operator: a run
+        that does not wait for one ends.
         """
         end, least = self._context.end(), min(loop.acks.position for loop in self._loops)
         if end - 1 <= least:
@@ -280,7 +279,8 @@ class Run:
         size = int((end - 1 - least) * sum(len(one.key or b"") + len(one.value or b"") + 29 for one in sample) / max(1, len(sample)))
         limit = self.pipeline.options.max_log
         behind = [loop for loop in self._loops if loop.acks.position < end - 1]
-        if not self._follow and limit is not None and size > limit and behind and all(map(self._stands, behind)):
+        stuck = not any(self._advances(loop.sink.name) for loop in behind)
+        if not self._follow and limit is not None and size > limit and behind and stuck:
             self._stopping.set()
         return size
 
