@@ -34,6 +34,7 @@ from bench.scattered import scattered
 from bench.serving import serving
 from bench.sizes import FULL, QUICK, Sizes
 from bench.spark import spark
+from bench.sql import sql_ways
 from bench.waiting import waiting
 from headwater.core.errors import HeadwaterError
 
@@ -54,6 +55,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "waiting": waiting,
     "kafka": kafka,
     "spark": spark,
+    "sql": sql_ways,
     "pipelines": pipelines,
 }
 

@@ -46,6 +46,24 @@ def sync_p50(folder: Path, count: int) -> float:
     return median(times)
 
 
+def family(pid: int) -> list[int]:
+    """A process and its descendants."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                # The name, which may hold anything, ends with the last bracket; the parent is the second field behind it.
+                fields = Path("/proc", entry, "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            children.setdefault(int(fields[1]), []).append(int(entry))
+    found, at = [pid], 0
+    while at < len(found):
+        found += children.get(found[at], [])
+        at += 1
+    return found
+
+
 def _version(package: str) -> str | None:
     try:
         return metadata.version(package)

@@ -21,6 +21,11 @@ def lines(path: Path, count: int) -> Path:
     return path
 
 
+def texts(count: int) -> list[bytes]:
+    """The same without line ends."""
+    return [_line(n).rstrip().encode() for n in range(count)]
+
+
 def _line(n: int) -> str:
     who = f'"_id":{n},"customer":"customer {n % 1000}","card":"{CARD}"'
     return f'{{{who},"qty":{n % 7},"price":{n % 1000}.5,"note":"{NOTE}"}}\n'

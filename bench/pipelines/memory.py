@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench import mark
 from bench.case import Case, Peak, Side, Skipped
+from bench.machine import family
 from bench.pipelines import documents, outcome
 from bench.sizes import Sizes
 from headwater.core.errors import Differs
@@ -71,7 +72,7 @@ def _watched(process: subprocess.Popen[bytes]) -> dict[str, int]:
     peaks = {"all": 0, "with mapped files": 0, "Java": 0, "Python": 0}
     while process.poll() is None:
         now = dict.fromkeys(peaks, 0)
-        for pid in _family(process.pid):
+        for pid in family(process.pid):
             name, own, mapped = _resident(pid)
             now["all"] += own
             now["with mapped files"] += own + mapped
@@ -79,24 +80,6 @@ def _watched(process: subprocess.Popen[bytes]) -> dict[str, int]:
         peaks = {name: max(peak, now[name]) for name, peak in peaks.items()}
         time.sleep(_EVERY)
     return peaks
-
-
-def _family(pid: int) -> list[int]:
-    """A process and its descendants."""
-    children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                # The name, which may hold anything, ends with the last bracket; the parent is the second field behind it.
-                fields = Path("/proc", entry, "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            children.setdefault(int(fields[1]), []).append(int(entry))
-    found, at = [pid], 0
-    while at < len(found):
-        found += children.get(found[at], [])
-        at += 1
-    return found
 
 
 def _resident(pid: int) -> tuple[str, int, int]:

@@ -22,7 +22,7 @@ from bench.sizes import TINY, Sizes
 
 from headwater.core.errors import Differs
 
-SERVERLESS = sorted(set(BENCHMARKS) - {"kafka", "pipelines", "spark"})
+SERVERLESS = sorted(set(BENCHMARKS) - {"kafka", "pipelines", "spark", "sql"})
 
 
 def run(folder: Path, *words: str) -> tuple[dict[str, Any], str]:

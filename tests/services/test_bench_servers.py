@@ -21,6 +21,7 @@ PEERS = ("dlt", "PostgreSQL → parquet")
     [
         pytest.param("kafka", marks=[pytest.mark.service("kafka"), pytest.mark.soak]),
         pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.soak]),
+        pytest.param("sql", marks=[pytest.mark.spark, pytest.mark.soak]),
         pytest.param("pipelines", marks=[pytest.mark.spark, pytest.mark.service("postgres"), pytest.mark.soak]),
     ],
 )

@@ -128,10 +128,11 @@ def _of_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
 
 
-def test_pipelines_hide_no_mistake_behind_an_attribute_error() -> None:
+def test_pipelines_and_spark_hide_no_mistake_behind_an_attribute_error() -> None:
     found = [
         f"{_own(path)}:{node.lineno}"
-        for path in (SRC / "pipeline").rglob("*.py")
+        for folder in ("pipeline", "spark")
+        for path in (SRC / folder).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ExceptHandler) and node.type is not None and "AttributeError" in ast.unparse(node.type)
     ]

@@ -10,8 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from bench.machine import family
 from bench.pipelines import documents, outcome
-from bench.pipelines.memory import _family, _resident
+from bench.pipelines.memory import _resident
 
 from headwater.core.errors import Differs
 
@@ -52,13 +53,13 @@ def test_memory_is_seen_in_all_descendants() -> None:
     with subprocess.Popen([sys.executable, "-c", child], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        family = _family(process.pid)
-        sizes = [_resident(pid)[1] for pid in family]
+        found = family(process.pid)
+        sizes = [_resident(pid)[1] for pid in found]
         process.communicate(b"\n")
-    assert family[0] == process.pid
-    assert len(family) == 2
+    assert found[0] == process.pid
+    assert len(found) == 2
     assert sizes[0] < 64 << 20 <= sizes[1] < 128 << 20
-    assert os.getpid() not in family
+    assert os.getpid() not in found
 
 
 def test_what_has_ended_has_no_memory() -> None:

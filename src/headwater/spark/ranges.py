@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from signal import SIGINT, getsignal, signal
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Self
 
 import msgspec
@@ -104,7 +104,7 @@ class Runner:
     ) -> None:
         from headwater.spark.tasks import Reports
 
-        self._session, self._address = session, address
+        self.session, self._address = session, address
         self._clock, self._metrics, self._pool = clock or SystemClock(), metrics, pool
         self._jobs: dict[str, RangeJob] = {}
         self._receiver = Reports(self._deliver)
@@ -113,12 +113,8 @@ class Runner:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
-
-    @property
-    def session(self) -> SparkSession:
-        return self._session
 
     def close(self) -> None:
         """Cancel what still runs. The session stays."""
@@ -170,7 +166,7 @@ class Runner:
         """Begin as `run` does, and return at once. For threads that must not wait, such as a server's."""
         from headwater.spark.tasks import Work
 
-        name = f"headwater-{random_id()}"
+        session, name = self.session, f"headwater-{random_id()}"
         try:
             work = Work(
                 job=name,
@@ -179,10 +175,10 @@ class Runner:
                 ranges=tuple(ranges),
                 worker=worker,
                 schema=schema,
-                attempts=attempts(self._session),
+                attempts=attempts(session),
                 reports=self._reports,
             )
-            job = RangeJob(self._session, work, clock=self._clock, pool=self._pool, ended=self._ended, through=through or _mapped)
+            job = RangeJob(session, work, clock=self._clock, pool=self._pool, ended=self._ended, through=through or _mapped)
             self._jobs[name] = job
             job.start()
         except Exception as problem:  # Spark's process is gone: not even a thread that is to talk to it can be made

@@ -6,6 +6,7 @@ import difflib
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -93,21 +94,21 @@ def read_options(options: Mapping[str, str]) -> ReadRequest:
     def value(name: str, read: Callable[[str], T], missing: T) -> T:
         return _read(name, given[name.lower()], read) if name.lower() in given else missing
 
+    positive = partial(_count, least=1)
     latest = given.get("startoffset") == "latest"
     if given.get("startoffset") in ("earliest", "latest"):
         del given["startoffset"]
-    partitions = value("partition", lambda text: frozenset(_count(part) for part in text.split(",")), None)
     return ReadRequest(
         address=_address(given, client),
         target=given.get("path", ""),
-        partitions=partitions,
+        partitions=value("partition", lambda text: frozenset(map(_count, text.split(","))), None),
         start=value("startOffset", _offsets, None),
         end=value("endOffset", _offsets, None),
         latest=latest,
         start_time=value("startTimestamp", _time, None),
         end_time=value("endTimestamp", _time, None),
-        split=value("splitRecords", _positive, SPLIT),
-        limit=value("maxRecordsPerTrigger", _positive, None),
+        split=value("splitRecords", positive, SPLIT),
+        limit=value("maxRecordsPerTrigger", positive, None),
     )
 
 
@@ -130,20 +131,13 @@ def _address(given: Mapping[str, str], client: dict[str, str]) -> LogAddress:
 def _read(name: str, text: str, read: Callable[[str], T]) -> T:
     try:
         return read(text)
-    except (ValueError, TypeError, AttributeError) as problem:
+    except (ValueError, TypeError) as problem:
         raise BadInput(f"{text!r} does not fit the option {name}.", hint=f"It is {OPTIONS[name]}.") from problem
 
 
-def _count(text: str | int) -> int:
+def _count(text: str | int, least: int = 0) -> int:
     number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
+    if number < least:
         raise ValueError(text)
     return number
 

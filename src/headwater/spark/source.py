@@ -7,7 +7,7 @@ without, gives wrong answers. So no reader here takes filters, and Spark applies
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -49,13 +49,6 @@ class Source(DataSource):
         return StreamReader(read_options(self.options).check_stream(), find_table(self.options["path"], self.options), schema)
 
 
-class RangePartition(InputPartition):
-    """A range for one task."""
-
-    def __init__(self, range: Range) -> None:
-        super().__init__(range)
-
-
 class RangeReader(DataSourceReader):
     """Reads a table up to the durable end at the time of planning."""
 
@@ -64,12 +57,10 @@ class RangeReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         with open_log(self.request.address, read_only=True) as log:
-            return [
-                RangePartition(one) for whole in planned(log, self.request, self.table.topic) for one in split(whole, self.request.split)
-            ]
+            return tasks(planned(log, self.request, self.table.topic), self.request.split)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if partition.value is None:  # Spark's way to say that there are no partitions
+        if partition.value is None:  # Spark has no partitions to read
             return iter(())
         return read(self.request, self.table, self.schema, partition.value)
 
@@ -91,8 +82,9 @@ def planned(log: Log, request: ReadRequest, topic: str) -> list[Range]:
     return found
 
 
-def split(range: Range, records: int) -> list[Range]:
-    return range.slices(-(-len(range) // records))
+def tasks(ranges: Iterable[Range], records: int) -> list[InputPartition]:
+    """A task for every range; several for a range with more than so many records."""
+    return [InputPartition(part) for one in ranges for part in one.slices(-(-len(one) // records))]
 
 
 def read(request: ReadRequest, table: SparkTable, schema: pa.Schema, range: Range) -> Iterator[pa.RecordBatch]:

@@ -130,7 +130,7 @@ def conf(settings: SparkSettings, *, name: str, archive: Archive | None = None, 
         "spark.app.name": name,
         "spark.master": master,
         "spark.driver.memory": f"{settings.driver_memory >> 20}m",
-        "spark.pyspark.python": sys.executable,
+        PYTHON: sys.executable,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.scheduler.mode": "FAIR",
@@ -153,7 +153,12 @@ def _start(java: Java, chosen: Mapping[str, str], log: Path | None) -> SparkSess
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    with _environment(_variables(java, chosen)), _sigint_kept():
+    variables = {
+        "JAVA_HOME": str(java.home),
+        "PYSPARK_PYTHON": chosen[PYTHON],  # without it, workers run the system's Python
+        "SPARK_LAUNCHER_OPTS": f"{COLLECTOR} {SPARING}",  # of the small Java that only builds the command line
+    }
+    with _environment(variables), _sigint_kept():
         try:
             if SparkContext._gateway is None:
                 passed = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
@@ -193,15 +198,6 @@ def _output(log: Path | None) -> dict[str, Any]:
             f"{log} cannot be written: {problem.strerror}.", hint="Set HEADWATER_CACHE to a folder that you can write to."
         ) from problem
     return {"stdout": file, "stderr": file}
-
-
-def _variables(java: Java, chosen: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the Java process, and of PySpark while it starts: without PYSPARK_PYTHON workers run the system's Python."""
-    return {
-        "JAVA_HOME": str(java.home),
-        "PYSPARK_PYTHON": chosen[PYTHON],
-        "SPARK_LAUNCHER_OPTS": f"{COLLECTOR} {SPARING}",  # of the small Java that only builds the command line
-    }
 
 
 @contextmanager

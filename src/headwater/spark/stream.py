@@ -15,7 +15,7 @@ from headwater.log import Log
 from headwater.log.opening import open_log
 from headwater.spark.ranges import Range
 from headwater.spark.requests import ReadRequest
-from headwater.spark.source import RangePartition, chosen, read, split
+from headwater.spark.source import chosen, read, tasks
 from headwater.spark.tables import SparkTable
 
 Ends = dict[int, int]
@@ -67,7 +67,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         begins = self._checked(start)
         ranges = [Range(self.table.topic, p, begins.get(p, 0), stop) for p, stop in _offsets(end).items() if begins.get(p, 0) < stop]
-        return [RangePartition(one) for whole in ranges for one in split(whole, self.request.split)]
+        return tasks(ranges, self.request.split)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read(self.request, self.table, self.schema, partition.value)

@@ -13,7 +13,6 @@ from pyspark import TaskContext
 from pyspark.accumulators import AccumulatorParam
 
 from headwater.core.errors import HeadwaterError, TaskFailed, Unavailable
-from headwater.log import Log
 from headwater.log.opening import LogAddress, open_log
 from headwater.spark.ranges import Range, Worker
 
@@ -112,18 +111,12 @@ def _result(work: Work, range: Range) -> bytes:
     with open_log(work.address, read_only=work.read_only) as log:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, work.schema) as stream:
-            for table in _tables(work.worker, log, range):
+            given = work.worker(log, range)
+            for table in (given,) if isinstance(given, pa.RecordBatch | pa.Table) else given or ():
                 if not table.schema.equals(work.schema):
                     raise TypeError(f"The worker gave columns {table.schema.to_string()}, not {work.schema.to_string()}.")
                 stream.write(table)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
-
-
-def _tables(worker: Worker, log: Log, range: Range) -> Iterable[pa.RecordBatch | pa.Table]:
-    given = worker(log, range)
-    if given is None:
-        return ()
-    return (given,) if isinstance(given, pa.RecordBatch | pa.Table) else given
 
 
 def failure_of(problem: Exception) -> TaskFailure:
@@ -132,9 +125,7 @@ def failure_of(problem: Exception) -> TaskFailure:
     while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
     text = "".join(traceback.format_exception(type(problem), problem, trace))
-    pickled = None
-    if isinstance(problem, HeadwaterError):
-        pickled = pickle.dumps(problem)
+    pickled = pickle.dumps(problem) if isinstance(problem, HeadwaterError) else None
     return TaskFailure(type(problem).__name__, str(problem), text, pickled)
 
 

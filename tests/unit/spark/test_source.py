@@ -11,7 +11,7 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.spark import attach
 from headwater.spark.ranges import Range
 from headwater.spark.requests import read_options
-from headwater.spark.source import planned, split
+from headwater.spark.source import planned, tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,8 +61,8 @@ class TestPlanned:
             assert plan_of(log) == [(0, 4, 10)]
 
     def test_a_large_partition_is_for_several_tasks(self) -> None:
-        assert [len(one) for one in split(Range("t", 0, 0, 10), 4)] == [3, 3, 4]
-        assert split(Range("t", 0, 0, 10), 10) == [Range("t", 0, 0, 10)]
+        assert [len(one.value) for one in tasks([Range("t", 0, 0, 10)], 4)] == [3, 3, 4]
+        assert [one.value for one in tasks([Range("t", 0, 0, 10)], 10)] == [Range("t", 0, 0, 10)]
 
 
 @pytest.mark.spark

@@ -33,8 +33,9 @@ _WIDER = 8  # rounds in a row that may end early because types were too narrow
 class SqlDelivery:
     """The ways of one sink. What was learnt of the documents' types is kept from round to round."""
 
-    def __init__(self, sink: Sink, log: Log, engine: Engine) -> None:
-        self._log, self._engine = log, engine
+    def __init__(self, sink: Sink, log: Log, engine: Engine, *, least: int | None = None) -> None:
+        """`least`: messages that the tasks take; fewer are the driver's."""
+        self._log, self._engine, self._least = log, engine, _LEAST if least is None else least
         at = [i for i, one in enumerate(sink.transforms) if one.needs_session]
         self._at = at[0] if len(at) == 1 and _spreads(sink.transforms[at[0]]) else None
         self._types: pa.Schema | None = None
@@ -50,7 +51,7 @@ class SqlDelivery:
         if self._at is None or self._pause > 0:
             self._pause = max(0, self._pause - 1)
             return None
-        if sum(part.end - part.start for part in parts) < _LEAST:
+        if sum(part.end - part.start for part in parts) < self._least:
             return None
         outcomes = self._delivered(work, parts, self._at, batch)
         if outcomes is None:

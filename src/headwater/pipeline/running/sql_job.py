@@ -34,7 +34,7 @@ from headwater.pipeline.running.work import Detour, Outcome, SinkWork
 from headwater.pipeline.transform import Apply, Fields, Transform, chain, each_changed
 from headwater.pipeline.transforms.columns import SAME, Staying, batch_of, changes
 from headwater.pipeline.transforms.sql import DIGITS, quietly
-from headwater.pipeline.transforms.sql_plan import LEAD, Known, SqlPlan, spark_schema, types_of
+from headwater.pipeline.transforms.sql_plan import LEAD, Known, SqlPlan, empty_rows, types_of
 from headwater.pipeline.transforms.type_widening import Unusual, fitted
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class SqlJob:
         count = len(self.parts)
         try:
             with quietly():
-                rows = session.range(0, count, 1, count).mapInArrow(self.given, spark_schema(session, self.plan.columns))
+                rows = session.range(0, count, 1, count).mapInArrow(self.given, empty_rows(session, self.plan.columns).schema)
                 made = self.plan.evaluated(session, rows)
                 written = made.mapInArrow(partial(self.written, work), "number bigint, result binary, failure binary").collect()
         except (PySparkException, Py4JError) as problem:
@@ -216,7 +216,7 @@ class SqlPartDelivery(PartDelivery):
         mark, self._made = next(self._batches, (None, self._made))
         if mark is None:
             raise Unusual("Spark has broken off")
-        if mark.stop is None and self._round.plan.transform.where is None and len(self._made) != mark.count:
+        if mark.stop is None and self._round.plan.transform.expression.where is None and len(self._made) != mark.count:
             raise Unusual("rows are missing")
         if mark.stop is not None:
             raise Unusual(mark.stop, pa.ipc.read_schema(pa.py_buffer(mark.columns)) if mark.columns else None)

@@ -22,7 +22,7 @@ class Expression:
     def __init__(self, text: str, where: str | None) -> None:
         found = _STAR.fullmatch(text)
         rest = (found[3] or "") if found else text
-        self.where = where
+        self.text, self.where = text, where
         self.prunes = not _OTHER_STAR.search(f"{rest}\n{where or ''}") and "identifier" not in _fold(f"{rest}\n{where or ''}")
         self.excepts = bool(found and found[2])
         self.stay: Stay = "none" if not (found and self.prunes) else "others" if self.excepts else "all"

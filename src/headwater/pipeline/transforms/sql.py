@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from headwater.core.errors import BadConfig, Rejected, Unavailable, Unsupported
 from headwater.core.ids import random_id
@@ -23,8 +23,10 @@ from headwater.spark.starting import ended, running
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame, SparkSession
 
+T = TypeVar("T")
 DIGITS = 38  # of Spark's longest decimal
 MOST_MISSING = 100  # columns that an expression may name and a batch lack
 _ROW = "headwater row"
@@ -36,20 +38,30 @@ class Sql(Transform):
     needs_session = True
 
     def __init__(self, expression: str, where: str | None, schema: str | None, keeps_id: bool) -> None:
-        self.expression, self.where, self.schema, self.keeps_id = expression, where, schema, keeps_id
+        self.expression, self.schema, self.keeps_id = Expression(expression, where), schema, keeps_id
         self.name = f"sql({expression}{f' where {where}' if where else ''})"
 
+    def opened(self) -> Apply:
+        """Errors: `Unsupported` where this process has no Spark session, as inside a task."""
+        session = running()
+        if session is None:
+            raise Unsupported(
+                f"Transform {self.name} is evaluated by Spark's driver, and this process has no Spark session.",
+                hint="Run the pipeline with `headwater pipeline run`, or start one with headwater.spark.session().",
+            )
+        return self.applied(session)
+
     def applied(self, session: SparkSession) -> Apply:
-        """The function that `opened` gives, on a session of the caller's. Quickest with some 10 000 messages at once.
+        """`opened` on a session of the caller's. Fastest with about 10 000 messages at once.
 
         Errors while applying: as `Transform.opened`; `Unavailable`.
         """
         from headwater.pipeline.transforms.batched import by_namespace
 
-        text = Expression(self.expression, self.where)
+        text = self.expression
         return by_namespace(
             self,
-            Query(self, session, text),
+            Query(self, session),
             schema=schema_of(self),
             digits=DIGITS,
             wanted=text.named if text.prunes else None,
@@ -57,69 +69,48 @@ class Sql(Transform):
             stay=text.stay,
         )
 
-    def opened(self) -> Apply:
-        """Errors: `Unsupported` where this process has no Spark session, as inside a task."""
-        return self.applied(_running(self.name))
-
 
 class Query:
-    """The expression on one session. Remembers which columns batches have lacked."""
+    """Evaluates the expression in the driver. Remembers which columns the batches lacked."""
 
-    def __init__(self, transform: Sql, session: SparkSession, text: Expression) -> None:
-        self._transform, self._session, self._text = transform, session, text
+    def __init__(self, transform: Sql, session: SparkSession) -> None:
+        self._transform, self._session = transform, session
         self._lacking: list[str] = []
 
     def __call__(self, given: pa.RecordBatch) -> pa.Table:
-        import pyarrow as pa
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
-        offset = given.column(0)[0].as_py() if len(given) else -1
-        table = pa.Table.from_batches([given])
-        with quietly():
-            while True:
-                try:
-                    return self._rows(_completed(table, self._lacking))
-                except PySparkException as error:
-                    self._check_session(error)
-                    name = lacked(self._transform, error)
-                    if name is None or name in self._lacking or len(self._lacking) >= MOST_MISSING:
-                        raise self._refused(str(error), offset) from error
-                    self._lacking.append(name)
-                except Py4JJavaError as error:
-                    self._check_session(error)
-                    raise self._refused(str(error.java_exception), offset) from error
-                except Exception as error:  # a session that has ended raises many kinds
-                    self._check_session(error)
-                    raise
+        try:
+            return with_nulls(self._transform, self._lacking, lambda: self._evaluated(given))
+        except Exception as error:
+            if ended(self._session):  # no message is at fault
+                raise Unavailable("The Spark session has ended.", hint="Start the pipeline again.") from error
+            if not isinstance(error, PySparkException | Py4JJavaError):
+                raise
+            offset = given.column(0)[0].as_py() if len(given) else -1
+            raise self._refused(str(getattr(error, "java_exception", error)), offset) from error
 
-    def _rows(self, table: pa.Table) -> pa.Table:
+    def _evaluated(self, given: pa.RecordBatch) -> pa.Table:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
         from headwater.pipeline.transforms.columns import OFFSET
 
-        session, one = self._session, self._transform
-        view = f"headwater_{random_id().replace('-', '')}"  # several sinks ask one session at a time
-        session.createDataFrame(table).createTempView(view)
-        try:
-            where = f"\nWHERE (\n{one.where}\n)" if one.where else ""
-            selected = f",\n{self._text.selected}" if self._text.selected else ""
-            made = session.sql(f"SELECT {OFFSET} AS `{_ROW}`{selected}\nFROM {view}{where}").toArrow()
-        finally:
-            session.catalog.dropTempView(view)
+        table = pa.Table.from_batches([given])
+        for name in self._lacking:
+            if name not in table.schema.names:
+                table = table.append_column(name, pa.nulls(len(table)))
+        with queried(self._session, self._session.createDataFrame(table), self._transform.expression, [f"{OFFSET} AS `{_ROW}`"]) as rows:
+            made = rows.toArrow()
         for field in made.schema:
             if b"__autoGeneratedAlias" in (field.metadata or {}).get(b"SPARK::metadata::json", b""):
                 raise ValueError(f"{field.name} has no name: write `{field.name} AS name`.")
-        # `*` also gives the column of offsets, and those that were put in for fields that no document has.
-        made = made.select([i for i, one in enumerate(made.schema) if one.name != OFFSET and not self._put_in(one)])
+        # `*` also selects the column of offsets, and the null columns of fields that no document has.
+        added = [i for i, one in enumerate(made.schema) if one.name == OFFSET or (one.name in self._lacking and pa.types.is_null(one.type))]
+        made = made.select([i for i in range(made.num_columns) if i not in added])
         made = made.rename_columns([OFFSET, *made.schema.names[1:]])
-        return made.take(_order(made.column(0)))
-
-    def _check_session(self, error: Exception) -> None:
-        """Errors: `Unavailable` when the session has ended, which is no message's fault."""
-        if ended(self._session):
-            raise Unavailable("The Spark session has ended.", hint="Start the pipeline again.") from error
-
-    def _put_in(self, field: pa.Field) -> bool:
-        return field.name in self._lacking and str(field.type) == "null"
+        return made.take(pc.sort_indices(made.column(0)))
 
     def _refused(self, said: str, offset: int) -> Rejected:
         lines = [line for line in said.strip().splitlines() if line.strip()]
@@ -129,6 +120,48 @@ class Query:
             trace=said,
             hint="Mend the expression, or the message with `headwater pipeline edit`.",
         )
+
+
+def with_nulls(transform: Sql, lacking: list[str], attempt: Callable[[], T]) -> T:
+    """The result of `attempt`, which is called again with one more name in `lacking` for each column that Spark did not find.
+
+    A column that no document has is null, as a field that a document lacks is. Errors: those of `attempt`.
+    """
+    from pyspark.errors import PySparkException
+
+    with quietly():
+        while True:
+            try:
+                return attempt()
+            except PySparkException as error:
+                name = _lacked(transform, error)
+                if name is None or name in lacking or len(lacking) >= MOST_MISSING:
+                    raise
+                lacking.append(name)
+
+
+def _lacked(transform: Sql, error: PySparkException) -> str | None:
+    """The column that Spark did not find; None for another error, and where nulls may not stand for the column."""
+    if transform.schema is not None or not (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
+        return None
+    found = re.match(r"`((?:[^`]|``)+)`", (error.getMessageParameters() or {}).get("objectName", ""))
+    name = found[1].replace("``", "`") if found else None
+    # A name that the expression itself gives is a mistake in `where`, and no missing field.
+    aliases = {a or b for a, b in re.findall(r"\bAS\s+(?:`([^`]+)`|(\w+))", transform.expression.text, re.IGNORECASE)}
+    return None if name in aliases else name
+
+
+@contextmanager
+def queried(session: SparkSession, rows: DataFrame, text: Expression, lead: Sequence[str], passes: str = "") -> Iterator[DataFrame]:
+    """The expression over some rows, behind the columns `lead`. `passes`: what stands before its condition, such as `x OR `."""
+    view = f"headwater_{random_id().replace('-', '')}"  # several sinks use one session at a time
+    rows.createTempView(view)
+    try:
+        selected = f",\n{text.selected}" if text.selected else ""
+        where = f"\nWHERE {passes}(\n{text.where}\n)" if text.where else ""
+        yield session.sql(f"SELECT {', '.join(lead)}{selected}\nFROM {view}{where}")
+    finally:
+        session.catalog.dropTempView(view)
 
 
 def schema_of(transform: Sql) -> pa.Schema | None:
@@ -150,42 +183,6 @@ def schema_of(transform: Sql) -> pa.Schema | None:
             hint='Write it as Spark does: "_id BIGINT, name STRING, price DECIMAL(10, 2)".',
         )
     return to_arrow_schema(columns, timezone="UTC")
-
-
-def _completed(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    import pyarrow as pa
-
-    for name in names:
-        if name not in table.schema.names:
-            table = table.append_column(name, pa.nulls(len(table)))
-    return table
-
-
-def lacked(transform: Sql, error: Any) -> str | None:
-    """The column that Spark did not find and that may be put in as null: a field that no document has, as one that some have not."""
-    if transform.schema is not None or not (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
-        return None
-    found = re.match(r"`((?:[^`]|``)+)`", (error.getMessageParameters() or {}).get("objectName", ""))
-    name = found[1].replace("``", "`") if found else None
-    # Names that the expression itself gives: one of them in `where` is a mistake, not a missing field.
-    aliases = {a or b for a, b in re.findall(r"\bAS\s+(?:`([^`]+)`|(\w+))", transform.expression, re.IGNORECASE)}
-    return None if name in aliases else name
-
-
-def _order(offsets: Any) -> Any:
-    import pyarrow.compute as pc
-
-    return pc.sort_indices(offsets)
-
-
-def _running(name: str) -> SparkSession:
-    found = running()
-    if found is None:
-        raise Unsupported(
-            f"Transform {name} is evaluated by Spark's driver, and this process has no Spark session.",
-            hint="Run the pipeline with `headwater pipeline run`, or start one with headwater.spark.session().",
-        )
-    return found
 
 
 @contextmanager

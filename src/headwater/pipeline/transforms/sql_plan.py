@@ -6,25 +6,22 @@ one has broken off, and must not be taken for rows that were filtered out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
 
-from headwater.core.ids import random_id
 from headwater.pipeline.message import Message
 from headwater.pipeline.transform import Apply, Fields, Transform, each_changed
 from headwater.pipeline.transforms.columns import OFFSET, Staying, batch_of
-from headwater.pipeline.transforms.expression import Expression
-from headwater.pipeline.transforms.sql import DIGITS, MOST_MISSING, Sql, lacked, quietly, schema_of
+from headwater.pipeline.transforms.sql import DIGITS, Sql, queried, schema_of, with_nulls
 from headwater.pipeline.transforms.type_widening import Unusual, both, mixes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 ROW, MARK, MESSAGE, WAS = "headwater row", "headwater mark", "headwater message", "headwater was"
 LEAD = (pa.field(ROW, pa.int64()), pa.field(MARK, pa.binary()), pa.field(MESSAGE, pa.binary()), pa.field(OFFSET, pa.int64()))
@@ -46,7 +43,7 @@ class SqlPlan:
     @property
     def chooses(self) -> bool:
         """Whether all it does is to leave fields out, for which no value has to be looked at."""
-        return not self.made and self.transform.where is None and self.fixed is None
+        return not self.made and self.transform.expression.where is None and self.fixed is None
 
     def leaves(self, name: str) -> bool:
         """Whether a field stays in the documents, as it was or changed."""
@@ -54,7 +51,7 @@ class SqlPlan:
 
     def evaluated(self, session: SparkSession, rows: DataFrame) -> DataFrame:
         """The number, mark and message of each row that is left, then the columns `was`, then `made`."""
-        with _queried(session, rows, Expression(self.transform.expression, self.transform.where), self.was) as found:
+        with _queried(session, rows, self.transform, self.was) as found:
             shown = [f"c{i}" for i in range(len(found.columns))]
             kept = 3 + len(self.was)
             last = {name: i for i, name in enumerate(found.columns) if i >= kept}  # of columns with one name the last counts
@@ -65,7 +62,6 @@ class Known:
     """Looks at the fields of documents: whether the plan still is the one for them."""
 
     def __init__(self, plan: SqlPlan) -> None:
-        self._text = Expression(plan.transform.expression, plan.transform.where)
         self._plan, self._names = plan, set(plan.columns.names) - {OFFSET}
 
     def check(self, documents: Iterable[dict[str, Any]]) -> None:
@@ -79,7 +75,7 @@ class Known:
     def leaves(self, name: str) -> bool:
         """`SqlPlan.leaves`, asked for the first time for a name. Errors: as `check`."""
         if name not in self._names:
-            if name == OFFSET or self._text.means(name):
+            if name == OFFSET or self._plan.transform.expression.means(name):
                 raise Unusual(f"there is a field {name}", None if name == OFFSET else pa.schema([pa.field(name, pa.null())]))
             self._names.add(name)
         return self._plan.leaves(name)
@@ -122,7 +118,7 @@ def types_of(transform: Sql, samples: Sequence[Sequence[Message]], known: pa.Sch
 
     `fixed`: what the transform's `schema` says.
     """
-    text = Expression(transform.expression, transform.where)
+    text = transform.expression
     found: pa.Schema | None = pa.schema([])
     for messages in samples:
         batch = batch_of(messages, schema=fixed, digits=DIGITS, wanted=text.named, named=text.left_out)
@@ -137,35 +133,30 @@ def planned(transform: Sql, session: SparkSession, columns: pa.Schema) -> SqlPla
     """The plan for documents of these columns; None where Spark refuses the expression, or looks at more than one row for a row."""
     from pyspark.errors import PySparkException
 
-    text = Expression(transform.expression, transform.where)
-    if not text.prunes or text.means("headwater") or columns.names.count(OFFSET):
+    text = transform.expression
+    if not text.prunes or text.means("headwater") or OFFSET in columns.names:
         return None
     lacking: list[str] = []
-    while True:
-        try:
-            with quietly():
-                return _plan(transform, session, text, pa.schema([*columns, *(pa.field(name, pa.null()) for name in lacking)]))
-        except PySparkException as error:
-            name = lacked(transform, error)
-            if name is None or name in lacking or len(lacking) >= MOST_MISSING:
-                return None
-            lacking.append(name)
+    try:
+        return with_nulls(
+            transform, lacking, lambda: _plan(transform, session, pa.schema([*columns, *(pa.field(name, pa.null()) for name in lacking)]))
+        )
+    except PySparkException:
+        return None
 
 
-def _plan(transform: Sql, session: SparkSession, text: Expression, columns: pa.Schema) -> SqlPlan | None:
-    rows = session.createDataFrame(pa.schema([*LEAD, *columns]).empty_table())
-    with _queried(session, rows, text, ()) as found:
+def _plan(transform: Sql, session: SparkSession, columns: pa.Schema) -> SqlPlan | None:
+    with _queried(session, empty_rows(session, columns), transform) as found:
         seen = _seen(found._jdf.queryExecution().analyzed())
         unnamed = any("__autoGeneratedAlias" in field.metadata for field in found.schema)
     if seen is None or unnamed:
         return None
     given, out, used = seen
-    out = out[3:]
-    last = {name: number for number, name in out}
+    last = {name: number for number, name in out[3:]}
     left = {name for name, number in last.items() if given.get(number) == name}
     made = tuple(name for name in last if name not in left)
     needed = {given[number] for number in used if number in given} | {given[last[name]] for name in made if last[name] in given}
-    names = frozenset(columns.names)
+    names, stay = frozenset(columns.names), transform.expression.stay
     was = tuple(name for name in made if name in names)
     return SqlPlan(
         transform=transform,
@@ -174,27 +165,19 @@ def _plan(transform: Sql, session: SparkSession, text: Expression, columns: pa.S
         needed=frozenset((needed | set(was)) & names),
         made=made,
         was=was,
-        stays=frozenset(left) if text.stay == "none" else None,
-        gone=names - left - set(made) if text.stay == "others" else frozenset(),
+        stays=frozenset(left) if stay == "none" else None,
+        gone=names - left - set(made) if stay == "others" else frozenset(),
     )
 
 
-def spark_schema(session: SparkSession, columns: pa.Schema) -> StructType:
-    """The columns of `rows`, as Spark says them."""
-    return session.createDataFrame(pa.schema([*LEAD, *columns]).empty_table()).schema
+def empty_rows(session: SparkSession, columns: pa.Schema) -> DataFrame:
+    """A table like those that tasks give to the query, without rows."""
+    return session.createDataFrame(pa.schema([*LEAD, *columns]).empty_table())
 
 
-@contextmanager
-def _queried(session: SparkSession, rows: DataFrame, text: Expression, was: Sequence[str]) -> Iterator[DataFrame]:
-    view = f"headwater_{random_id().replace('-', '')}"
-    rows.createTempView(view)
-    try:
-        lead = [_quoted(ROW), _quoted(MARK), _quoted(MESSAGE), *(f"{_quoted(name)} AS `{WAS} {i}`" for i, name in enumerate(was))]
-        selected = f",\n{text.selected}" if text.selected else ""
-        where = f"\nWHERE {_quoted(MARK)} IS NOT NULL OR (\n{text.where}\n)" if text.where else ""
-        yield session.sql(f"SELECT {', '.join(lead)}{selected}\nFROM {view}{where}")
-    finally:
-        session.catalog.dropTempView(view)
+def _queried(session: SparkSession, rows: DataFrame, transform: Sql, was: Sequence[str] = ()) -> AbstractContextManager[DataFrame]:
+    lead = [*map(_quoted, (ROW, MARK, MESSAGE)), *(f"{_quoted(name)} AS `{WAS} {i}`" for i, name in enumerate(was))]
+    return queried(session, rows, transform.expression, lead, passes=f"{_quoted(MARK)} IS NOT NULL OR ")
 
 
 def _quoted(name: str) -> str:
