@@ -233,6 +233,8 @@ class SinkWriter(ABC):
     """Takes the batches of one part, in order. Used in one thread."""
 
     takes_text: ClassVar[bool] = False
+    one_by_one: bool = False  # each message is sent by itself, so that a large batch has no use
+    sent_before: int = -1  # of a writer that sends one by one: the messages of the batch below this offset are durably taken
 
     @abstractmethod
     def write(self, batch: Batch) -> None:
