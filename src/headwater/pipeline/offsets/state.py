@@ -1,8 +1,8 @@
 """What is known of a pipeline: a pure fold of its offset log, in which the last record of each key holds.
 
 Keys: `run`, `reader`, `reading`, `sink/NAME`, `taken/SINK/NAMESPACE`, `edit/OFFSET[/SINK]`, `dead/SINK/OFFSET`, `trouble/SINK`,
-`audit/ID`. A record without a value removes its key. Because every record says all of its key, keeping the last of each key (compaction)
-changes nothing.
+`compacting/ID`, `audit/ID`. A record without a value removes its key. Because every record says all of its key, keeping the last of each
+key (compaction) changes nothing.
 """
 
 from __future__ import annotations
@@ -158,7 +158,14 @@ class Outage(msgspec.Struct, frozen=True, kw_only=True):
     since: int = 0
 
 
-Value = RunInfo | ReaderState | ReadingPosition | SinkState | Edit | Dead | Entry | Outage | int
+class Compacting(msgspec.Struct, frozen=True, kw_only=True):
+    """A compaction that takes messages below `before` away."""
+
+    before: int
+    at: int
+
+
+Value = RunInfo | ReaderState | ReadingPosition | SinkState | Edit | Dead | Entry | Outage | Compacting | int
 _KINDS: dict[str, Any] = {
     "run": RunInfo,
     "reader": ReaderState,
@@ -169,6 +176,7 @@ _KINDS: dict[str, Any] = {
     "dead": Dead,
     "audit": Entry,
     "trouble": Outage,
+    "compacting": Compacting,
 }
 _decoders = {name: msgspec.json.Decoder(kind, float_hook=exact) for name, kind in _KINDS.items()}
 _encoder = msgspec.json.Encoder(decimal_format="number")
@@ -191,6 +199,7 @@ class State:
         self.dead: dict[tuple[str, int], Dead] = {}
         self.audit: dict[str, Entry] = {}
         self.outages: dict[str, Outage] = {}  # by sink
+        self.compactions: dict[str, Compacting] = {}  # those that are under way, or were when whoever did them died
 
     def apply(self, key: str, value: Value | None) -> None:
         kind, _, rest = key.partition("/")
@@ -220,12 +229,19 @@ class State:
                 _put(self.audit, rest, value)
             case "trouble", _:
                 _put(self.outages, rest, value)
+            case "compacting", _:
+                _put(self.compactions, rest, value)
 
     @property
     def ids(self) -> dict[str, tuple[str, ...]]:
         """By namespace, the fields that tell documents apart, as the source's plan has them."""
         plan = self.reader.plan if self.reader is not None else {}
         return {namespace: tuple(fields) for namespace, fields in plan.get("ids", {}).items()}
+
+    @property
+    def compacting(self) -> int:
+        """Messages below this offset are being taken away; 0 where no compaction is under way."""
+        return max((one.before for one in self.compactions.values()), default=0)
 
     def sink(self, name: str) -> SinkState:
         return self.sinks.get(name, SinkState())
@@ -254,6 +270,7 @@ class State:
             *((edit_key(offset, sink), edit) for (offset, sink), edit in self.edits.items()),
             *((f"dead/{sink}/{offset}", dead) for (sink, offset), dead in self.dead.items()),
             *((f"trouble/{sink}", outage) for sink, outage in self.outages.items()),
+            *((f"compacting/{key}", one) for key, one in self.compactions.items()),
             *((f"audit/{key}", entry) for key, entry in self.audit.items()),
         ]
 

@@ -306,7 +306,7 @@ class Run:
             )
             changes: list[Change] = [("run", run)]
             new = [name for name in names if name not in state.sinks]
-            if new and not self._again and is_compacted(self._log, control.messages):
+            if new and not self._again and (state.compactions or is_compacted(self._log, control.messages)):
                 raise Conflict(
                     f"Sink {new[0]} is new, and the log of {self.pipeline.name} was compacted: it would not get everything.",
                     hint="Give all sinks everything anew with `headwater pipeline run --again`, or use another pipeline for the new sink.",

@@ -103,9 +103,7 @@ def test_a_failed_batch_goes_one_at_a_time_and_stops_before_the_message_that_is_
     assert "CHECK constraint failed" in failure.message
 
 
-def test_with_stop_all_the_run_stops_at_the_message_and_not_at_its_batch(
-    log: Log, tmp_path: Path, written: list[tuple[int, int]]
-) -> None:
+def test_with_stop_all_the_run_stops_at_the_message_and_not_at_its_batch(log: Log, tmp_path: Path, written: list[tuple[int, int]]) -> None:
     control = prepared(log, "A" * 16, {"c0": 8})
     refuse(tmp_path, "c0", 14)
     assert run(log, tmp_path, ["c0"], on_error="stop_all").state == "stopped"
