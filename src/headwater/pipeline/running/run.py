@@ -306,16 +306,20 @@ class Run:
             )
             changes: list[Change] = [("run", run)]
             new = [name for name in names if name not in state.sinks]
-            if new and not self._again and (state.compactions or is_compacted(self._log, control.messages)):
-                raise Conflict(
-                    f"Sink {new[0]} is new, and the log of {self.pipeline.name} was compacted: it would not get everything.",
-                    hint="Give all sinks everything anew with `headwater pipeline run --again`, or use another pipeline for the new sink.",
-                )
+            begins = -1  # the position of a new sink
+            if new and (state.compactions or is_compacted(self._log, control.messages)):
+                if not self._again:
+                    raise Conflict(
+                        f"Sink {new[0]} is new, and the log of {self.pipeline.name} was compacted: it would not get everything.",
+                        hint="Give all sinks everything anew with `headwater pipeline run --again`, or use another pipeline for the sink.",
+                    )
+                begins = end - 1  # it gets all of the new copy
             deleted = {entry.details.get("sink") for entry in state.audit.values() if entry.what == "delete"}
             for name in names:
                 sink = state.sink(name)
-                if name not in state.sinks and name in deleted:
-                    sink = SinkState(generation=1)  # the sink itself must forget what it took in its former life
+                if name not in state.sinks:
+                    # Of a deleted one, the sink itself must forget what it took in its former life.
+                    sink = SinkState(position=begins, generation=int(name in deleted))
                 if name not in state.sinks or sink.failure is not None:
                     changes.append((f"sink/{name}", sink.revived()))
             return changes

@@ -11,17 +11,18 @@ from typing import Any, ClassVar
 import pytest
 from ground import gone, piped, prepared, rows
 
-from headwater.core.errors import AlreadyExists, Conflict
+from headwater.core.errors import AlreadyExists, Conflict, Damaged
 from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.record import Mode
+from headwater.log.record import Mode, Record
 from headwater.pipeline import Message, Op, Pipeline, python
 from headwater.pipeline.adaptor import About, CanTail, Piece
 from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.definition import Branch
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import SinkState
 from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.operating.verification import compare
@@ -248,3 +249,24 @@ def test_a_sink_that_stands_keeps_nobody_from_reading(log: Log, tmp_path: Path) 
     run.stop()
     thread.join()
     assert (run.progress()[0].position, run.progress()[1].position) == (21, 2)
+
+
+def test_messages_that_are_gone_before_a_sink_has_taken_them_stop_it(log: Log, tmp_path: Path) -> None:
+    """As after `log repair --cut`."""
+    prepared(log, [b'{"_id":0}'], {"db": SinkState(position=3), "up": SinkState(position=39)})
+    writer = log.writer(log_topic("p"), 0, 1, part=PART)
+    for n in range(1, 40):
+        writer.append([Record(b"t", b'{"_id":%d}' % n)])
+        if n == 25:
+            writer.roll()
+    writer.compact(20)
+    left = [one.offset or 0 for one in log.read(log_topic("p"), 0, 0, limit=100)]
+    pipeline = piped(tmp_path, {"db": sqlite(str(tmp_path / "o.db")), "up": sqlite(str(tmp_path / "up.db"))})
+    with pytest.raises(Damaged, match=f"Messages 4 to {left[0] - 1} are gone"):
+        gone(log, tmp_path, pipeline)
+    operations = PipelineOperations(log, "p")
+    state = operations.state()
+    assert (state.sink("db").position, state.sink("db").stopped, state.sink("up").stopped) == (3, True, False)
+    operations.mark("db", left[0] - 1, why="they are gone")
+    assert gone(log, tmp_path, pipeline).state == "done"
+    assert rows(tmp_path / "o.db", "select _id from t order by 1") == [(n,) for n in left]
