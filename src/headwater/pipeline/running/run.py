@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import Conflict, Fenced, HeadwaterError, TaskFailed
+from headwater.core.errors import Conflict, Fenced, HeadwaterError, TaskFailed, UnknownTopic
 from headwater.core.ids import random_id
 from headwater.core.settings import Settings
 from headwater.log import Log, Writer
@@ -132,7 +132,7 @@ class Run:
     def go(self) -> Result:
         """Run to the end. Errors: `Fenced` when a newer run takes over, and what the source or a sink raised that is no message's fault."""
         pipeline, topic = self.pipeline, log_topic(self.pipeline.name)
-        self._log.create_topic(topic, settings=TopicSettings(segment=int(pipeline.options.segment)), part=PART)
+        self._create_topic(topic)
         control = Control.create(self._log, pipeline.name, self._clock)
         writer = self._log.claim(topic, 0, part=PART)
         engine = Engine(self._log, self._settings.spark, stopping=self._cut_short)
@@ -162,6 +162,15 @@ class Run:
         return result
 
     # -- the run --------------------------------------------------------------------------------------------
+
+    def _create_topic(self, topic: str) -> None:
+        """A topic that is there keeps its segments' size: others may have written it, and no record depends on it."""
+        try:
+            self._log.topic(topic)
+            settings = None
+        except UnknownTopic:
+            settings = TopicSettings(segment=int(self.pipeline.options.segment))
+        self._log.create_topic(topic, settings=settings, part=PART)
 
     def _go(self, writer: Writer) -> Result:
         context = self._context

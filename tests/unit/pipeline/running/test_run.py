@@ -270,3 +270,9 @@ def test_messages_that_are_gone_before_a_sink_has_taken_them_stop_it(log: Log, t
     operations.mark("db", left[0] - 1, why="they are gone")
     assert gone(log, tmp_path, pipeline).state == "done"
     assert rows(tmp_path / "o.db", "select _id from t order by 1") == [(n,) for n in left]
+
+
+def test_another_size_of_segments_keeps_no_pipeline_from_running(log: Log, tmp_path: Path) -> None:
+    for size, kept in (("64KiB", 64 << 10), ("128KiB", 64 << 10)):
+        assert gone(log, tmp_path, piped(tmp_path, {"db": sqlite(str(tmp_path / "o.db"))}, segment=size)).state == "done"
+        assert log.topic(log_topic("p")).settings.segment == kept
