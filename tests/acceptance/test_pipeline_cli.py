@@ -278,3 +278,14 @@ def test_many_messages_go_through_spark(home: Home) -> None:
     assert len(list((home.home / "archive").glob("part-*"))) > 1
     for sink in ("archive", "report"):
         assert home.pipeline("verify", "shop", sink).code == 0
+
+
+@pytest.mark.spark
+def test_of_a_copy_whose_ids_repeat_the_last_document_of_each_stays(home: Home) -> None:
+    """The sink is behind when Spark comes: a range of the copy is then delivered by several tasks at once."""
+    lines = [f'{{"_id": {number % 3000}, "price": 1, "qty": 1, "round": {number // 3000}}}\n' for number in range(30_000)]
+    home.write("orders.jsonl", "".join(lines))
+    home.write("shop.py", SHOP.replace('Pipeline("shop")', 'Pipeline("shop", slices=1)'))
+    ran = home.pipeline("run", "shop.py", HEADWATER_SPARK__START="eager")
+    assert ran.code == 0, ran.err
+    assert home.rows("select count(*), min(round), max(round) from orders") == [(3000, 9, 9)]

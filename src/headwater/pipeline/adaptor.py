@@ -108,6 +108,7 @@ class CopyPlan(msgspec.Struct, frozen=True, kw_only=True):
     ids: dict[str, tuple[str, ...]] = {}  # by namespace, the fields that tell documents apart; `_id` where it is missing
     cursor: Any = None  # where following the changes begins: taken before the copy, so that nothing falls between
     size: CopySize | None = None  # how much will be read; None where the source cannot tell it cheaply
+    repeats: bool = False  # an id may occur more than once in a slice: the later document replaces the earlier one
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
@@ -232,6 +233,8 @@ class SinkWriter(ABC):
     """Takes the batches of one part, in order. Used in one thread."""
 
     takes_text: ClassVar[bool] = False
+    one_by_one: bool = False  # each message is sent by itself, so that a large batch has no use
+    sent_before: int = -1  # of a writer that sends one by one: the messages of the batch below this offset are durably taken
 
     @abstractmethod
     def write(self, batch: Batch) -> None:

@@ -131,7 +131,7 @@ class Pipeline:
         log_dir: str | Path | None = None,
         xlog_dir: str | Path | None = None,
         slices: int = 0,
-        segment: str = "256MiB",
+        segment: str = "1GiB",
         max_log: str | None = None,
         flush: str = "1s",
         stop_grace: str = "30s",

@@ -36,7 +36,7 @@ class FileSource(SourceAdaptor[File]):
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         adaptor = self.adaptor
         if adaptor.standard:
-            return CopyPlan(identity={"standard": "input"}, slices=(Slice("stdin", {}),), ids={"stdin": adaptor.id})
+            return CopyPlan(identity={"standard": "input"}, slices=(Slice("stdin", {}),), ids={"stdin": adaptor.id}, repeats=True)
         files = found(adaptor, chosen)
         stamps = {name: _stamp(path) for name, path in files.items()}
         parts: list[Slice] = []
@@ -48,7 +48,8 @@ class FileSource(SourceAdaptor[File]):
         size = CopySize(total=sum(one.size or 0 for one in parts), unit=unit) if len(kinds) == 1 else None  # rows and bytes have no sum
         if size is None:
             parts = [msgspec.structs.replace(one, size=None) for one in parts]
-        return CopyPlan(identity=stamps, slices=tuple(parts), ids=dict.fromkeys(map(collection, files), adaptor.id), size=size)
+        ids = dict.fromkeys(map(collection, files), adaptor.id)
+        return CopyPlan(identity=stamps, slices=tuple(parts), ids=ids, size=size, repeats=len(parts) == len(ids))
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         try:

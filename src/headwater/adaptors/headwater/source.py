@@ -61,7 +61,9 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
                 for begin, end in _cut(one.start, one.end, share if connection.splits else one.end - one.start)
             ]
             at = {str(number): [one.end, 0] for number, one in enumerate(every)}
-            return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, cursor={"generation": topic.generation, "at": at}, size=size)
+            cursor = {"generation": topic.generation, "at": at}
+            repeats = len(parts) == topic.partitions
+            return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, cursor=cursor, size=size, repeats=repeats)
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         with blaming_no_message(Unavailable), opened(self.adaptor, read_only=True) as connection:

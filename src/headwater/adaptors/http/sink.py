@@ -152,14 +152,17 @@ class HttpWriter(SinkWriter):
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
         self._adaptor, self._part, self._poster, self._clock, self._wait = adaptor, part, poster, clock, wait
+        self.one_by_one = not adaptor.batched
 
     def write(self, batch: Batch) -> None:
         if self._adaptor.batched:
             self._whole(batch.messages)
             return
+        self.sent_before = batch.start
         for message in batch.messages:
             body = self._body(message, before_taken=True)
             self._send(message.namespace, body, "application/json", str(message.offset), message.offset)
+            self.sent_before = message.offset + 1
 
     def close(self) -> None:
         self._poster.close()

@@ -57,7 +57,8 @@ class KafkaSource(SourceAdaptor[KafkaAdaptor]):
             ids = cluster.identity(list(found))
             cursor = {name: {_ID: ids[name], **{str(number): end for number, (_, end) in ends.items()}} for name, ends in found.items()}
             size = CopySize(total=sum(one.size or 0 for one in parts), unit="offsets")
-            return CopyPlan(identity=ids, slices=tuple(parts), ids=dict.fromkeys(found, self.adaptor.id), cursor=cursor, size=size)
+            fields = dict.fromkeys(found, self.adaptor.id)
+            return CopyPlan(identity=ids, slices=tuple(parts), ids=fields, cursor=cursor, size=size, repeats=True)
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         """The messages of a partition in [position, end). The position is the next offset."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from headwater.core.errors import Unsupported
+from headwater.core.ids import random_id
 from headwater.log import Log, Writer
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.ownership import PART
-from headwater.pipeline.offsets.state import State
+from headwater.pipeline.offsets.state import Change, Compacting, State
+
+_LONGEST_MS = 3_600_000  # of a compaction
 
 
 class Freed(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,20 +59,34 @@ def compact(control: Control, *, dry_run: bool = False) -> Freed:
     """
     log, topic = control.log, control.messages
     generation = log.topic(topic).generation  # before the state, which says what every sink has taken of this topic
-    state = control.refresh()
+    control.refresh()
     control.check_topic()
     bounds = log.bounds(topic, 0)
-    freed = Freed(before=max(bounds.start, min(limit(state), bounds.end)))
+
+    def before(state: State) -> int:
+        return max(bounds.start, min(limit(state), bounds.end))
+
     if dry_run:
-        return msgspec.structs.replace(freed, truncates=log.engine == "kafka")
+        return Freed(before=before(control.refresh()), truncates=log.engine == "kafka")
+    # From here on nobody moves a sink back behind the limit, and no sink comes that would need what lies before it.
+    key, now = f"compacting/{random_id()}", control.clock.now_ms()
+    made = control.change(lambda state: [(key, Compacting(before=before(state), at=now))])
+    state = control.state
+    freed = Freed(before=next(value.before for _, value in made if isinstance(value, Compacting)))
     try:
         freed = Freed(before=freed.before, **msgspec.structs.asdict(_writer(control, generation).compact(freed.before)))
     except Unsupported:
         last = [offset for names in state.taken.values() for offset in names.values()]
         _writer(control, generation).delete_before(min([freed.before, *last]))
         freed = Freed(before=freed.before, truncates=True)
+    control.change(lambda state: [(key, None), *_dead(state, now)])
     control.compact()
     return freed
+
+
+def _dead(state: State, now: int) -> list[Change]:
+    """Compactions that cannot be under way any more: whoever did them has died."""
+    return [(f"compacting/{key}", None) for key, one in state.compactions.items() if one.at < now - _LONGEST_MS]
 
 
 def _writer(control: Control, generation: str) -> Writer:

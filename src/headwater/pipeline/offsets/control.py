@@ -56,7 +56,7 @@ class Control:
     """
 
     def __init__(self, log: Log, pipeline: str, clock: Clock) -> None:
-        self.log, self.pipeline, self._clock = log, pipeline, clock
+        self.log, self.pipeline, self.clock = log, pipeline, clock
         self.topic, self.messages = offsets_topic(pipeline), log_topic(pipeline)
         self.state = State()
         self._next = 0
@@ -138,7 +138,7 @@ class Control:
             made = with_all(self.state, decide(self.state))
             if not made:
                 return made
-            now = self._clock.now_ms()
+            now = self.clock.now_ms()
             records = [to_record(key, value, now=now) for key, value in made]
             # The last record carries the mark: of an append that failed midway, Kafka may keep a leading part.
             records[-1] = msgspec.structs.replace(records[-1], headers=((_CHANGE, mark),))

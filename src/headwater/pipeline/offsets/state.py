@@ -1,8 +1,8 @@
 """What is known of a pipeline: a pure fold of its offset log, in which the last record of each key holds.
 
 Keys: `run`, `reader`, `reading`, `sink/NAME`, `taken/SINK/NAMESPACE`, `edit/OFFSET[/SINK]`, `dead/SINK/OFFSET`, `trouble/SINK`,
-`audit/ID`. A record without a value removes its key. Because every record says all of its key, keeping the last of each key (compaction)
-changes nothing.
+`compacting/ID`, `audit/ID`. A record without a value removes its key. Because every record says all of its key, keeping the last of each
+key (compaction) changes nothing.
 """
 
 from __future__ import annotations
@@ -162,7 +162,14 @@ class Outage(msgspec.Struct, frozen=True, kw_only=True):
     since: int = 0
 
 
-Value = RunInfo | ReaderState | ReadingPosition | SinkState | Edit | Dead | Entry | Outage | int
+class Compacting(msgspec.Struct, frozen=True, kw_only=True):
+    """A compaction that takes messages below `before` away."""
+
+    before: int
+    at: int
+
+
+Value = RunInfo | ReaderState | ReadingPosition | SinkState | Edit | Dead | Entry | Outage | Compacting | int
 _KINDS: dict[str, Any] = {
     "run": RunInfo,
     "reader": ReaderState,
@@ -173,6 +180,7 @@ _KINDS: dict[str, Any] = {
     "dead": Dead,
     "audit": Entry,
     "trouble": Outage,
+    "compacting": Compacting,
 }
 _decoders = {name: msgspec.json.Decoder(kind, float_hook=exact) for name, kind in _KINDS.items()}
 _encoder = msgspec.json.Encoder(decimal_format="number")
@@ -195,6 +203,7 @@ class State:
         self.dead: dict[tuple[str, int], Dead] = {}
         self.audit: dict[str, Entry] = {}
         self.outages: dict[str, Outage] = {}  # by sink
+        self.compactions: dict[str, Compacting] = {}  # those that are under way, or were when whoever did them died
 
     def apply(self, key: str, value: Value | None) -> None:
         kind, _, rest = key.partition("/")
@@ -207,9 +216,9 @@ class State:
                 self.reader = self._plan
                 if value is not None and self._plan is not None and value.run == self._plan.run:
                     self.reader = msgspec.structs.replace(self._plan, **msgspec.structs.asdict(value))
-            case "sink" | "audit" | "trouble", _:
-                by_name: dict[str, dict[str, Any]] = {"sink": self.sinks, "audit": self.audit, "trouble": self.outages}
-                _put(by_name[kind], rest, value)
+            case "sink" | "audit" | "trouble" | "compacting", _:
+                named: dict[str, dict[str, Any]] = {"sink": self.sinks, "audit": self.audit, "trouble": self.outages}
+                _put(named.get(kind, self.compactions), rest, value)
             case "taken", _:
                 sink, _, namespace = rest.partition("/")
                 _put(self.taken.setdefault(sink, {}), namespace, value)
@@ -227,6 +236,11 @@ class State:
         """By namespace, the fields that tell documents apart, as the source's plan has them."""
         plan = self.reader.plan if self.reader is not None else {}
         return {namespace: tuple(fields) for namespace, fields in plan.get("ids", {}).items()}
+
+    @property
+    def compacting(self) -> int:
+        """Messages below this offset are being taken away; 0 where no compaction is under way."""
+        return max((one.before for one in self.compactions.values()), default=0)
 
     def sink(self, name: str) -> SinkState:
         return self.sinks.get(name, SinkState())
@@ -255,6 +269,7 @@ class State:
             *((edit_key(offset, sink), edit) for (offset, sink), edit in self.edits.items()),
             *((f"dead/{sink}/{offset}", dead) for (sink, offset), dead in self.dead.items()),
             *((f"trouble/{sink}", outage) for sink, outage in self.outages.items()),
+            *((f"compacting/{key}", one) for key, one in self.compactions.items()),
             *((f"audit/{key}", entry) for key, entry in self.audit.items()),
         ]
 

@@ -58,14 +58,19 @@ class PipelineChanges(PipelineView):
             raise self.outside(position, bounds)
         if position + 1 < bounds.start:
             raise BadBounds(f"The log begins at {bounds.start}; what lies before is gone.", hint=f"Give {bounds.start - 1} or more.")
-        if self.holes(position + 1, min(before, bounds.end - 1)):
-            raise BadBounds(
-                f"Compaction has taken messages behind {position}, so they cannot be sent again.",
-                hint="Read the source anew with `headwater pipeline run --again`.",
-            )
 
         def decide(state: State) -> list[Change]:
             now = state.sink(sink)
+            if self.holes(position + 1, min(now.position, bounds.end - 1)):
+                raise BadBounds(
+                    f"Compaction has taken messages behind {position}, so they cannot be sent again.",
+                    hint="Read the source anew with `headwater pipeline run --again`.",
+                )
+            if position < min(now.position, state.compacting - 1):
+                raise Conflict(
+                    f"The messages below {state.compacting} are being compacted.",
+                    hint=f"Give {state.compacting - 1} or more, or try again when the compaction is over: within an hour at most.",
+                )
             moved = SinkState(position=position, generation=now.generation + 1, told=now.told)
             changes: list[Change] = [(f"sink/{sink}", moved)]
             changes += [

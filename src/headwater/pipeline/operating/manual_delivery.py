@@ -214,6 +214,8 @@ class ManualDelivery:
             self._sink.adaptor.begin(known_as, self._sink.name, work.epoch)
         part = work.part(known_as, start, end, again=True)
         outcome = deliver_part(self._operator.log, work, part, batch=max(1, self._sink.options.batch))
+        if outcome.away is not None:
+            raise outcome.away.error()
         if outcome.receipt:
             self._sink.adaptor.publish(part, outcome.receipt)
         return outcome

@@ -27,19 +27,32 @@ class Cut(NamedTuple):
         return sum(end - start for start, end, _, _ in self.parts) // (len(self.parts) if self.shared else 1)
 
 
-def cut(log: Log, topic: str, gaps: Sequence[Span], *, width: int, shares: int, most: int, copy: Span) -> Cut:
+def cut(
+    log: Log,
+    topic: str,
+    gaps: Sequence[Span],
+    *,
+    width: int,
+    shares: int,
+    most: int,
+    copy: Span,
+    repeats: bool = False,
+    by_offset: bool = False,
+) -> Cut:
     """The next parts of the gaps. A copy goes in consecutive slices; changes go in one range whose documents are shared by id.
 
     `width` parts at most; `shares` tasks share changes. `copy`: the offsets that hold the newest copy and nothing else; the modes of
-    others are read from the log. That copy may repeat documents of an older one: no range crosses its beginning.
+    others are read from the log. That copy may repeat documents of an older one: no range crosses its beginning. `repeats`: ids occur
+    more than once in a copy, so its documents are shared by id as changes are. `by_offset`: the sink keeps the order of offsets whoever
+    writes first, as files do that are named by them: everything goes in consecutive slices.
     """
     start, end = gaps[0]
-    if copy[0] <= start < copy[1]:
+    if copy[0] <= start < copy[1] and (by_offset or not repeats):
         gaps = [(a, min(b, copy[1])) for a, b in gaps if a < copy[1]]
     else:
         end = min(end, start + width * most, copy[0] if start < copy[0] else end)
         end, mode = _same_mode(log, topic, start, end)
-        if mode == Mode.SYNC:
+        if (mode == Mode.SYNC or repeats) and not by_offset:
             end = min(end, start + most)
             buckets = shares if end - start >= _SHARED else 1
             return Cut([(start, end, bucket, buckets) for bucket in range(buckets)], buckets > 1)

@@ -31,6 +31,7 @@ _TABLE = 100_000  # messages of a batch where a transform makes tables of them
 _MEANWHILE = 20_000  # messages that this process delivers at once while Spark starts
 _STEPS = 100  # messages that go one at a time before the loop looks around
 _WAIT = 0.05  # seconds: messages that come within them are delivered together
+_LONG_PART = 10.0  # seconds of a task, and of a part that becomes a file
 _IDLE = 2.0  # seconds after which a loop looks for work without an event
 
 
@@ -45,13 +46,17 @@ class SinkLoop:
         changed: threading.Event | None = None,
         reading: Callable[[], bool] = lambda: False,
         source_failed: Callable[[], bool] = lambda: False,
+        above_advances: Callable[[], bool] = lambda: False,
         on_failure: Callable[[str, Failure], None] = lambda sink, failure: None,
     ) -> None:
-        """`changed` is set when the log or the offset log has grown, and when reading or the run ends."""
+        """`changed` is set when the log or the offset log has grown, and when reading or the run ends.
+
+        `above_advances`: whether the sink above this one will take more.
+        """
         self.sink, self._run, self._control, self._engine = sink, context, context.control, context.engine
         self._clock, self._stopping = context.clock, context.stopping
         self._changed, self._reading, self._source_failed = changed or threading.Event(), reading, source_failed
-        self._on_failure = on_failure
+        self._above_advances, self._on_failure = above_advances, on_failure
         self._identity = context.control.identity()
         self._looked = self._clock.monotonic() - _WAIT  # when the loop last found nothing
         self._gathers_since: float | None = None
@@ -105,7 +110,7 @@ class SinkLoop:
         if not gaps:
             self.state = LoopState(Activity.WAITING)
             self.acks.flush_if_due()
-            if not self._reading() and self._end() == end and not self._parent_goes_on():
+            if not self._reading() and self._end() == end and not self._above_advances():
                 return False
             self._wait_for_change()
             return True
@@ -136,10 +141,6 @@ class SinkLoop:
         """Up to where this sink may be given messages: the log's end, or what the sink above it has taken."""
         above = self.sink.after
         return self._run.end() if above is None else self._control.refresh().sink(above).position + 1
-
-    def _parent_goes_on(self) -> bool:
-        parent = self._control.refresh().sink(self.sink.after) if self.sink.after is not None else None
-        return parent is not None and not parent.stopped and parent.position + 1 < self._run.end()
 
     def _gathering(self, gaps: Sequence[Span]) -> bool:
         """Whether a sink that makes a file of every part waits for more messages, at most for `flush`."""
@@ -174,7 +175,8 @@ class SinkLoop:
         work, batch = self._work(), max(self.sink.options.batch, type(self.sink.adaptor).least_batch)
         width = self.sink.options.parallelism or self._engine.spark.cores
         # One file takes a range from one task: it would keep the first of several shares, and take the others for repeats.
-        planned = self._cut(gaps, width, shares=width if self._keeps_ids(work) and not self.sink.adaptor.ordered() else 1)
+        shared = self._engine.spark.allowed and self._keeps_ids(work) and not self.sink.adaptor.ordered()
+        planned = self._cut(gaps, width, shares=width if shared else 1)
         where = place(planned.size, self._engine.spark)
         if where is Place.MEANWHILE:
             gaps = [(start, min(end, start + _MEANWHILE))]
@@ -196,10 +198,23 @@ class SinkLoop:
         self._settle(work, planned, outcomes)
 
     def _work(self) -> SinkWork:
-        return SinkWork.of(self._control, self.sink, self._run.epoch)
+        return msgspec.structs.replace(
+            SinkWork.of(self._control, self.sink, self._run.epoch), seconds=max(_LONG_PART, self._run.options.flush.seconds)
+        )
 
     def _cut(self, gaps: Sequence[Span], width: int, *, shares: int = 1, most: int = _SLICE) -> Cut:
-        return cut(self._run.log, self._run.topic, gaps, width=width, shares=shares, most=most, copy=self._copy())
+        reader = self._control.state.reader
+        return cut(
+            self._run.log,
+            self._run.topic,
+            gaps,
+            width=width,
+            shares=shares,
+            most=most,
+            copy=self._copy(),
+            repeats=reader is not None and bool(reader.plan.get("repeats")),
+            by_offset=self.sink.adaptor.ordered() or self.sink.adaptor.gathers(),
+        )
 
     def _copy(self) -> Span:
         """The offsets that hold the newest copy and nothing else; while the copy is read, all from its beginning."""
@@ -217,40 +232,66 @@ class SinkLoop:
         return [work.part(self._identity, start, end, bucket=bucket, buckets=buckets) for start, end, bucket, buckets in planned.parts]
 
     def _deliver_here(self, work: SinkWork, parts: Sequence[Part], *, batch: int) -> list[Outcome]:
-        """Deliver the parts in this process, one after the other, up to the first failure."""
+        """Deliver the parts in this process, one after the other, up to the first that did not reach its end."""
         outcomes: list[Outcome] = []
+        deadline = self._clock.monotonic() + self._seconds()
         for part in parts:
             with uncollected():
-                outcomes.append(deliver_part(self._run.log, work, part, batch=batch))
-            if outcomes[-1].failure is not None:
+                outcomes.append(deliver_part(self._run.log, work, part, batch=batch, ends=lambda: self._is_over(deadline)))
+            if outcomes[-1].acked < part.end or self._is_over(deadline):
                 break
         return outcomes
+
+    def _is_over(self, deadline: float) -> bool:
+        return self._stopping.is_set() or self._clock.monotonic() >= deadline
+
+    def _seconds(self) -> float:
+        """The seconds after which a part ends and is acknowledged. Each part of a sink that gathers becomes a file: few are better."""
+        flush = self._run.options.flush.seconds
+        return max(flush, _LONG_PART) if self.sink.adaptor.gathers() or self.sink.adaptor.ordered() else flush
 
     # -- 2. publish what the sink has taken, and acknowledge it ------------------------------------------------
 
     def _settle(self, work: SinkWork, planned: Cut, outcomes: Sequence[Outcome]) -> None:
-        """Publish and acknowledge; then handle the first failure."""
-        failed = [(one.start, one.failure) for one in outcomes if one.failure is not None]
-        start, end = planned.parts[0][:2]
-        if planned.shared and (failed or len(outcomes) < len(planned.parts)):
-            # Other shares of the range may have written messages after the failed one: the whole range comes again, one by one.
-            first = min((failure for _, failure in failed), key=lambda failure: failure.offset)
-            self._fail(msgspec.structs.replace(first, start=start, end=end))
-            return
-        for one in sorted(outcomes, key=lambda one: (one.start, one.bucket)):
-            if one.acked > one.start or one.acked == one.end:
-                self._publish(work, one)
-                if not planned.shared:
-                    self.acks.add(one.start, one.acked, one.last)
-            if one.acked < one.end and self.sink.adaptor.ordered():
-                break
+        """Publish and acknowledge; then handle the first failure. Errors: `Unavailable`, where the sink went away."""
+        first: Failure | None
         if planned.shared:
-            last: dict[str, int] = {}
-            for one in outcomes:
-                last |= {name: max(offset, last.get(name, -1)) for name, offset in one.last.items()}
-            self.acks.add(start, end, last)
-        if failed:
-            self._fail(min(failed, key=lambda one: one[0])[1])
+            first = self._settle_shares(work, outcomes)
+        else:
+            for one in sorted(outcomes, key=lambda one: one.start):
+                if one.acked > one.start or one.acked == one.end:
+                    self._publish(work, one)
+                    self.acks.add(one.start, one.acked, one.last)
+                if one.acked < one.end and self.sink.adaptor.ordered():
+                    break
+            failed = [one for one in outcomes if one.failure is not None]
+            first = min(failed, key=lambda one: one.start).failure if failed else None
+        if any(one.acked > one.start for one in outcomes):
+            self._patience.reached()
+        if first is not None:
+            self._fail(first)
+        for one in outcomes:
+            if one.away is not None:
+                raise one.away.error()
+
+    def _settle_shares(self, work: SinkWork, outcomes: Sequence[Outcome]) -> Failure | None:
+        """Acknowledge up to where every share has come, and return what was refused there.
+
+        What some shares have written behind that comes again. A sink that holds its ranges knows what each share has taken, but not of
+        single messages: where the refused one is not known, all of the range is sent one at a time, lest older ones replace newer ones.
+        """
+        taken = min(one.acked for one in outcomes)
+        last: dict[str, int] = {}
+        for one in outcomes:
+            self._publish(work, one)
+            last |= {name: max(offset, last.get(name, -1)) for name, offset in one.last.items() if offset < taken}
+        if taken > outcomes[0].start:
+            self.acks.add(outcomes[0].start, taken, last)
+        refused = [one.failure for one in outcomes if one.failure is not None and one.acked == taken]
+        first = min(refused, key=lambda failure: failure.offset, default=None)
+        if first is None or first.start < 0:
+            return first
+        return msgspec.structs.replace(first, start=taken, end=outcomes[0].end if self._holds else first.end)
 
     def _publish(self, work: SinkWork, one: Outcome) -> None:
         if one.receipt:
@@ -306,9 +347,7 @@ class SinkLoop:
             return  # an operator has moved the position, perhaps away from this message
         stop_all = self._run.options.on_error == "stop_all"
         if failure.start >= 0:
-            if self.acks.failed(failure, single_until=failure.end - 1) and stop_all:
-                self._on_failure(self.sink.name, failure)
-                self._stopping.set()
+            self.acks.failed(failure, single_until=failure.end - 1)
             return
         policy = self.sink.options.on_error
         if isinstance(policy, Retry):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -92,4 +93,8 @@ def _copy_task(work: CopyWork, tasks: dict[int, list[int]], log: Log, given: Ran
 def _deliver_task(work: SinkWork, parts: tuple[Part, ...], batch: int, log: Log, given: Range) -> pa.RecordBatch:
     part = msgspec.structs.replace(parts[given.partition], attempt=random_id())
     with uncollected():
-        return result_table(deliver_part(log, work, part, batch=batch))
+        return result_table(deliver_part(log, work, part, batch=batch, ends=_over(time.monotonic() + work.seconds)))
+
+
+def _over(deadline: float) -> Callable[[], bool]:
+    return lambda: time.monotonic() >= deadline

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
@@ -15,22 +16,29 @@ from headwater.pipeline.message import Message
 from headwater.pipeline.offsets.control import newer_run
 from headwater.pipeline.offsets.state import Failure
 from headwater.pipeline.running.record_batch import RecordBatch
-from headwater.pipeline.running.work import Detour, Outcome, SinkWork
+from headwater.pipeline.running.work import Away, Detour, Outcome, SinkWork
 from headwater.pipeline.transform import Apply, Transform, chain, chain_of_fields
 from headwater.pipeline.transforms.type_widening import Unusual
 
+_FEW = 16
+_QUICK = 0.25  # seconds
 
-def deliver_part(log: Log, work: SinkWork, part: Part, *, batch: int, writer: SinkWriter | None = None) -> Outcome:
+
+def deliver_part(
+    log: Log, work: SinkWork, part: Part, *, batch: int, writer: SinkWriter | None = None, ends: Callable[[], bool] = lambda: False
+) -> Outcome:
     """Write the messages of a part; say how far that came. What is wrong with a message is part of the result, never an exception.
 
-    `writer`: one that is open already, of a sink whose batches count when they are written (`counts_at_once`); it stays open.
+    `writer`: one that is open already, of a sink whose batches count when they are written (`counts_at_once`); it stays open. `ends` is
+    asked behind each batch: whether the part is to end there, so that what was taken is acknowledged.
 
-    Errors: `Unavailable` (and kinds of it) when the sink or the log cannot be used at all; `Fenced` when a newer run has begun.
+    Errors: `Unavailable` (and kinds of it) when the sink or the log cannot be used and nothing was taken (`Outcome.away` otherwise);
+    `Fenced` when a newer run has begun.
     """
     if writer is not None:
-        return PartDelivery(log, work, part, writer, batch=batch).run()
+        return PartDelivery(log, work, part, writer, batch=batch, ends=ends).run()
     with closing(work.sink.adaptor.writer(part)) as own:
-        return PartDelivery(log, work, part, own, batch=batch).run()
+        return PartDelivery(log, work, part, own, batch=batch, ends=ends).run()
 
 
 def counts_at_once(writer: SinkWriter) -> bool:
@@ -42,10 +50,20 @@ class PartDelivery:
     """The state of one call of `deliver_part`."""
 
     def __init__(
-        self, log: Log, work: SinkWork, part: Part, writer: SinkWriter, *, batch: int, transforms: Sequence[Transform] | None = None
+        self,
+        log: Log,
+        work: SinkWork,
+        part: Part,
+        writer: SinkWriter,
+        *,
+        batch: int,
+        transforms: Sequence[Transform] | None = None,
+        ends: Callable[[], bool] = lambda: False,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`transforms`: those that are applied to what `messages` returns; left out, all of the sink's."""
         self._log, self._work, self._part, self._writer, self._batch = log, work, part, writer, batch
+        self._ends, self._monotonic = ends, monotonic
         transforms = work.sink.transforms if transforms is None else transforms
         self._apply: Apply | None = chain(transforms) if transforms else None
         self._fields = chain_of_fields(transforms) if type(writer).takes_text else None
@@ -53,11 +71,16 @@ class PartDelivery:
         self._last: dict[str, int] = {}
         self._taken = part.start  # everything below is written
         self._writing = False
+        self._few = min(batch, _FEW)  # messages at once of a writer that sends them one by one: what a part of a second is enough for
 
     def run(self) -> Outcome:
         failure: Failure | None = None
         stop: Detour | None = None
-        while self._taken < self._part.end and failure is None and stop is None:
+        away: Away | None = None
+        while self._taken < self._part.end and failure is None and stop is None and away is None:
+            if self._taken > self._part.start and self._ends():
+                break
+            began = self._monotonic()
             try:
                 found = self.batch(self._taken)
                 self._write(found)
@@ -66,6 +89,12 @@ class PartDelivery:
                 failure = self._failed(refused, found.start, found.end)
             except Unusual as other:
                 stop = Detour(other.reason, other.columns.serialize().to_pybytes() if other.columns is not None else b"")
+            except Unavailable as error:
+                if not self._counts_before():
+                    raise
+                away = Away.of(error)
+            else:
+                self._few = max(1, min(self._batch, self._few * 2 if self._monotonic() - began < _QUICK else self._few // 4))
         receipt = self._writer.finish()
         part = self._part
         return Outcome(
@@ -79,6 +108,7 @@ class PartDelivery:
             last={name: offset for name, offset in self._last.items() if offset < self._taken},
             failure=failure,
             stop=stop,
+            away=away,
             receipt=receipt,
         )
 
@@ -86,7 +116,7 @@ class PartDelivery:
 
     def batch(self, start: int) -> RecordBatch:
         """The next batch, or `Unusual` where the part ends here."""
-        return self._found(start, min(self._part.end, start + self._batch))
+        return self._found(start, min(self._part.end, start + (self._few if self._writer.one_by_one else self._batch)))
 
     def text(self, found: RecordBatch) -> list[bytes] | None:
         """The documents of a batch, or of its first part, as text, where they need not be taken apart; else None."""
@@ -162,6 +192,19 @@ class PartDelivery:
             start=-1 if exact else self._taken,
             end=-1 if exact else end,
         )
+
+    def _counts_before(self) -> bool:
+        """Whether something was taken before the sink could not be used: earlier batches, or what the writer has sent of this one.
+
+        Of a sink whose parts count by a receipt nothing is: whoever cannot write cannot be trusted to finish a part, either.
+        """
+        if not counts_at_once(self._writer):
+            return False
+        if self._writing and self._writer.sent_before > self._taken:
+            before = RecordBatch(self._log, self._work, self._taken, self._writer.sent_before, part=self._part)
+            self._taken = self._writer.sent_before
+            self._last.update(before.last())
+        return self._taken > self._part.start
 
     def _check_epoch(self) -> None:
         if self._log.engine != "embedded":

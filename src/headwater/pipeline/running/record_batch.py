@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.core.errors import BadInput, Rejected
+from headwater.core.errors import BadInput, Damaged, Rejected
 from headwater.log import Log
 from headwater.log.arrow import lengths
 from headwater.log.epochs import marks
@@ -49,6 +49,8 @@ class RecordBatch:
             self._read_few(log, most)
         else:
             self._read_columns(log, most)
+        if part is not None and not part.again and log.engine == "embedded":
+            self._check_whole()
         self._names: dict[bytes, bool] = {}
 
     def _read_few(self, log: Log, most: int) -> None:
@@ -83,6 +85,23 @@ class RecordBatch:
                 self._chunks.append(chunk)
             if size > most:
                 return
+
+    def _check_whole(self) -> None:
+        """Errors: `Damaged` where messages that the sink has not taken are gone. Kafka's offsets have holes by themselves."""
+        count = len(self._few) + sum(map(len, self._chunks))
+        if count == self.end - self.start:
+            return
+        offsets = [one.offset or 0 for one in self._few] + [n for chunk in self._chunks for n in chunk.column("offset").to_pylist()]
+        present = set(offsets)
+        first = next(offset for offset in range(self.start, self.end) if offset not in present)
+        after = min((offset for offset in offsets if offset > first), default=self.end)
+        gone = f"Message {first} is" if after == first + 1 else f"Messages {first} to {after - 1} are"
+        name, sink = self._work.pipeline, self._work.sink.name
+        raise Damaged(
+            f"{gone} gone from the log of {name}, and sink {sink} has not taken {'it' if after == first + 1 else 'them'}.",
+            hint=f"Read the source anew with `headwater pipeline run --again`, or go on without: "
+            f"`headwater pipeline offset mark {name} {sink} {after - 1} --why ...`.",
+        )
 
     def text(self) -> list[bytes] | None:
         """The documents as they are stored, where all are plain inserts and none is corrected or left out; else None."""

@@ -7,13 +7,14 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import metadata
 from typing import Any, Literal
 
 import msgspec
 
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import Conflict, Fenced, HeadwaterError, TaskFailed
+from headwater.core.errors import Conflict, Fenced, HeadwaterError, TaskFailed, UnknownTopic
 from headwater.core.ids import random_id
 from headwater.core.settings import Settings
 from headwater.log import Log, Writer
@@ -130,7 +131,7 @@ class Run:
     def go(self) -> Result:
         """Run to the end. Errors: `Fenced` when a newer run takes over; errors of the source or a sink that no message has caused."""
         pipeline, topic = self.pipeline, log_topic(self.pipeline.name)
-        self._log.create_topic(topic, settings=TopicSettings(segment=int(pipeline.options.segment)), part=PART)
+        self._create_topic(topic)
         control = Control.create(self._log, pipeline.name, self._clock)
         writer = self._log.claim(topic, 0, part=PART)
         engine = Engine(self._log, self._settings.spark, stopping=self._cut_short)
@@ -161,6 +162,15 @@ class Run:
 
     # -- the run --------------------------------------------------------------------------------------------
 
+    def _create_topic(self, topic: str) -> None:
+        """A topic that is there keeps its segments' size: others may have written it, and no record depends on it."""
+        try:
+            self._log.topic(topic)
+            settings = None
+        except UnknownTopic:
+            settings = TopicSettings(segment=int(self.pipeline.options.segment))
+        self._log.create_topic(topic, settings=settings, part=PART)
+
     def _go(self, writer: Writer) -> Result:
         context = self._context
         self._reading.set()
@@ -174,6 +184,7 @@ class Run:
                 changed=self._stopping.listener(),
                 reading=self._reading.is_set,
                 source_failed=self._source_failed.is_set,
+                above_advances=partial(self._advances, sink.after),
                 on_failure=self._sink_failure,
             )
             for sink in self.pipeline.sinks.values()
@@ -194,24 +205,21 @@ class Run:
         return Result(pipeline=self.pipeline.name, state=state, sinks=progress, read=self.read, asked=self._asked)
 
     def _read(self) -> None:
-        """Read the source once every sink has caught up with the records of earlier runs."""
         assert self._reader is not None
         try:
-            end = self._context.end()
-            while not self._stopping.is_set() and any(self._lagging(loop, end) for loop in self._loops):
-                self._clock.wait(self._stopping, _POLL)
-            if not self._stopping.is_set():
-                self._reader.run()
+            self._reader.run()
         finally:
             self._reading.clear()
             self._stopping.wake()
 
-    def _lagging(self, loop: SinkLoop, end: int) -> bool:
-        """Whether a sink is behind and goes on."""
-        return loop.acks.position < end - 1 and not self._stands(loop) and loop.state.activity is not Activity.UNREACHABLE
-
-    def _stands(self, loop: SinkLoop) -> bool:
-        return self._context.control.state.sink(loop.sink.name).stopped
+    def _advances(self, name: str | None) -> bool:
+        """Whether a sink will take more of what is in the log, unless it refuses it: it does not stand, and there is more for it."""
+        if name is None:
+            return False
+        state, above = self._context.control.state, self.pipeline.sinks[name].after
+        end = self._context.end() if above is None else state.sink(above).position + 1
+        sink = state.sink(name)
+        return not sink.stopped and (sink.position + 1 < end or self._advances(above))
 
     def _thread(self, name: str, call: Callable[[], None], loop: SinkLoop | None = None) -> threading.Thread:
         def guarded() -> None:
@@ -270,7 +278,8 @@ class Run:
     def _bytes_behind(self) -> int:
         """An estimate of the bytes that the slowest sink has not taken, by the records' mean size.
 
-        Where only stopped sinks are behind, nothing moves without an operator: a run that does not follow changes ends.
+        Where only sinks are behind that have stopped, or below one that has, nothing moves without an operator: a run that does not
+        follow changes ends.
         """
         end, least = self._context.end(), min(loop.acks.position for loop in self._loops)
         if end - 1 <= least:
@@ -280,7 +289,8 @@ class Run:
         size = int((end - 1 - least) * sum(len(one.key or b"") + len(one.value or b"") + 29 for one in sample) / max(1, len(sample)))
         limit = self.pipeline.options.max_log
         behind = [loop for loop in self._loops if loop.acks.position < end - 1]
-        if not self._follow and limit is not None and size > limit and behind and all(map(self._stands, behind)):
+        stuck = not any(self._advances(loop.sink.name) for loop in behind)
+        if not self._follow and limit is not None and size > limit and behind and stuck:
             self._stopping.set()
         return size
 
@@ -306,16 +316,19 @@ class Run:
             )
             changes: list[Change] = [("run", run)]
             new = [name for name in names if name not in state.sinks]
-            if new and not self._again and is_compacted(self._log, control.messages):
-                raise Conflict(
-                    f"Sink {new[0]} is new, and the log of {self.pipeline.name} was compacted: it would not get everything.",
-                    hint="Give all sinks everything anew with `headwater pipeline run --again`, or use another pipeline for the new sink.",
-                )
+            begins = -1  # the position of a new sink
+            if new and (state.compactions or is_compacted(self._log, control.messages)):
+                if not self._again:
+                    raise Conflict(
+                        f"Sink {new[0]} is new, and the log of {self.pipeline.name} was compacted: it would not get everything.",
+                        hint="Give all sinks everything anew with `headwater pipeline run --again`, or use another pipeline for the sink.",
+                    )
+                begins = end - 1  # it gets all of the new copy
             deleted = {entry.details.get("sink") for entry in state.audit.values() if entry.what == "delete"}
             for name in names:
                 sink = state.sink(name)
-                if name not in state.sinks and name in deleted:
-                    sink = SinkState(generation=1)  # the sink must forget the positions that it holds
+                if name not in state.sinks:  # one that was deleted must forget the positions that it holds
+                    sink = SinkState(position=begins, generation=int(name in deleted))
                 if name not in state.sinks or sink.failure is not None:
                     changes.append((f"sink/{name}", sink.revived()))
             return changes

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
 
+from headwater.core.errors import DiskFull, OutcomeUnknown, ReadOnly, Timeout, Unavailable, Unreachable, Untrusted
 from headwater.core.ids import random_id
 from headwater.pipeline.adaptor import Part
 from headwater.pipeline.definition import Sink
@@ -39,6 +41,7 @@ class SinkWork(msgspec.Struct, frozen=True, kw_only=True):
     claims: tuple[tuple[int, int], ...] = ()
     edits: dict[int, dict[str, Any]] = {}
     ids: Ids = {}
+    seconds: float = math.inf  # after which a part ends at its next batch
 
     @classmethod
     def of(cls, control: Control, sink: Sink, epoch: int | None = None) -> SinkWork:
@@ -67,6 +70,23 @@ class Detour(msgspec.Struct, frozen=True):
     columns: bytes = b""  # the types that its documents have, as Arrow stores a schema
 
 
+class Away(msgspec.Struct, frozen=True):
+    """Why the sink could not be used any more, by no message's fault."""
+
+    kind: str
+    message: str
+    hint: str
+
+    @classmethod
+    def of(cls, error: Unavailable) -> Away:
+        return cls(type(error).__name__, error.message, error.hint)
+
+    def error(self) -> Unavailable:
+        """The error again."""
+        kinds = {one.__name__: one for one in (DiskFull, OutcomeUnknown, ReadOnly, Timeout, Unreachable, Untrusted)}
+        return kinds.get(self.kind, Unavailable)(self.message, hint=self.hint)
+
+
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a part: offsets below `acked` are durably taken once the receipt is published."""
 
@@ -80,4 +100,5 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     last: dict[str, int] = {}  # by namespace, the last message taken
     failure: Failure | None = None
     stop: Detour | None = None
+    away: Away | None = None
     receipt: dict[str, Any] = {}

@@ -184,6 +184,17 @@ def test_a_wrong_token_or_address_is_no_fault_of_a_message(hook: Hook, status: i
     assert len(hook.got) == 1  # neither followed nor tried again
 
 
+def test_what_was_posted_before_a_server_went_away_is_known(hook: Hook) -> None:
+    adaptor = http(hook.url)
+    hook.answer = lambda path, body: (204 if json.loads(body)["offset"] < 3 else 401, {}, b"")
+    with WebhookClient(adaptor) as poster:
+        writer = HttpWriter(adaptor, part(), poster)
+        with pytest.raises(Unreachable):
+            writer.write(Batch(start=0, end=9, messages=numbered(9)))
+        assert (writer.one_by_one, writer.sent_before) == (True, 3)
+    assert not HttpWriter(http(hook.url, batched=True), part(), poster).one_by_one
+
+
 def test_a_server_that_does_not_answer_is_left_in_time(hook: Hook) -> None:
     def held(path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
         hook.holding.wait(30)

@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from headwater.core.errors import BadBounds, Conflict
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.record import Record, TopicSettings
+from headwater.log.embedded.writer import EmbeddedWriter
+from headwater.log.record import Compacted, Record, TopicSettings
 from headwater.pipeline.offsets.compaction import compact, has_holes, is_compacted, limit
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.ownership import PART
-from headwater.pipeline.offsets.state import Change, Dead, ReaderState, SinkState, State
+from headwater.pipeline.offsets.state import Change, Compacting, Dead, ReaderState, SinkState, State
+from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.testing.clock import ManualClock
 
 COUNT = 40
@@ -68,3 +71,40 @@ def test_a_sink_that_never_took_anything_keeps_all_of_it(log: Log) -> None:
     made = control(log, ("sink/a", SinkState(position=29)), ("sink/b", SinkState()))
     assert compact(made).before == 0
     assert len(log.read(made.messages, 0, 0, limit=100)) == COUNT
+
+
+def test_while_messages_are_taken_away_no_sink_is_moved_back_behind_them(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = control(log, ("sink/a", SinkState(position=29)))
+    operator, write = PipelineOperations(log, "p", clock=ManualClock()), EmbeddedWriter.compact
+
+    def meanwhile(writer: EmbeddedWriter, before: int | None = None) -> Compacted:
+        if writer.topic != made.messages:
+            return write(writer, before)
+        with pytest.raises(Conflict, match="are being compacted"):
+            operator.mark("a", 3, why="again")
+        assert operator.mark("a", 35, why="forward").position == 35
+        assert operator.mark("a", 29, why="back to the limit").position == 29
+        return write(writer, before)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(EmbeddedWriter, "compact", meanwhile)
+        assert compact(made).before == 30
+    assert made.refresh().compactions == {}
+    with pytest.raises(BadBounds, match="Compaction has taken messages"):
+        operator.mark("a", 3, why="again")
+
+
+def test_a_mark_that_came_first_keeps_its_messages(log: Log) -> None:
+    made = control(log, ("sink/a", SinkState(position=29)))
+    PipelineOperations(log, "p", clock=ManualClock()).mark("a", 3, why="again")
+    assert compact(made).before == 4
+
+
+def test_a_compaction_that_died_is_forgotten_by_a_later_one(log: Log) -> None:
+    made = control(log, ("sink/a", SinkState(position=29)), ("compacting/x", Compacting(before=30, at=ManualClock().now_ms())))
+    compact(made)
+    assert list(made.state.compactions) == ["x"]  # it may be under way yet
+    clock = ManualClock()
+    clock.advance(3601.0)
+    compact(Control(log, "p", clock))
+    assert made.refresh().compactions == {}

@@ -55,6 +55,13 @@ def test_a_copy_whose_end_is_known_is_cut_without_reading_it_and_not_beyond(log:
     assert made.parts == [(END, END + 10, 0, 1), (END + 20, END + 30, 0, 1)]
 
 
+def test_a_copy_whose_ids_repeat_is_shared_out_as_changes_are(log: Log) -> None:
+    made = cut(log, "t", [(END, 3 * END - 1)], width=2, shares=2, most=200_000, copy=(END, END + COUNT), repeats=True)
+    assert (made.parts, made.shared) == ([(END, END + COUNT, 0, 2), (END, END + COUNT, 1, 2)], True)
+    alone = cut(log, "t", [(0, 3 * END - 1)], width=2, shares=1, most=200_000, copy=(END, END + COUNT), repeats=True)
+    assert (alone.parts, alone.shared) == ([(0, COUNT, 0, 1)], False)
+
+
 def test_changes_are_shared_out(log: Log) -> None:
     start, end = 2 * END, 2 * END + COUNT
     assert parts(log, start) == ([(start, end, 0, 2), (start, end, 1, 2)], True)

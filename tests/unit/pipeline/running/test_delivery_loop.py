@@ -23,10 +23,13 @@ from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import Failure, SinkState
 from headwater.pipeline.policy import DeadLetter, Retry
+from headwater.pipeline.running import delivery_loop
 from headwater.pipeline.running.context import Activity, LoopState, RunContext
 from headwater.pipeline.running.delivery_loop import SinkLoop
 from headwater.pipeline.running.engine import Engine
+from headwater.pipeline.running.part_delivery import deliver_part
 from headwater.pipeline.running.run import Run
+from headwater.spark.small import Place
 from headwater.testing.clock import ManualClock
 
 CHANGES = 6000  # more than one task is given
@@ -58,8 +61,10 @@ class Written(SinkWriter):
     def write(self, batch: Batch) -> None:
         numbers = [one.data["_id"] for one in batch.messages]
         Scripted.batches.append(numbers)
-        if Scripted.away:
+        if Scripted.away and Scripted.away_from in (-1, *numbers):
             raise Unreachable(Scripted.away.pop())
+        if Scripted.stop is not None and Scripted.stop[0] in numbers:
+            Scripted.stop[1].set()
         for message in batch.messages:
             if message.data["_id"] in Scripted.refused:
                 raise Rejected("no", offset=message.offset, before_taken=False)
@@ -77,6 +82,8 @@ class Scripted(CanWrite, frozen=True, kw_only=True):
     delivery: ClassVar[Delivery] = "at least once"
     refused: ClassVar[set[int]] = set()
     away: ClassVar[list[str]] = []
+    away_from: ClassVar[int] = -1
+    stop: ClassVar[tuple[int, threading.Event] | None] = None
     taken: ClassVar[list[int]] = []
     batches: ClassVar[list[list[int]]] = []
     path: str = "x"
@@ -104,7 +111,9 @@ class Ground:
     def __init__(self, log: Log, **options: Any) -> None:
         for script in (Scripted.refused, Scripted.away, Scripted.taken, Scripted.batches):
             script.clear()
-        prepared(log, [b'{"_id":%d}' % n for n in range(12)], {"s": SinkState()})
+        Scripted.away_from, Scripted.stop = -1, None
+        count, mode = options.pop("count", 12), options.pop("mode", Mode.COPY)
+        prepared(log, [b'{"_id":%d}' % n for n in range(count)], {"s": SinkState()}, mode=mode)
         self.log, self.clock, self.stopping, self.told = log, Hurried(), threading.Event(), list[Failure]()
         pipeline = Pipeline("p", on_error=options.pop("pipeline_on_error", "stop"))
         pipeline.source("in", file("in.jsonl")).save("s", Scripted(), **{"batch": 4, **options})
@@ -156,7 +165,8 @@ def test_with_stop_all_the_first_refusal_ends_the_run(log: Log) -> None:
     Scripted.refused.add(6)
     ground.loop.run()
     assert ground.stopping.is_set()
-    assert len(ground.told) == 1
+    assert [one.offset for one in ground.told] == [6]
+    assert (ground.stored().position, ground.stored().stopped) == (5, True)
 
 
 def test_a_message_is_tried_again_later_each_time_then_put_aside(log: Log) -> None:
@@ -188,6 +198,72 @@ def test_a_sink_that_cannot_be_reached_blames_no_message(log: Log) -> None:
     assert LoopState(Activity.UNREACHABLE, "h:1 does not answer.") in states
     assert ground.clock.waits[:3] == [0.5, 1.0, 2.0]
     assert (Scripted.taken, ground.stored().failure) == (list(range(12)), None)
+
+
+def test_what_was_taken_before_a_sink_went_away_is_not_sent_again(log: Log) -> None:
+    ground = Ground(log)
+    Scripted.away += ["gone"] * 2
+    Scripted.away_from = 4
+    ground.loop.run()
+    assert Scripted.batches == [[0, 1, 2, 3], [4, 5, 6, 7], [4, 5, 6, 7], [4, 5, 6, 7], [8, 9, 10, 11]]
+    assert (Scripted.taken, ground.stored().position) == (list(range(12)), 11)
+
+
+def test_a_stop_is_heeded_between_batches_and_what_was_taken_counts(log: Log) -> None:
+    ground = Ground(log)
+    Scripted.stop = (5, ground.stopping)
+    ground.loop.run()
+    assert Scripted.batches == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert ground.stored().position == 7
+
+
+def test_a_part_ends_when_positions_are_due(log: Log) -> None:
+    ground = Ground(log)
+    write, positions = Written.write, list[int]()
+
+    def slow(self: Written, batch: Batch) -> None:
+        positions.append(ground.stored().position)
+        write(self, batch)
+        ground.clock.advance(2.0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Written, "write", slow)
+        ground.loop.run()
+    assert positions == [-1, 3, 7]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_of_a_shared_range_only_what_is_near_the_refused_message_goes_one_at_a_time(log: Log, monkeypatch: Any, known: bool) -> None:
+    """Two shares of one range, each delivered to its end or to a refusal; here one after the other, on Spark side by side."""
+    ground = Ground(log, count=CHANGES, mode=Mode.SYNC, batch=100, parallelism=2)
+    engine = ground.context.engine
+    monkeypatch.setattr(delivery_loop, "place", lambda count, spark: Place.SPARK if count > 100 else Place.HERE)
+    monkeypatch.setattr(engine.spark, "allowed", True)
+    monkeypatch.setattr(engine, "deliver_parts", lambda work, parts, batch: [deliver_part(log, work, part, batch=batch) for part in parts])
+    if not known:
+        monkeypatch.setattr(Written, "write", unknowing(Written.write))
+    Scripted.refused.add(4321)
+    ground.loop.run()
+    assert (ground.stored().position, ground.stored().stopped) == (4320, True)
+    alone = [numbers for numbers in Scripted.batches if len(numbers) == 1]
+    assert len(alone) <= 100
+    Scripted.refused.clear()
+    ground.context.control.change(lambda state: [("sink/s", state.sink("s").revived())])
+    ground.loop.run()
+    assert ground.stored().position == CHANGES - 1
+    assert set(Scripted.taken) == set(range(CHANGES))
+
+
+def unknowing(write: Any) -> Any:
+    """A sink that does not say which message it refuses."""
+
+    def call(self: Written, batch: Batch) -> None:
+        try:
+            write(self, batch)
+        except Rejected as error:
+            raise Rejected("no", offset=-1) from error
+
+    return call
 
 
 def test_one_that_stays_away_ends_the_loop_where_nothing_is_followed(log: Log) -> None:

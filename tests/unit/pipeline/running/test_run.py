@@ -11,16 +11,18 @@ from typing import Any, ClassVar
 import pytest
 from ground import gone, piped, prepared, rows
 
-from headwater.core.errors import AlreadyExists, Conflict
+from headwater.core.errors import AlreadyExists, Conflict, Damaged
 from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.record import Mode
-from headwater.pipeline import Message, Op, python
+from headwater.log.record import Mode, Record
+from headwater.pipeline import Message, Op, Pipeline, python
 from headwater.pipeline.adaptor import About, CanTail, Piece
 from headwater.pipeline.adaptors import file, sqlite
+from headwater.pipeline.definition import Branch
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import SinkState
 from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.operating.verification import compare
@@ -201,3 +203,76 @@ def test_changes_that_trickle_in_become_few_files(log: Log, tmp_path: Path) -> N
     files = list(out.glob("part-*"))
     assert sum(one.read_bytes().count(b"\n") for one in files) == 12
     assert len(files) <= 3
+
+
+def refuses(number: int) -> Callable[[Message], Message]:
+    def call(message: Message) -> Message:
+        if message.data["_id"] == number:
+            raise ValueError("no")
+        return message
+
+    return call
+
+
+def chained(folder: Path, source: Any = None, **options: Any) -> Pipeline:
+    """A sink that stands at message 3, one below it and one below that, and a sink of its own."""
+    pipeline = piped(folder, {"own": sqlite(str(folder / "own.db"))}, source=source, **options)
+    rows = Branch(pipeline).transform(python(refuses(3)))
+    rows.save("above", file(str(folder / "above.jsonl"))).save("below", file(str(folder / "below.jsonl"))).save(
+        "last", file(str(folder / "last.jsonl"))
+    )
+    return pipeline
+
+
+def test_sinks_below_one_that_stands_keep_no_run_from_its_end(log: Log, tmp_path: Path) -> None:
+    prepared(log, [b'{"_id":%d}' % n for n in range(10)], {})
+    for _ in range(3):
+        result = gone(log, tmp_path, chained(tmp_path))
+        assert (result.state, [one.position for one in result.sinks]) == ("stopped", [9, 2, 2, 2])
+
+
+def test_a_full_log_ends_a_run_whose_sinks_wait_for_one_that_stands(log: Log, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text("".join(f'{{"_id":{n},"x":"{"x" * 1000}"}}\n' for n in range(1000)))
+    result = gone(log, tmp_path, chained(tmp_path, file(str(tmp_path / "in.jsonl")), max_log="100KiB"))
+    assert (result.state, [one.position for one in result.sinks][1:]) == ("stopped", [2, 2, 2])
+
+
+def test_a_sink_that_stands_keeps_nobody_from_reading(log: Log, tmp_path: Path) -> None:
+    prepared(log, [b'{"_id":%d}' % n for n in range(10)], {})
+    settings = Settings(data=tmp_path / "data", spark=SparkSettings(start="never"))
+    run = Run(chained(tmp_path, Trickle()), log, settings, follow=True)
+    thread = threading.Thread(target=run.go)
+    thread.start()
+    deadline = time.monotonic() + 60
+    while (not run.progress() or run.progress()[0].position < 21) and time.monotonic() < deadline:
+        thread.join(0.02)
+    run.stop()
+    thread.join()
+    assert (run.progress()[0].position, run.progress()[1].position) == (21, 2)
+
+
+def test_messages_that_are_gone_before_a_sink_has_taken_them_stop_it(log: Log, tmp_path: Path) -> None:
+    """As after `log repair --cut`."""
+    prepared(log, [b'{"_id":0}'], {"db": SinkState(position=3), "up": SinkState(position=39)})
+    writer = log.writer(log_topic("p"), 0, 1, part=PART)
+    for n in range(1, 40):
+        writer.append([Record(b"t", b'{"_id":%d}' % n)])
+        if n == 25:
+            writer.roll()
+    writer.compact(20)
+    left = [one.offset or 0 for one in log.read(log_topic("p"), 0, 0, limit=100)]
+    pipeline = piped(tmp_path, {"db": sqlite(str(tmp_path / "o.db")), "up": sqlite(str(tmp_path / "up.db"))})
+    with pytest.raises(Damaged, match=f"Messages 4 to {left[0] - 1} are gone"):
+        gone(log, tmp_path, pipeline)
+    operations = PipelineOperations(log, "p")
+    state = operations.state()
+    assert (state.sink("db").position, state.sink("db").stopped, state.sink("up").stopped) == (3, True, False)
+    operations.mark("db", left[0] - 1, why="they are gone")
+    assert gone(log, tmp_path, pipeline).state == "done"
+    assert rows(tmp_path / "o.db", "select _id from t order by 1") == [(n,) for n in left]
+
+
+def test_another_size_of_segments_keeps_no_pipeline_from_running(log: Log, tmp_path: Path) -> None:
+    for size, kept in (("64KiB", 64 << 10), ("128KiB", 64 << 10)):
+        assert gone(log, tmp_path, piped(tmp_path, {"db": sqlite(str(tmp_path / "o.db"))}, segment=size)).state == "done"
+        assert log.topic(log_topic("p")).settings.segment == kept

@@ -103,19 +103,13 @@ def test_a_failed_batch_goes_one_at_a_time_and_stops_before_the_message_that_is_
     assert "CHECK constraint failed" in failure.message
 
 
-def test_with_stop_all_the_batch_stops_the_run_and_the_next_one_goes_one_at_a_time(
-    log: Log, tmp_path: Path, written: list[tuple[int, int]]
-) -> None:
+def test_with_stop_all_the_run_stops_at_the_message_and_not_at_its_batch(log: Log, tmp_path: Path, written: list[tuple[int, int]]) -> None:
     control = prepared(log, "A" * 16, {"c0": 8})
     refuse(tmp_path, "c0", 14)
-    run(log, tmp_path, ["c0"], on_error="stop_all")
+    assert run(log, tmp_path, ["c0"], on_error="stop_all").state == "stopped"
     state = control.refresh().sink("c0")
-    assert state.position == 8
     assert state.failure is not None
-    assert (state.failure.start, state.failure.end) == (9, 16)
-    assert written == []
-    run(log, tmp_path, ["c0"], on_error="stop_all")
-    assert control.refresh().sink("c0").position == 13
+    assert (state.position, state.failure.offset, state.failure.start) == (13, 14, -1)
     assert written == [(n, n + 1) for n in range(9, 14)]
 
 
