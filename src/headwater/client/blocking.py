@@ -11,7 +11,7 @@ import inspect
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -146,14 +146,16 @@ class _Call:
         self._done.release()
 
     def result(self) -> Any:
-        """In the caller's thread: wait for the end of the task. Ctrl-C during the wait cancels it: it must not go on."""
-        try:
-            self._done.acquire()
-        except BaseException:
-            self._loop.call_soon_threadsafe(self._cancel)
-            raise
+        """In the caller's thread: wait for the end of the task."""
+        self._done.acquire()
         assert self._task is not None
         return self._task.result()
+
+    def give_up(self) -> None:
+        """In the caller's thread: cancel the task if it has begun and not ended, or is about to begin."""
+        if self._task is None or not self._task.done():
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
         if self._task is not None:
@@ -172,11 +174,15 @@ class _Loop:
     def call(self, function: Callable[..., Awaitable[Any]], *args: Any, **named: Any) -> Any:
         _refuse_in_loop()
         call = _Call(self._loop, self._running, function, args, named)
-        with self._gate:
-            if self.closed:
-                raise Closed("This headwater is closed.", hint="Open it again.")
-            self._loop.call_soon_threadsafe(call.start)
-        return call.result()
+        try:
+            with self._gate:
+                if self.closed:
+                    raise Closed("This headwater is closed.", hint="Open it again.")
+                self._loop.call_soon_threadsafe(call.start)
+            return call.result()
+        except BaseException:
+            call.give_up()  # Ctrl-C: the task must not go on
+            raise
 
     def close(self) -> None:
         """Let no new call begin, and wait for those under way."""
@@ -207,7 +213,8 @@ class _Loop:
         """The value itself, or a blocking wrapper of an object with async methods."""
         if inspect.isasyncgen(value):
             return self.iterate(value)
-        wrapper = _wrapper(type(value))
+        kind: type = type(value)
+        wrapper = _wrapper(kind)
         return value if wrapper is None else wrapper(value, self)
 
 

@@ -264,3 +264,34 @@ async def test_large_headers_count_for_the_size_of_a_batch() -> None:
     await asyncio.gather(first, *waiting)
     assert [len(batch) for batch in slow.batches] == [1, 2, 2, 1]
     await appender.aclose()
+
+
+async def test_an_append_inline_goes_ahead_of_nobody_and_wakes_no_thread() -> None:
+    slow, inline = Slow(), list[bytes | None]()
+
+    def at_once(records: Sequence[Record]) -> Sequence[int] | None:
+        inline.extend(one.value for one in records)
+        return None if records[0].value == b"no" else range(7, 8)
+
+    appender = Appender(slow, inline=at_once)
+    assert appender.append_inline([record("yes")]) == range(7, 8)
+    assert appender.append_inline([record("no")]) is None
+    assert inline == [b"yes", b"no"]
+    waiting = appender.append([record("queued")])
+    assert appender.append_inline([record("behind it")]) is None
+    assert await asyncio.to_thread(slow.entered.acquire, timeout=30)
+    assert appender.append_inline([record("under way")]) is None, "what is being synced comes first"
+    slow.go.release()
+    await waiting
+    assert inline == [b"yes", b"no"]
+    await appender.aclose()
+    assert appender.append_inline([record("closed")]) is None
+    assert inline == [b"yes", b"no"]
+    assert slow.batches == [[b"queued"]]
+
+
+async def test_without_a_way_to_append_inline_everything_goes_to_the_thread() -> None:
+    appender = Appender(lambda records: range(len(records)))
+    assert appender.append_inline([record("a")]) is None
+    assert await appender.append([record("a")]) == range(1)
+    await appender.aclose()

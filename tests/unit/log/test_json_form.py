@@ -135,3 +135,66 @@ def test_a_topic_survives_being_shown() -> None:
     topic = Topic("t", 3, TopicSettings(segment=1000, period=90_000, max_record=1 << 20), "g")
     sent = msgspec.json.encode(wire.show_topic(topic))
     assert wire.read_topic(msgspec.json.decode(sent, type=wire.ShownTopic)) == topic
+
+
+class _Nothing:
+    """A decoder that reads nothing."""
+
+    def decode(self, body: bytes) -> None:
+        raise msgspec.ValidationError("no")
+
+
+def outcome(body: bytes) -> object:
+    try:
+        return wire.read_records(body, lines=True)
+    except BadInput as error:
+        return error.message, error.hint
+
+
+@given(st.lists(records, min_size=1, max_size=2))
+def test_the_quick_reading_of_a_line_gives_the_same_records(sent: list[Record]) -> None:
+    body = wire.send_records(sent)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(wire, "_plain", _Nothing())
+        expected = outcome(body)
+    assert outcome(body) == expected
+
+
+PLAIN = b'{"key":{"$binary":"a2V5"},"value":{"$binary":"YQ=="},"headers":[["h",null]],"timestamp":null,"mode":0,"op":0}\n'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        PLAIN,
+        PLAIN + b"\n",
+        b"\n" + PLAIN,
+        PLAIN + PLAIN,
+        PLAIN.rstrip(),
+        PLAIN + b" ",
+        PLAIN.replace(b"YQ==", b"YQ="),
+        PLAIN.replace(b"YQ==", b"a2V5="),
+        PLAIN.replace(b"YQ==", b"a-_="),
+        PLAIN.replace(b"YQ==", b"\xff"),
+        PLAIN.replace(b'"h"', b'"\xff"'),
+        PLAIN.replace(b'"mode":0', b'"mode":4'),
+        PLAIN.replace(b'"mode":0', b'"mode":"sync"'),
+        PLAIN.replace(b'"op":0', b'"op":8'),
+        PLAIN.replace(b'"op":0', b'"op":1.0'),
+        PLAIN.replace(b'"op":0', b'"op":true'),
+        PLAIN.replace(b'"timestamp":null', b'"timestamp":17'),
+        PLAIN.replace(b'"op":0', b'"op":0,"x":1'),
+        PLAIN.replace(b'"$binary":"YQ=="', b'"$binary":"YQ==","x":1'),
+        PLAIN.replace(b'{"$binary":"YQ=="}', b"null"),
+        PLAIN.replace(b'{"$binary":"YQ=="}', b'{"a":1}'),
+        PLAIN.replace(b'"key":{"$binary":"a2V5"},', b""),
+        PLAIN[:-4],
+        b"",
+        b"\n",
+        b"[" * 2000,
+    ],
+)
+def test_the_quick_reading_of_a_line_refuses_nothing_and_allows_nothing_more(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    got = outcome(body)
+    monkeypatch.setattr(wire, "_plain", _Nothing())
+    assert got == outcome(body)

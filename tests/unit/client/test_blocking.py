@@ -1,0 +1,126 @@
+"""The thread behind the blocking door: calls from several threads, errors, and the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+from anyio.from_thread import start_blocking_portal
+
+from headwater.client.blocking import _Loop
+from headwater.core.errors import Closed, NotFound
+
+NAME = contextvars.ContextVar("NAME", default="none")
+
+
+@pytest.fixture
+def loop() -> Iterator[_Loop]:
+    with start_blocking_portal() as portal:
+        made = _Loop(portal)
+        yield made
+        made.close()
+
+
+async def doubled(number: int, *, plus: int = 0) -> int:
+    await asyncio.sleep(0)
+    return 2 * number + plus
+
+
+async def failing() -> None:
+    raise NotFound("Nothing.", hint="h")
+
+
+def test_a_call_gives_its_result_or_its_error(loop: _Loop) -> None:
+    assert loop.call(doubled, 4, plus=1) == 9
+    with pytest.raises(NotFound, match=r"Nothing\."):
+        loop.call(failing)
+    with pytest.raises(TypeError):
+        loop.call(doubled)
+    assert loop.call(doubled, 1) == 2
+
+
+def test_threads_call_at_once(loop: _Loop) -> None:
+    results: dict[int, list[int]] = {}
+
+    def work(name: int) -> None:
+        results[name] = [loop.call(doubled, name * 1000 + number) for number in range(200)]
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {name: [2 * (name * 1000 + number) for number in range(200)] for name in range(8)}
+
+
+def test_a_call_sees_the_context_of_its_caller(loop: _Loop) -> None:
+    async def named() -> str:
+        return NAME.get()
+
+    token = NAME.set("mine")
+    try:
+        assert loop.call(named) == "mine"
+    finally:
+        NAME.reset(token)
+
+
+def test_closing_waits_for_calls_under_way_and_lets_no_new_one_begin(loop: _Loop) -> None:
+    began, go, order = threading.Event(), asyncio.Event(), list[str]()
+
+    async def slow() -> str:
+        began.set()
+        await go.wait()
+        order.append("done")
+        return "done"
+
+    async def let_go() -> None:
+        go.set()
+
+    found: list[str] = []
+    calling = threading.Thread(target=lambda: found.append(loop.call(slow)))
+    calling.start()
+    assert began.wait(60)
+
+    def close() -> None:
+        loop.close()
+        order.append("closed")
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    while not loop.closed:
+        pass
+    with pytest.raises(Closed):
+        loop.call(doubled, 1)
+    assert order == []
+    loop._loop.call_soon_threadsafe(go.set)
+    closing.join()
+    calling.join()
+    assert found == ["done"]
+    assert order == ["done", "closed"]
+    loop.close()  # twice is no error
+
+
+def test_ctrl_c_ends_the_wait_and_the_call(loop: _Loop) -> None:
+    cancelled = threading.Event()
+
+    async def endless() -> None:
+        threading.Thread(target=signal.pthread_kill, args=(main, signal.SIGINT)).start()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    main = threading.main_thread().ident
+    assert main is not None
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop.call(endless)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert cancelled.wait(60)
+    assert loop.call(doubled, 2) == 4
