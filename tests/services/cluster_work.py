@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from quick_spark import quick
 
-from headwater.core.settings import Passed, SparkSettings
 from headwater.log import Log, Record
 from headwater.spark import session
 from headwater.spark.ranges import Range
@@ -32,7 +32,8 @@ def driver(master: str) -> Iterator[SparkSession]:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the workers cannot import the tests
     # The cluster's workers have one core and 1 GiB each; all of it is on this machine.
     conf = {"spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.driver.host": "127.0.0.1"}
-    started = session(SparkSettings(master=master, conf=Passed(conf)), archive="use")
+    conf["spark.executor.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
+    started = session(quick(master, **conf), archive="use")
     try:
         yield started
     finally:

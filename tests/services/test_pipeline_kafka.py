@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from quick_spark import quick
 
 from headwater.core.errors import Fenced
 from headwater.core.settings import Settings, SparkSettings
@@ -129,7 +131,8 @@ def test_tasks_of_a_cluster_deliver_what_is_in_kafka(log: Log, spark_master: str
     import headwater.spark
 
     source, name = written(tmp_path, 30_000), fresh("p")
-    settings = Settings(data=tmp_path / "data", spark=SparkSettings(master=spark_master, start="eager"))
+    spark = quick(spark_master, **{"spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
+    settings = Settings(data=tmp_path / "data", spark=msgspec.structs.replace(spark, start="eager"))
     try:
         result = Run(defined(tmp_path, name), log, settings).go()
     finally:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
+from quick_spark import quick
 
-from headwater.core.settings import SparkSettings
 from headwater.log import Log, Record
 from headwater.log.kafka.log import KafkaLog
 from headwater.spark import session
@@ -33,7 +33,7 @@ def spark() -> Iterator[SparkSession]:
     from pyspark import cloudpickle
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # tasks cannot import the tests
-    started = session(SparkSettings(master="local[2]"), archive="use")
+    started = session(quick(), archive="use")
     yield started
     started.stop()
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from quick_spark import quick
 
-from headwater.core.settings import SparkSettings
 from headwater.log import Record
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.spark import session
@@ -21,7 +21,7 @@ TIME = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    started = session(SparkSettings(master="local[2]"), archive="use")
+    started = session(quick(), archive="use")
     yield started
     started.stop()
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from quick_spark import quick
 
 from headwater.adaptors.spark.adaptor import SparkAdaptor, spark
 from headwater.adaptors.spark.connection import staging
 from headwater.core.errors import BadConfig, Conflict, Fenced, NotFound, Rejected, Unavailable, Unreachable
-from headwater.core.settings import SparkSettings as Settings
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, CanWrite, CopyPlan, Part
 from headwater.pipeline.definition import Pipeline
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    started = session(Settings(master="local[2]"), archive="use")
+    started = session(quick(), archive="use")
     jvm: Any = started.sparkContext._jvm
     jvm.java.lang.System.setProperty("derby.stream.error.file", str(tmp_path_factory.mktemp("derby") / "derby.log"))
     yield started

@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 from ground import piped, prepared, rows
+from quick_spark import quick
 
 from headwater.core.clock import SystemClock
 from headwater.core.errors import Cancelled
-from headwater.core.settings import Settings, SparkSettings
+from headwater.core.settings import Settings
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
@@ -36,7 +37,7 @@ from headwater.pipeline.values import decode, encode
 from headwater.spark import session
 
 pytestmark = pytest.mark.spark
-MASTER = SparkSettings(master="local[2]", start="eager")
+MASTER = msgspec.structs.replace(quick(), start="eager")
 COUNT = 700
 ODD = (
     {

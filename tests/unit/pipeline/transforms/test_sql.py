@@ -10,9 +10,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from quick_spark import quick
 
 from headwater.core.errors import BadConfig, Rejected, Unavailable, Unsupported
-from headwater.core.settings import SparkSettings
 from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.transform import chain
 from headwater.pipeline.transforms import omit, sql
@@ -54,7 +54,7 @@ def test_what_is_wrong_is_an_error_of_the_pipelines_file(call: Any) -> None:
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    started = session(SparkSettings(master="local[2]"), archive="use")
+    started = session(quick(), archive="use")
     yield started
     started.stop()
 
@@ -269,7 +269,7 @@ def test_inside_a_task_there_is_no_session(spark: SparkSession) -> None:
 @pytest.mark.spark
 def test_a_session_that_is_gone_is_no_messages_fault() -> None:
     """The last one: it ends the session."""
-    own = session(SparkSettings(master="local[2]"), archive="use")
+    own = session(quick(), archive="use")
     step = sql("*").applied(own)  # type: ignore[attr-defined]
     own.stop()
     with pytest.raises((Unavailable, Unsupported)):
