@@ -124,10 +124,11 @@ class _Call:
         loop: asyncio.AbstractEventLoop,
         running: set[asyncio.Task[Any]],
         function: Callable[..., Awaitable[Any]],
-        args: tuple[Any, ...],
-        named: dict[str, Any],
+        *,
+        args: tuple[Any, ...] = (),
+        named: dict[str, Any] | None = None,
     ) -> None:
-        self._loop, self._running, self._function, self._args, self._named = loop, running, function, args, named
+        self._loop, self._running, self._function, self._args, self._named = loop, running, function, args, named or {}
         self._done = threading.Lock()  # free once the task has ended: a condition's own steps take longer than the call's
         self._done.acquire()
         self._task: asyncio.Task[Any] | None = None
@@ -173,7 +174,7 @@ class _Loop:
 
     def call(self, function: Callable[..., Awaitable[Any]], *args: Any, **named: Any) -> Any:
         _refuse_in_loop()
-        call = _Call(self._loop, self._running, function, args, named)
+        call = _Call(self._loop, self._running, function, args=args, named=named)
         try:
             with self._gate:
                 if self.closed:
@@ -189,7 +190,7 @@ class _Loop:
         if not self.closed:
             with self._gate:
                 self.closed = True
-                last = _Call(self._loop, self._running, self._ended, (), {})
+                last = _Call(self._loop, self._running, self._ended)
                 self._loop.call_soon_threadsafe(last.start)  # behind every call that has begun
             last.result()
 
