@@ -22,7 +22,8 @@ from tools.services.process import Process, current
 
 from headwater.core.errors import HeadwaterError, Unreachable, Unsupported
 
-settings.register_profile("headwater", deadline=None)  # a busy machine is no reason to fail
+# A busy machine is no reason to fail. Every run tries other examples; many of them at once are for `make soak`.
+settings.register_profile("headwater", deadline=None, max_examples=int(os.environ.get("SOAK_EXAMPLES", "50")))
 settings.load_profile("headwater")
 
 FIXTURES = {  # and the servers they need

@@ -49,10 +49,12 @@ SUITES = [
 
 SOAK = [
     Suite("soak", ["tests", "-m", "soak"], 2, files=True),
+    Suite("unit", ["tests/unit", "-m", "not soak and not spark"], 2),
     Suite("faults", ["tests/faults"], 2),
     *(msgspec.structs.replace(suite, again=False) for suite in SUITES if suite.again),
 ]
 LONG = {  # not HEADWATER_…: headwater refuses settings that it does not know
+    "SOAK_EXAMPLES": "1000",  # of every property test
     "SOAK_KILL_ROUNDS": "500",  # on disk and in memory: 1 000 in all
     "SOAK_POWER_ROUNDS": "3000",
     "SOAK_REPLAYS": "40",  # recorded lives, each cut at many moments

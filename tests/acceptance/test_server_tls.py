@@ -25,7 +25,7 @@ from headwater.core.errors import BadConfig, Untrusted
 from headwater.log.record import Record, Topic
 from headwater.server.spawned import SpawnedServer
 
-SHORT = {"HEADWATER_SERVER__HEADER_TIMEOUT": "300ms", "HEADWATER_SERVER__MAX_CONNECTIONS_PER_ADDRESS": "20"}
+SHORT = {"HEADWATER_SERVER__HEADER_TIMEOUT": "1s", "HEADWATER_SERVER__MAX_CONNECTIONS_PER_ADDRESS": "20"}
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ CALLS = {  # and the errors that a disk, a full one, a read-only one or a proces
     "pread64": ["EIO"],
 }
 ALL = os.environ.get("SOAK_INJECTIONS") == "all"
-SAMPLE = 3  # lives per kind of call where not all are wanted
+SAMPLE = 2  # lives per kind of call where not all are wanted
 WHEN = 4000  # more than a life makes of any kind, and more than the start of the interpreter
 
 

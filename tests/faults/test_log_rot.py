@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rot import Ground, prepare, round_of
 
-ROUNDS = int(os.environ.get("SOAK_ROT_ROUNDS", "100"))
+ROUNDS = int(os.environ.get("SOAK_ROT_ROUNDS", "60"))
 
 
 @pytest.mark.parametrize("settled", [True, False], ids=["closed", "killed"])

@@ -52,7 +52,8 @@ class Runs:
     def __init__(self, folder: Path, text: str, **environ: str) -> None:
         self.folder = folder
         (folder / "p.py").write_text(text)
-        self._environ = os.environ | {"HEADWATER_SPARK__START": "eager"} | environ  # what is killed is to be tasks of Spark, too
+        # What is killed is to be tasks of Spark, too. Its Java, which is started for every run, compiles sparingly.
+        self._environ = os.environ | {"HEADWATER_SPARK__START": "eager", "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"} | environ
 
     def start(self) -> subprocess.Popen[bytes]:
         words = [sys.executable, "-m", "headwater.cli", "pipeline", "run", "p.py"]
