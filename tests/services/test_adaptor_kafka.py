@@ -231,8 +231,8 @@ def test_following_is_not_done_while_brokers_do_not_answer(private_servers: Priv
 
 @pytest.mark.parametrize("code", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.SASL_AUTHENTICATION_FAILED])
 def test_a_right_that_is_missing_is_not_taken_for_silence(code: int) -> None:
-    assert source.final(KafkaError(code))
-    assert not source.final(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+    assert source.is_final(KafkaError(code))
+    assert not source.is_final(KafkaError(KafkaError._ALL_BROKERS_DOWN))
 
 
 def test_a_header_of_somebody_else_s_makes_no_message_vanish(broker: Broker) -> None:
