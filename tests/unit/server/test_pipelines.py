@@ -185,7 +185,7 @@ async def test_nobody_appends_to_the_positions(http: httpx2.AsyncClient) -> None
         assert (made.status_code, made.json()["code"]) == (409, "owned-topic")
     answer = await http.post("/log/pipeline-shop-offsets/0/records", content=record)
     assert (answer.status_code, answer.json()["code"]) == (409, "owned-topic")
-    assert "pipeline edit shop" in answer.json()["hint"]
+    assert "PUT /pipelines/shop/edits/OFFSET" in answer.json()["hint"]
     assert (await http.post("/log/pipeline-new-offsets/0/records", content=record)).json()["code"] == "unknown-topic"
 
 

@@ -70,7 +70,7 @@ class MySQLAddress(msgspec.Struct, frozen=True):
     __repr__ = __str__
 
 
-class Connection(pymysql.connections.Connection):  # type: ignore[misc]
+class MySQLConnection(pymysql.connections.Connection):  # type: ignore[misc]
     """PyMySQL's connection, which loads no authorities where the URI names none.
 
     Without one, TLS is used if the server offers it and nobody is verified. PyMySQL reads all authorities of the machine nevertheless, for
@@ -132,7 +132,7 @@ class MySQLSession(Session):
         # Strict, so that a value that does not fit is refused and not cut short; UTC, so that timestamps mean the same everywhere.
         first = "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
         try:
-            self.link = Connection(**settings(where, autocommit=True, client_flag=flags, init_command=first, **more))
+            self.link = MySQLConnection(**settings(where, autocommit=True, client_flag=flags, init_command=first, **more))
         except pymysql.MySQLError as error:
             raise self.meaning(error) from None
         except (SSLError, FileNotFoundError) as error:  # of the authority's file

@@ -18,7 +18,7 @@ from pymysqlreplication.event import HeartbeatLogEvent, NotImplementedEvent, Que
 from pymysqlreplication.row_event import DeleteRowsEvent, PartialUpdateRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
 from headwater.adaptors.mysql.charsets import as_bytes, charset_of, reader
-from headwater.adaptors.mysql.connection import Connection, MySQLAddress, MySQLSession, code_of, settings
+from headwater.adaptors.mysql.connection import MySQLAddress, MySQLConnection, MySQLSession, code_of, settings
 from headwater.adaptors.mysql.tables import MysqlTable, converter, table, tables
 from headwater.core.errors import BadConfig, OffsetGone, Unreachable
 from headwater.pipeline import values
@@ -252,7 +252,7 @@ class _ChangeReader:
         if self._connections > 2:
             raise Unreachable(f"MySQL at {self._where} has ended the stream of changes.", hint="See whether it runs, then start again.")
         try:
-            return Connection(**given)
+            return MySQLConnection(**given)
         except pymysql.MySQLError as error:
             raise MySQLSession.explained(error, self._where) from None
 

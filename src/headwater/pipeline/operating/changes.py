@@ -142,7 +142,7 @@ class PipelineChanges(PipelineView):
         The original stays in the log. A sink that stands there tries again.
         """
         if (data is not None) == bool(set or unset):
-            raise BadInput("What is to be corrected?", hint="Give the whole document as `data`, or fields to `set` and `unset`.")
+            raise BadInput("What is to be corrected?", hint="Give the whole document as `data`, or fields to `set` and `unset`, not both.")
         reason, only = check_reason(why), sink or ""
         if data is None:
             data = self._changed(offset, self._original(offset, only), set or {}, unset)
