@@ -134,6 +134,7 @@ _NEW: dict[str, Schema] = {
     "application/json": {"anyOf": [_ONE, {"type": "array", "items": _ONE, "minItems": 1}]},
     "application/x-ndjson": {"type": "string", "description": "One NewRecord a line."},
 }
+_NEW_OR_NONE = {**_NEW, "application/json": {"anyOf": [_ONE, {"type": "array", "items": _ONE}]}}  # no record is at no place
 
 TOPICS = Operation(
     part="log",
@@ -291,7 +292,7 @@ APPEND_BY_KEY = Operation(
     changes=True,
     says="Append records, each to the partition of its key, as Kafka's clients do. One batch for each partition.",
     statuses={201: "Where the records are, in their order."},
-    content=_NEW,
+    content=_NEW_OR_NONE,
     errors=(*_WRITES, MissingKey),
 )
 DELETE_BEFORE = Operation(
