@@ -312,6 +312,23 @@ def test_a_forked_child_uses_no_writer_and_no_tail_of_its_parent(log: KafkaLog, 
     writer.append(numbered(1))
 
 
+def test_a_forked_child_does_not_free_its_parents_clients_as_garbage(kafka: str) -> None:
+    """An error that was caught keeps the frames that it came through, and with them a client, until Python collects garbage."""
+    gc.disable()
+    try:
+        with KafkaLog(kafka, read_only=True) as log:
+            for _ in range(3):
+                with pytest.raises(UnknownTopic):
+                    log.topic(fresh("none"))
+        child = os.fork()
+        if child == 0:
+            gc.collect()
+            os._exit(0)
+        assert _status(child) == 0
+    finally:
+        gc.enable()
+
+
 def _status(child: int) -> int:
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
