@@ -175,7 +175,8 @@ class SinkLoop:
         work, batch = self._work(), max(self.sink.options.batch, type(self.sink.adaptor).least_batch)
         width = self.sink.options.parallelism or self._engine.spark.cores
         # One file takes a range from one task: it would keep the first of several shares, and take the others for repeats.
-        shared = self._engine.spark.allowed and self._keeps_ids(work) and not self.sink.adaptor.ordered()
+        in_shares = self._engine.spark.allowed and not self.sink.needs_session and not self.sink.adaptor.ordered()
+        shared = in_shares and self._keeps_ids(work)
         planned = self._cut(gaps, width, shares=width if shared else 1)
         where = place(planned.size, self._engine.spark)
         if where is Place.MEANWHILE:
@@ -189,10 +190,10 @@ class SinkLoop:
             outcomes = deliver(work, self._parts(work, planned), batch=batch)
         else:
             self._engine.start()
-            in_tasks = where is Place.SPARK and not planned.shared
+            in_tasks = where is Place.SPARK
             outcomes = self._sql.deliver_in_tasks(work, self._parts(work, planned), batch=batch) if in_tasks else None
             if outcomes is None:
-                if self._sql.careful and not planned.shared:  # no further than the messages that the tasks could not take
+                if self._sql.careful:  # no further than the messages that the tasks could not take
                     planned = self._cut(gaps, 1, most=_TABLE)
                 outcomes = self._deliver_here(work, self._parts(work, planned), batch=max(batch, _TABLE))
         self._settle(work, planned, outcomes)
@@ -280,7 +281,8 @@ class SinkLoop:
         What some shares have written behind that comes again. A sink that holds its ranges knows what each share has taken, but not of
         single messages: where the refused one is not known, all of the range is sent one at a time, lest older ones replace newer ones.
         """
-        taken = min(one.acked for one in outcomes)
+        whole = len(outcomes) == outcomes[0].buckets  # a share of which nothing is known has taken nothing
+        taken = min(one.acked for one in outcomes) if whole else outcomes[0].start
         last: dict[str, int] = {}
         for one in outcomes:
             self._publish(work, one)

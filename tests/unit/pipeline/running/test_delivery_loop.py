@@ -254,6 +254,23 @@ def test_of_a_shared_range_only_what_is_near_the_refused_message_goes_one_at_a_t
     assert set(Scripted.taken) == set(range(CHANGES))
 
 
+def test_a_share_that_is_not_heard_of_has_taken_nothing(log: Log, monkeypatch: Any) -> None:
+    ground = Ground(log, count=CHANGES, mode=Mode.SYNC, batch=100, parallelism=2)
+    engine, rounds = ground.context.engine, list[int]()
+
+    def deliver(work: Any, parts: Any, batch: int) -> list[Any]:
+        rounds.append(parts[0].start)
+        return [deliver_part(log, work, part, batch=batch) for part in (parts if len(rounds) > 1 else parts[:1])]
+
+    monkeypatch.setattr(delivery_loop, "place", lambda count, spark: Place.SPARK)
+    monkeypatch.setattr(engine.spark, "allowed", True)
+    monkeypatch.setattr(engine, "deliver_parts", deliver)
+    ground.loop.run()
+    assert rounds == [0, 0]
+    assert ground.stored().position == CHANGES - 1
+    assert set(Scripted.taken) == set(range(CHANGES))
+
+
 def unknowing(write: Any) -> Any:
     """A sink that does not say which message it refuses."""
 
