@@ -142,9 +142,9 @@ def test_the_poison_drill_over_http(shop: Shop, http: httpx2.Client) -> None:
     assert os.listdir(shop.elsewhere) == []
     audit = got(http.get(f"{AT}/audit"))["items"]
     assert [(entry["who"], entry["what"], entry["why"]) for entry in audit] == [
-        ("http", "step", "perhaps now"),
-        ("http", "edit", "the customer said three"),
-        ("http", "step", "go on"),
+        ("http from 127.0.0.1", "step", "perhaps now"),
+        ("http from 127.0.0.1", "edit", "the customer said three"),
+        ("http from 127.0.0.1", "step", "go on"),
     ]
 
 

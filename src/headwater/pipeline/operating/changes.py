@@ -63,7 +63,7 @@ class PipelineChanges(PipelineView):
             now = state.sink(sink)
             if self.holes(position + 1, min(now.position, bounds.end - 1)):
                 raise BadBounds(
-                    f"Compaction has taken messages behind {position}, so they cannot be sent again.",
+                    f"Compaction has removed messages behind {position}, so they cannot be sent again.",
                     hint="Read the source anew with `headwater pipeline run --again`.",
                 )
             if position < min(now.position, state.compacting - 1):

@@ -110,7 +110,7 @@ class ManualDelivery:
             )
         if self._operator.holes(first, last):
             raise BadBounds(
-                f"Compaction has taken messages of {first}..{last}, so they cannot be sent again.",
+                f"Compaction has removed messages of {first}..{last}, so they cannot be sent again.",
                 hint="Read the source anew with `headwater pipeline run FILE --again`.",
             )
         self._refuse_command(first, last)

@@ -37,7 +37,7 @@ def compare(operator: PipelineView, pipeline: Pipeline, name: str) -> Verified:
         raise Unsupported(f"Pipeline {pipeline.name} no longer has a sink {name}.", hint="Name the file that has it with --file.")
     if operator.bounds().start > 0 or operator.holes(0, position):
         raise Unsupported(
-            "Compaction has taken messages that say what the sink should hold.", hint="Compare it with its source by other means."
+            "Compaction has removed messages that say what the sink should hold.", hint="Compare it with its source by other means."
         )
     skipped, work = withheld(operator, name), operator.delivery(sink)
     if sink.needs_session:

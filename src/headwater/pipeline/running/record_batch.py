@@ -100,7 +100,7 @@ class RecordBatch:
         raise Damaged(
             f"{gone} gone from the log of {name}, and sink {sink} has not taken {'it' if after == first + 1 else 'them'}.",
             hint=f"Read the source anew with `headwater pipeline run --again`, or go on without: "
-            f"`headwater pipeline offset mark {name} {sink} {after - 1} --why ...`.",
+            f"`headwater pipeline offset {name} mark {sink} {after - 1} --why ...`.",
         )
 
     def text(self) -> list[bytes] | None:
