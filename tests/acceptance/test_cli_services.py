@@ -62,7 +62,7 @@ def test_check_on_kafka_tells_where_others_have_written(headwater: Program, kafk
         "partition": 0,
         "start": 0,
         "end": 5,
-        "epoch": 1,
+        "epoch": writer.epoch,
         "records": 5,
         "counted": 2,
         "claims": 1,
