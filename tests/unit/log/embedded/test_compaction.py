@@ -119,14 +119,13 @@ def test_an_offset_is_never_found_by_a_timestamp_that_was_not_checked(compacted:
     for path in (segment(compacted), active):
         whole = path.read_bytes()
         for at in range(len(whole)):
-            for bit in (1, 128):
-                rotten = bytearray(whole)
-                rotten[at] ^= bit
-                path.write_bytes(rotten)
-                with opened(compacted, read_only=True) as log:
-                    for time, expected in zip(asked, truth, strict=True):
-                        try:
-                            assert log.offset_at("t", 0, time) == expected, (path, at, time)
-                        except Damaged:
-                            continue
+            rotten = bytearray(whole)
+            rotten[at] ^= 1 << at % 8
+            path.write_bytes(rotten)
+            with opened(compacted, read_only=True) as log:
+                for time, expected in zip(asked, truth, strict=True):
+                    try:
+                        assert log.offset_at("t", 0, time) == expected, (path, at, time)
+                    except Damaged:
+                        continue
         path.write_bytes(whole)
