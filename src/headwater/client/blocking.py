@@ -11,19 +11,16 @@ import inspect
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from headwater.client.door import Headwater
 from headwater.client.door import open as open_async
 from headwater.core.clock import Clock
 from headwater.core.config import Config
 from headwater.core.errors import Closed
-
-if TYPE_CHECKING:
-    from anyio.from_thread import BlockingPortal
 
 
 def open_blocking(
@@ -48,7 +45,6 @@ class Blocking:
 
     def __init__(self, door: Headwater) -> None:
         self._door = door
-        self._starting: AbstractContextManager[BlockingPortal] | None = None
         self._loop: _Loop | None = None
 
     @property
@@ -58,11 +54,9 @@ class Blocking:
 
     def __enter__(self) -> Self:
         _refuse_in_loop()
-        from anyio.from_thread import start_blocking_portal
-
-        self._starting = start_blocking_portal(name="headwater-door")
-        self._loop = _Loop(self._starting.__enter__())
+        self._loop = _Loop()
         try:
+            self._loop.start()
             self._loop.call(self._door.__aenter__)
         except BaseException:
             self._end()
@@ -81,12 +75,9 @@ class Blocking:
                 self._end()
 
     def _end(self) -> None:
-        starting, self._starting = self._starting, None
-        if self._loop is not None:
-            self._loop.close()
-            self._loop = None
-        if starting is not None:
-            starting.__exit__(None, None, None)
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.close()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -166,11 +157,49 @@ class _Call:
 class _Loop:
     """The thread with the event loop, and whether it is open."""
 
-    def __init__(self, portal: BlockingPortal) -> None:
-        self._loop: asyncio.AbstractEventLoop = portal.call(asyncio.get_running_loop)
+    _loop: asyncio.AbstractEventLoop
+    _over: asyncio.Event
+
+    def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
         self._gate = threading.Lock()  # between a look at `closed` and the start of a call
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="headwater-door", daemon=True)
+        self.closed = True
+
+    def start(self) -> None:
+        """Start the thread and wait for its loop. Interrupted, as by Ctrl-C, it waits for nothing: the thread then ends by itself."""
         self.closed = False
+        try:
+            self._thread.start()
+            self._ready.wait()
+            if self._failure is not None:
+                raise self._failure
+        except BaseException:
+            self.closed = True
+            self._stop()
+            raise
+
+    def _run(self) -> None:
+        try:
+            import anyio
+
+            anyio.run(self._serve)
+        except BaseException as error:
+            self._failure = error
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        self._ready.set()
+        if not self.closed:
+            await self._over.wait()
+
+    def _stop(self) -> None:
+        if self._ready.is_set() and self._failure is None:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._over.set)
 
     def call(self, function: Callable[..., Awaitable[Any]], *args: Any, **named: Any) -> Any:
         _refuse_in_loop()
@@ -186,13 +215,18 @@ class _Loop:
             raise
 
     def close(self) -> None:
-        """Let no new call begin, and wait for those under way."""
-        if not self.closed:
+        """Let no new call begin, wait for those under way, and end the thread."""
+        if self.closed:
+            return
+        try:
             with self._gate:
                 self.closed = True
                 last = _Call(self._loop, self._running, self._ended)
                 self._loop.call_soon_threadsafe(last.start)  # behind every call that has begun
             last.result()
+        finally:
+            self._stop()
+        self._thread.join()
 
     async def _ended(self) -> None:
         while others := self._running - {asyncio.current_task()}:

@@ -49,7 +49,7 @@ class FileSource(SourceAdaptor[File]):
         if size is None:
             parts = [msgspec.structs.replace(one, size=None) for one in parts]
         ids = dict.fromkeys(map(collection, files), adaptor.id)
-        return CopyPlan(identity=stamps, slices=tuple(parts), ids=ids, size=size, repeats=len(parts) == len(ids))
+        return CopyPlan(identity=stamps, slices=tuple(parts), ids=ids, size=size, repeats=len(parts) == len(files))
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         try:

@@ -62,7 +62,7 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
             ]
             at = {str(number): [one.end, 0] for number, one in enumerate(every)}
             cursor = {"generation": topic.generation, "at": at}
-            repeats = len(parts) == topic.partitions
+            repeats = len(parts) == len({part.spec["partition"] for part in parts})
             return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, cursor=cursor, size=size, repeats=repeats)
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:

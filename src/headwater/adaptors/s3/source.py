@@ -36,7 +36,7 @@ class S3Source(SourceAdaptor[S3]):
         parts = tuple(Slice(collection(name), one._asdict(), one.size) for name, one in objects.items())
         size = CopySize(total=sum(one.size for one in objects.values()), unit="bytes")
         ids = dict.fromkeys(map(collection, objects), self.adaptor.id)
-        return CopyPlan(identity=_identity(objects), slices=parts, ids=ids, size=size, repeats=len(parts) == len(ids))
+        return CopyPlan(identity=_identity(objects), slices=parts, ids=ids, size=size, repeats=True)
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         with Bucket(self.adaptor) as bucket:

@@ -79,7 +79,7 @@ def cell(value: Any) -> Any:
     if value is None or isinstance(value, int | float | str):
         if isinstance(value, int) and not _LEAST <= value <= _MOST:
             return str(value)
-        return value
+        return int(value) if isinstance(value, bool) else value
     value = values.native(value)
     if value != value:
         return "NaN"  # SQLite would store null

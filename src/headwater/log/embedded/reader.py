@@ -313,7 +313,7 @@ class PartitionReader:
         if end > durable:
             raise Damaged(f"{self.name} ended at offset {end} or later before, and ends at {durable} now.", hint=self.hint)
         for segment in manifest.segments if manifest else ():
-            if start >= end:
+            if start >= end or segment.base >= end:  # the range may end in a hole that a repair has left
                 break
             high, limit = self._extent(segment, durable, place)
             if high <= max(start, segment.base):

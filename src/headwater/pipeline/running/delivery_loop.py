@@ -199,9 +199,9 @@ class SinkLoop:
         self._settle(work, planned, outcomes)
 
     def _work(self) -> SinkWork:
-        return msgspec.structs.replace(
-            SinkWork.of(self._control, self.sink, self._run.epoch), seconds=max(_LONG_PART, self._run.options.flush.seconds)
-        )
+        options = self._run.options
+        seconds = max(options.flush.seconds, min(_LONG_PART, options.stop_grace.seconds / 3))  # a stop waits for tasks no longer than that
+        return msgspec.structs.replace(SinkWork.of(self._control, self.sink, self._run.epoch), seconds=seconds)
 
     def _cut(self, gaps: Sequence[Span], width: int, *, shares: int = 1, most: int = _SLICE) -> Cut:
         reader = self._control.state.reader

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 
-from headwater.core.errors import Fenced, HeadwaterError, Rejected, Unavailable
+from headwater.core.errors import Damaged, Fenced, HeadwaterError, Rejected, Unavailable
 from headwater.log import Log
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Batch, Part, SinkWriter, deliverable
@@ -93,6 +93,10 @@ class PartDelivery:
                 if not self._counts_before():
                     raise
                 away = Away.of(error)
+            except Damaged:
+                if self._taken == self._part.start:
+                    raise
+                break  # what lies before the damage counts; the next part begins at it
             else:
                 self._few = max(1, min(self._batch, self._few * 2 if self._monotonic() - began < _QUICK else self._few // 4))
         receipt = self._writer.finish()

@@ -94,14 +94,23 @@ class RecordBatch:
         offsets = [one.offset or 0 for one in self._few] + [n for chunk in self._chunks for n in chunk.column("offset").to_pylist()]
         present = set(offsets)
         first = next(offset for offset in range(self.start, self.end) if offset not in present)
+        if first > self.start:  # what lies before the hole is delivered first
+            self._end_at(first)
+            return
         after = min((offset for offset in offsets if offset > first), default=self.end)
         gone = f"Message {first} is" if after == first + 1 else f"Messages {first} to {after - 1} are"
         name, sink = self._work.pipeline, self._work.sink.name
         raise Damaged(
             f"{gone} gone from the log of {name}, and sink {sink} has not taken {'it' if after == first + 1 else 'them'}.",
-            hint=f"Read the source anew with `headwater pipeline run --again`, or go on without: "
-            f"`headwater pipeline offset {name} mark {sink} {after - 1} --why ...`.",
+            hint=f"Go on without: `headwater pipeline offset {name} mark {sink} {after - 1} --why ...`. "
+            "Then `headwater pipeline run --again` brings what the source still has.",
         )
+
+    def _end_at(self, end: int) -> None:
+        self.end = end
+        self._few = [one for one in self._few if (one.offset or 0) < end]
+        counts = [int(np.searchsorted(chunk.column("offset").to_numpy(zero_copy_only=False), end)) for chunk in self._chunks]
+        self._chunks = [chunk.slice(0, count) for chunk, count in zip(self._chunks, counts, strict=True) if count]
 
     def text(self) -> list[bytes] | None:
         """The documents as they are stored, where all are plain inserts and none is corrected or left out; else None."""

@@ -424,3 +424,10 @@ def test_files_that_have_no_unit_in_common_and_streams_are_not_measured(tmp_path
     assert plan.size is None
     assert {one.size for one in plan.slices} == {None}
     assert file("stdin://").plan(Namespaces(), 1).size is None
+
+
+def test_ids_may_repeat_wherever_each_file_is_one_slice(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("_id,n\n1,1\n1,2\n")
+    (tmp_path / "a.jsonl").write_text('{"_id": 1}\n' * 2_000_000)
+    assert file(str(tmp_path)).plan(Namespaces(), 1).repeats  # two files of one namespace
+    assert not file(str(tmp_path)).plan(Namespaces(), 2).repeats  # slices of one file are read side by side

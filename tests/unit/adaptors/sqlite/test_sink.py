@@ -239,3 +239,12 @@ def test_a_writer_that_is_closed_blames_no_message(any_table: Sqlite) -> None:
     writer.close()
     with pytest.raises(Unavailable, match="closed"):
         writer.write(Batch(start=0, end=1, messages=[Message("t", {"_id": 1}, offset=0)]))
+
+
+def test_what_verify_expects_is_what_the_sink_gives_back(any_table: Sqlite) -> None:
+    give(any_table, Message("t", {"_id": 1, "truth": True, "lie": False}, offset=0))
+    (row,) = any_table.rows("t")
+    expected = any_table.stored({"_id": 1, "truth": True, "lie": False})
+    assert [(name, type(value), value) for name, value in sorted(row.items())] == [
+        (name, type(value), value) for name, value in sorted(expected.items())
+    ]

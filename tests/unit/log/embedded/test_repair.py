@@ -67,6 +67,19 @@ def test_a_missing_segment_s_offsets_are_told_and_never_given_again(ground: Any)
     assert ground.open().append("t", 0, [Record(b"k", b"v")])[0] == 30
 
 
+def test_a_range_that_ends_in_a_hole_gives_nothing_behind_it(ground: Any) -> None:
+    ground.fill(30).close()
+    ground.segments()[1].unlink()
+    ((first, last),) = mend(ground).lost
+    log = ground.open()
+    present = [offset for offset in range(30) if not first <= offset < last]
+    assert len(present) < 29
+    for start in range(30):
+        for end in range(start, 31):
+            found = [offset for chunk in log.scan("t", 0, start, end) for offset in chunk.column("offset").to_pylist()]
+            assert found == [offset for offset in present if start <= offset < end], (start, end)
+
+
 def test_a_repair_that_fails_anywhere_can_be_done_again(ground: Any) -> None:
     ground.fill(12).close()
     ground.flip(ground.segments()[0], 30)

@@ -262,8 +262,9 @@ def test_messages_that_are_gone_before_a_sink_has_taken_them_stop_it(log: Log, t
     writer.compact(20)
     left = [one.offset or 0 for one in log.read(log_topic("p"), 0, 0, limit=100)]
     pipeline = piped(tmp_path, {"db": sqlite(str(tmp_path / "o.db")), "up": sqlite(str(tmp_path / "up.db"))})
-    with pytest.raises(Damaged, match=f"Messages 4 to {left[0] - 1} are gone"):
+    with pytest.raises(Damaged, match=f"Messages 4 to {left[0] - 1} are gone") as lost:
         gone(log, tmp_path, pipeline)
+    assert f"offset p mark db {left[0] - 1} " in lost.value.hint
     operations = PipelineOperations(log, "p")
     state = operations.state()
     assert (state.sink("db").position, state.sink("db").stopped, state.sink("up").stopped) == (3, True, False)
@@ -276,3 +277,21 @@ def test_another_size_of_segments_keeps_no_pipeline_from_running(log: Log, tmp_p
     for size, kept in (("64KiB", 64 << 10), ("128KiB", 64 << 10)):
         assert gone(log, tmp_path, piped(tmp_path, {"db": sqlite(str(tmp_path / "o.db"))}, segment=size)).state == "done"
         assert log.topic(log_topic("p")).settings.segment == kept
+
+
+def test_what_lies_before_lost_messages_is_delivered_first(log: Log, tmp_path: Path) -> None:
+    prepared(log, [b'{"_id":0}'], {"db": SinkState()})
+    writer = log.writer(log_topic("p"), 0, 1, part=PART)
+    for key, numbers in ((b"t", range(1, 20)), (b"u", range(20, 25)), (b"t", range(25, 40))):
+        for n in numbers:
+            writer.append([Record(key, b'{"_id":%d}' % n)])
+        writer.roll()
+    writer.compact(25)  # of t the last before 25 stays, and the last of u
+    left = [one.offset or 0 for one in log.read(log_topic("p"), 0, 0, limit=100)]
+    assert left == [19, 24, *range(25, 40)]
+    control = Control(log, "p", ManualClock())
+    control.change(lambda state: [("sink/db", SinkState(position=18))])
+    with pytest.raises(Damaged, match="Messages 20 to 23 are gone"):
+        gone(log, tmp_path, piped(tmp_path, {"db": sqlite(str(tmp_path / "o.db"))}))
+    assert rows(tmp_path / "o.db", "select _id from t") == [(19,)]
+    assert PipelineOperations(log, "p").state().sink("db").position == 19
