@@ -105,6 +105,9 @@ class BlockingObject:
         return f"<{type(self).__name__} of {self._of!r}>"
 
 
+_LOOK = 0.5  # seconds
+
+
 class _Call:
     """One call of a blocking thread, performed by a task of the loop."""
 
@@ -138,8 +141,12 @@ class _Call:
         self._done.release()
 
     def result(self) -> Any:
-        """In the caller's thread: wait for the end of the task."""
-        self._done.acquire()
+        """In the caller's thread: wait for the end of the task.
+
+        It wakes now and then: the system may give a signal to another thread, and then it does not wake the main one, which handles it.
+        """
+        while not self._done.acquire(timeout=_LOOK):
+            pass
         assert self._task is not None
         return self._task.result()
 

@@ -230,9 +230,15 @@ async def test_a_client_that_reads_nothing_is_not_read_from_for_ever(log: LocalL
     connections = Connections(Limits.of(ServerSettings(), descriptors=100), HttpMetrics())
     server = HttpServer(app, connections=connections, ids=lambda: "id", grace=1, hot=app.hot)
     async with listening(server) as address:
-        with socket.create_connection(address) as client:
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(address)
             client.setblocking(False)
             requests, sent, full = append("x") * 100, 0, 0
+            while not server.server_state.connections:
+                await asyncio.sleep(0)
+            (held,) = server.server_state.connections
+            held.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # else it takes megabytes
             while full < 200:  # turns of the loop in which the server took nothing
                 try:
                     sent += client.send(requests[sent % len(requests) :])  # a socket may take part of a request
@@ -241,7 +247,6 @@ async def test_a_client_that_reads_nothing_is_not_read_from_for_ever(log: LocalL
                     full += 1
                 await asyncio.sleep(0)
             assert sent < 50 << 20
-            (held,) = server.server_state.connections
             assert held.transport.get_write_buffer_size() < 1 << 20
 
 
