@@ -245,6 +245,8 @@ async def test_a_client_that_reads_nothing_is_not_read_from_for_ever(log: LocalL
                     full = 0
                 except BlockingIOError:
                     full += 1
+                except (ConnectionResetError, BrokenPipeError):
+                    break  # the server has cut it off, because so many requests wait
                 await asyncio.sleep(0)
             assert sent < 50 << 20
             assert held.transport.get_write_buffer_size() < 1 << 20
