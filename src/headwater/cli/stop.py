@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
@@ -29,7 +30,7 @@ class Terminated(Interrupted):
     exit_code = TERMINATED
 
 
-class _SignalHandler:
+class _SignalHandler(ABC):
     """Handles Ctrl-C and SIGTERM inside of `with`. Only for the main thread."""
 
     def __init__(self) -> None:
@@ -44,8 +45,9 @@ class _SignalHandler:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 
+    @abstractmethod
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        raise NotImplementedError
+        """Called in the main thread for each signal."""
 
 
 class StopSignal(_SignalHandler):

@@ -45,8 +45,8 @@ class SqlTable(msgspec.Struct, Generic[Columns], frozen=True, kw_only=True):
 
     @property
     def mark(self) -> Any:
-        """The table's identity in a stored plan: another table of the same name may have another."""
-        raise NotImplementedError
+        """The table's identity in a stored plan: its name, where the server gives no id that another table of the name would not have."""
+        return self.namespace
 
     @property
     def ids(self) -> tuple[str, ...]:
