@@ -4,7 +4,9 @@ DATA ?= data
 DEMO ?= 1
 PYTHON ?= python3
 BIN = .venv/bin
-WORKERS ?= 2
+WORKERS ?= 3
+# Tests start hundreds of Python processes: each would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help venv venv-run run test unit check bench soak services services-down clean
 

@@ -28,18 +28,18 @@ _FETCH = 5_000
 def kafka(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
     """Appending and reading, each acknowledged by the broker (which syncs when it likes) or, embedded, by the disk."""
     try:
-        with _broker() as servers:
+        with broker() as servers:
             yield from _cases(place, sizes, servers)
-    except _NoBroker as none:
+    except NoBroker as none:
         yield Skipped("kafka", str(none))
 
 
-class _NoBroker(Exception):
-    pass
+class NoBroker(Exception):
+    """There is no Kafka, and none can be started."""
 
 
 @contextmanager
-def _broker() -> Iterator[str]:
+def broker() -> Iterator[str]:
     """A broker that runs already, or one that is stopped afterwards."""
     from tools.services import release, up
     from tools.services.process import current
@@ -50,7 +50,7 @@ def _broker() -> Iterator[str]:
 
         servers = up("kafka", kept=False, user=me).kafka
     except (HeadwaterError, ImportError) as problem:
-        raise _NoBroker(str(problem)) from problem
+        raise NoBroker(str(problem)) from problem
     try:
         yield servers
     finally:

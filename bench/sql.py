@@ -21,13 +21,13 @@ from headwater.core.settings import SparkSettings
 from headwater.log import Log, Record
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline import Pipeline, sql
-from headwater.pipeline.adaptor import Part
 from headwater.pipeline.adaptors import file
 from headwater.pipeline.offsets.ownership import PART, PREFIX
 from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.part_delivery import deliver_part
 from headwater.pipeline.running.sql_delivery import SqlDelivery
 from headwater.pipeline.running.work import Outcome, SinkWork
+from headwater.pipeline.sink_adaptor import Part
 from headwater.pipeline.transform import Transform
 
 NAME = "bench"

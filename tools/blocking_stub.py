@@ -65,7 +65,7 @@ class _Blocking(ast.NodeTransformer):
             if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
                 if one.name == "__init__":
                     body += _attributes(one)
-                elif not one.name.startswith("_") or one.name in ("__getitem__", "__call__"):
+                elif not one.name.startswith("_") or one.name in ("__getitem__", "__iter__", "__call__"):
                     body.append(self._method(one))
         return ast.ClassDef(name=self._named(node.name), bases=[], keywords=[], body=body, decorator_list=[])
 

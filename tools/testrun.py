@@ -39,7 +39,7 @@ def spark_files() -> list[str]:
 
 
 SUITES = [
-    Suite("unit", ["tests/unit", "-m", "not soak and not spark"], 2),
+    Suite("unit", ["tests/unit", "-m", "not soak and not spark"], 3),
     Suite("contract", ["tests/contract", "-m", "not soak and not service"], 2),
     Suite("faults", ["tests/faults"], 2),
     Suite("acceptance", ["tests/acceptance", "-m", "not soak and not spark and not service"], 3),
@@ -90,6 +90,7 @@ def main(arguments: list[str]) -> int:
         return 2
     suites = [suite for suite in known if not names or suite.name in names]
     environment = {**os.environ, **(LONG if soak else {})}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes would compile every module anew
     if any(suite.name == "services" for suite in suites):  # fetched while the quick suites run; where that fails, the tests tell why
         subprocess.Popen([sys.executable, "-m", "tools.services", "fetch"], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
     done = {suite.name: run(suite, environment) for suite in suites}

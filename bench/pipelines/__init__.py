@@ -11,10 +11,12 @@ from bench.peers.dlt import Dlt, started
 from bench.pipelines.columns import columns
 from bench.pipelines.delivery import delivery
 from bench.pipelines.files import files
+from bench.pipelines.kafka_copy import kafka_copy
 from bench.pipelines.memory import memory
 from bench.pipelines.moving import filled
 from bench.pipelines.starts import starts
 from bench.pipelines.tables import tables
+from bench.pipelines.trickling import trickling
 from bench.place import Place
 from bench.sizes import Sizes
 from headwater.core.errors import HeadwaterError, Unavailable
@@ -34,10 +36,12 @@ def pipelines(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
         yield from files(folder, sizes, running, dlt)
         yield from columns(folder, sizes, running, dlt)
         yield from tables(folder, sizes, running, dlt)
+        yield from kafka_copy(folder, sizes)
         with filled(folder, sizes.documents) as full:
             yield from delivery(folder, sizes, full)
             yield from starts(folder, sizes, full)
         yield from memory(folder, sizes)
+        yield from trickling(folder, sizes)
 
 
 def _dlt(opened: ExitStack, folder: Path) -> Dlt | str:

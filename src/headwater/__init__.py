@@ -8,21 +8,136 @@
 
 from __future__ import annotations
 
-from headwater.client.blocking import Blocking, open_blocking
-from headwater.client.door import Headwater, open
-from headwater.core.errors import HeadwaterError
-from headwater.log.record import Bounds, Compacted, Mode, Record, Topic, TopicSettings
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headwater.client.blocking import Blocking, open_blocking
+    from headwater.client.door import Headwater, open
+    from headwater.core.errors import (
+        AlreadyExists,
+        BadBounds,
+        BadConfig,
+        BadInput,
+        BadMethod,
+        BadType,
+        Busy,
+        Cancelled,
+        Closed,
+        Conflict,
+        Damaged,
+        Denied,
+        Differs,
+        DiskFull,
+        Fenced,
+        Forbidden,
+        HeadTooLarge,
+        HeadwaterError,
+        MetaLost,
+        MissingKey,
+        NewerFormat,
+        NotFound,
+        NotOwner,
+        OffsetGone,
+        OutcomeUnknown,
+        OwnedTopic,
+        ReadOnly,
+        RegionNotFound,
+        Rejected,
+        Stopped,
+        TaskFailed,
+        Timeout,
+        TooLarge,
+        TooSlow,
+        Unavailable,
+        UnknownAdaptor,
+        UnknownPartition,
+        UnknownPipeline,
+        UnknownSink,
+        UnknownTable,
+        UnknownTopic,
+        Unreachable,
+        Unsupported,
+        Untrusted,
+        WrongEngine,
+    )
+    from headwater.log.record import Bounds, Compacted, Mode, Record, Topic, TopicSettings
 
 __all__ = [
+    "AlreadyExists",
+    "BadBounds",
+    "BadConfig",
+    "BadInput",
+    "BadMethod",
+    "BadType",
     "Blocking",
     "Bounds",
+    "Busy",
+    "Cancelled",
+    "Closed",
     "Compacted",
+    "Conflict",
+    "Damaged",
+    "Denied",
+    "Differs",
+    "DiskFull",
+    "Fenced",
+    "Forbidden",
+    "HeadTooLarge",
     "Headwater",
     "HeadwaterError",
+    "MetaLost",
+    "MissingKey",
     "Mode",
+    "NewerFormat",
+    "NotFound",
+    "NotOwner",
+    "OffsetGone",
+    "OutcomeUnknown",
+    "OwnedTopic",
+    "ReadOnly",
     "Record",
+    "RegionNotFound",
+    "Rejected",
+    "Stopped",
+    "TaskFailed",
+    "Timeout",
+    "TooLarge",
+    "TooSlow",
     "Topic",
     "TopicSettings",
+    "Unavailable",
+    "UnknownAdaptor",
+    "UnknownPartition",
+    "UnknownPipeline",
+    "UnknownSink",
+    "UnknownTable",
+    "UnknownTopic",
+    "Unreachable",
+    "Unsupported",
+    "Untrusted",
+    "WrongEngine",
     "open",
     "open_blocking",
 ]
+_MODULES = {
+    "Blocking": "headwater.client.blocking",
+    "open_blocking": "headwater.client.blocking",
+    "Headwater": "headwater.client.door",
+    "open": "headwater.client.door",
+    **dict.fromkeys(("Bounds", "Compacted", "Mode", "Record", "Topic", "TopicSettings"), "headwater.log.record"),
+}
+_ERRORS = "headwater.core.errors"  # of every other name
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a name at its first use: a command handles signals before it loads anything that takes long."""
+    if name not in __all__:
+        raise AttributeError(f"module 'headwater' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(_MODULES.get(name, _ERRORS)), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

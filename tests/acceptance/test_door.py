@@ -235,6 +235,29 @@ def test_without_a_place_the_configured_one_is_opened(tmp_path: Path) -> None:
         headwater.open_blocking(config=file).__enter__()
 
 
+def test_a_config_file_may_be_named_as_text(tmp_path: Path) -> None:
+    (tmp_path / "hw.toml").write_text('data = "there"\n')
+    with headwater.open_blocking(config=str(tmp_path / "hw.toml"), create=True) as hw:
+        hw.log.create_topic("t")
+    assert (tmp_path / "there" / "log" / "t").is_dir()
+
+
+@pytest.mark.parametrize("named", [{"config": 5}, {"token": 5}, {"ca": 5}])
+@pytest.mark.parametrize("address", [None, "http://127.0.0.1:1"])
+def test_arguments_of_another_type_are_bad_input(named: dict[str, Any], address: str | None, tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as no, headwater.open_blocking(address or tmp_path, **named):
+        pass
+    assert no.value.hint
+
+
+@pytest.mark.parametrize("where", ["", 7, b"data", ["data"]])
+def test_what_names_no_directory_is_refused(where: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput, match="names no directory"), headwater.open_blocking(where, create=True):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("address", ["kafka://a:9092", "htp://127.0.0.1:8420", "s3://bucket/data"])
 async def test_another_kind_of_address_is_no_directory(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 from program import Program
 
+from headwater.cli import at
 from headwater.cli.at import At
+from headwater.client import door
+from headwater.client.blocking import open_blocking
 from headwater.client.presence import Serving, answers
 from headwater.core.errors import Unreachable
 from headwater.server.spawned import SpawnedServer
@@ -64,6 +67,41 @@ def test_reading_goes_past_a_stopped_server(home: Program, server: SpawnedServer
         named = home("log", "topics", "--data", str(home.data), "--server", "none", "--json")
         assert [topic["name"] for topic in named.json] == ["t"]
         assert home("pipeline", "list", "--server", "none").code == 0
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits for nothing: how long a silent server is waited for is no matter of a test."""
+    monkeypatch.setattr(at, "_PATIENCE", 0.05)
+    monkeypatch.setattr(at, "_WAITS", 0.05)
+    monkeypatch.setattr(door, "_SILENCE", 0.05)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_command_does_not_wait_for_ever(home: Program, server: SpawnedServer, capsys: pytest.CaptureFixture[str]) -> None:
+    with stopped(server), pytest.raises(Unreachable, match="Nothing was asked of it") as no, At(data=home.data).door():
+        pass
+    assert "--server none" in no.value.hint
+    assert "does not answer" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("impatient")
+def test_the_door_does_not_wait_for_ever(home: Program, server: SpawnedServer) -> None:
+    with stopped(server), pytest.raises(Unreachable, match="did not answer"), open_blocking(home.data):
+        pass
+    with open_blocking(home.data) as hw:
+        assert hw.log.bounds("t", 0).end
+
+
+@pytest.mark.usefixtures("impatient")
+def test_the_door_to_an_address_does_not_wait_for_ever(server: SpawnedServer) -> None:
+    with stopped(server), pytest.raises(Unreachable, match=r"did not answer for .* Nothing was asked") as no, open_blocking(server.url):
+        pass
+    assert f"curl {server.url}/readyz" in no.value.hint
+    with stopped(server), pytest.raises(Unreachable, match="did not answer"), At(server=server.url).door():
+        pass
+    with open_blocking(server.url) as hw:
+        assert hw.log.bounds("t", 0).end
 
 
 @pytest.mark.parametrize("words", [["append", "t", "x"], ["create", "u"], ["compact", "t"], ["delete-topic", "t", "--yes"]])

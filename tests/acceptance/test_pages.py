@@ -1,5 +1,5 @@
-"""The README's and the tutorial's commands are typed as written, and print what is written. `…` stands for anything, and columns may be
-wider than written."""
+"""The README's and the tutorial's commands are typed as written, and print what is written. `…` stands for anything within a line, on a
+line of its own for any lines; columns may be wider than written."""
 
 from __future__ import annotations
 
@@ -37,12 +37,23 @@ def expect(command: str, written: str, folder: Path, programs: Path | None = Non
     done = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, capture_output=True, timeout=120)
     printed = (done.stdout + done.stderr).decode()  # into pipes, the two come in any order
     printed = re.sub(r"^read [\d,]+ \(\w+\)[,;] .*\n", "", printed, flags=re.MULTILINE)  # progress, which only a busy machine shows
-    pattern = ".*".join(re.escape(part) for part in _plain(written).split("…"))
-    assert re.fullmatch(pattern, _plain(printed), re.DOTALL), f"$ {command}\nprinted:\n{printed}\nwritten:\n{written}"
+    assert re.fullmatch(_pattern(_plain(written)), _plain(printed)), f"$ {command}\nprinted:\n{printed}\nwritten:\n{written}"
+
+
+def _pattern(written: str) -> str:
+    """The expression of a written output. `…` is anything within a line; on a line of its own it is any lines."""
+    lines = [r"(?:.*\n)*?" if line == "…" else ".*".join(map(re.escape, line.split("…"))) + r"\n" for line in written.splitlines()]
+    return "".join(lines)
+
+
+def test_what_is_left_out_of_a_page_does_not_hide_further_lines() -> None:
+    assert re.fullmatch(_pattern("a … c\n…\nd"), "a b c\nx\ny\nd\n")
+    assert not re.fullmatch(_pattern("a … c\nd"), "a b c\nmore c\nd\n")
+    assert not re.fullmatch(_pattern("took … s."), "took 1 s.\nMore of this.\n")
 
 
 def _plain(text: str) -> str:
-    return "\n".join(re.sub(" +", " ", line).strip() for line in text.strip().splitlines())
+    return "".join(re.sub(" +", " ", line).strip() + "\n" for line in text.strip().splitlines())
 
 
 @pytest.fixture

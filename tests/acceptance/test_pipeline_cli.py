@@ -72,6 +72,51 @@ def test_test_connects_and_shows_the_tree_and_the_first_message(home: Home) -> N
     assert set(home.everything()) - set(before) <= {one for one in home.everything() if "__pycache__" in one}
 
 
+PRICED = """
+from headwater.pipeline import Pipeline, python
+from headwater.pipeline.adaptors import file
+
+
+def with_shipping(message):
+    message.data["total"] = message.data["price"] + message.data["shipping"]
+    return message
+
+
+p = Pipeline("priced")
+rows = p.source("prices", file("prices.csv"OPTIONS))
+rows.transform(python(with_shipping)).save("out", file("out.jsonl"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "totals", "kind"),
+    [
+        ("", ["1.75", "1.70", "1.5", "12.50"], "decimal or integer"),
+        (', decimals="float"', ["1.75", "1.7", "1.5", "12.5"], "float or integer"),
+    ],
+)
+def test_numbers_of_text_are_of_one_type_whatever_their_digits(home: Home, options: str, totals: list[str], kind: str) -> None:
+    home.write("prices.csv", "_id,price,shipping\n1,1.25,0.5\n2,1.20,0.50\n3,1,0.5\n4,12.00,0.50\n")
+    home.write("priced.py", PRICED.replace("OPTIONS", options))
+    ran = home.pipeline("test", "priced.py")
+    assert (ran.code, ran.err) == (0, "")
+    assert f"types of prices in 4 documents: _id integer, price {kind}, shipping {kind.split()[0]}" in ran.out
+    assert "warn" not in ran.out
+    ran = home.pipeline("run", "priced.py")
+    assert ran.code == 0, ran.err
+    lines = (home.home / "out.jsonl").read_text().splitlines()
+    assert [line.partition('"total":')[2].rstrip("}") for line in lines] == totals
+    assert "verify: equal" in home.pipeline("verify", "priced", "out", "--file", "priced.py").out
+
+
+def test_test_warns_of_a_field_with_several_types(home: Home) -> None:
+    home.documents(30, at5={"price": "N/A"}, at6={"price": "N/A"})
+    ran = home.pipeline("test", "shop.py")
+    assert ran.code == 0
+    assert 'warn orders: price: integer in 28 documents, text in 2: "N/A"' in ran.out
+    assert home.pipeline("test", "shop.py", "--json").json["warnings"] == ['orders: price: integer in 28 documents, text in 2: "N/A"']
+
+
 def test_test_says_what_cannot_be_reached(home: Home) -> None:
     ran = home.pipeline("test", "shop.py")
     assert ran.code == 3
@@ -187,7 +232,7 @@ def test_an_events_file_in_a_folder_that_is_not_there_is_told_before_anything_is
 def test_a_source_that_is_not_there_is_told_and_can_come_later(home: Home) -> None:
     ran = home.pipeline("run", "shop.py")
     assert ran.code == 3
-    assert "There is no file orders.jsonl to read." in ran.err
+    assert f"There is no file {home.home}/orders.jsonl to read." in ran.err
     home.documents(4)
     assert home.pipeline("run", "shop.py").code == 0
     assert home.ids("archive") == [0, 1, 2, 3]
@@ -199,7 +244,7 @@ def test_a_sink_that_cannot_be_opened_is_told_while_it_is_waited_for(home: Home)
     running = home.start("pipeline", "run", "shop.py")
     assert running.stderr is not None
     told = running.stderr.readline()
-    assert told.startswith("report unreachable: later/report.db cannot be opened"), told
+    assert told.startswith(f"report unreachable: {home.home}/later/report.db cannot be opened"), told
     (home.home / "later").mkdir()
     assert ended(running).code == 0
     assert home.rows("select count(*) from orders", "later/report.db") == [(3,)]
@@ -238,7 +283,9 @@ def test_a_log_of_its_own_is_found_from_the_data_directory(home: Home) -> None:
     assert (ran.code, "which is not there" in ran.err) == (3, True)
     assert home.pipeline("status", "shop", "--data", "moved").code == 0
     home.write("shop.py", SHOP)
-    assert home.pipeline("run", "shop.py").code == 9  # from now on in the data directory, and read anew
+    assert home.pipeline("run", "shop.py").code == 4  # the targets belong to the other log
+    # From now on in the data directory, and read anew.
+    assert home.pipeline("run", "shop.py", "--take-over", "archive", "--take-over", "report").code == 9
     assert [one["log_dir"] for one in home.pipeline("list", "--json").json] == [""]
 
 

@@ -354,3 +354,20 @@ def test_the_runner_killed_under_tasks_of_spark(tmp_path: Path) -> None:
         found = home.pipeline("verify", "shop", sink)
         assert (found.code, found.out.splitlines()[-1]) == (0, "verify: equal"), found.err
     assert home.rows("select count(*) from orders") == [(20_000,)]
+
+
+def test_a_stop_while_the_file_is_loaded_ends_before_the_run_begins(home: Home) -> None:
+    home.write("in.jsonl", '{"_id":1}\n')
+    home.write(
+        "early.py",
+        "import os, signal\n"
+        "from headwater.pipeline import Pipeline\n"
+        "from headwater.pipeline.adaptors import file\n"
+        "p = Pipeline('early')\n"
+        "p.source('s', file('in.jsonl')).save('out', file('out.jsonl'))\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n",
+    )
+    ran = home.pipeline("run", "early.py")
+    assert ran.code == 0
+    assert "Stopped before the run began; nothing is read." in ran.err
+    assert not (home.home / "out.jsonl").exists()

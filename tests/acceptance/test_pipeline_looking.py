@@ -45,7 +45,6 @@ LOOKS = [
 ]
 DRY = [
     ["offset", "shop", "mark", "report", "3", "--why", "x"],
-    ["offset", "shop", "delete", "report", "--why", "x"],
     ["ack", "shop", "report", "14", "--why", "x"],
     ["edit", "shop", "14", "--set", "price=1", "--why", "x"],
     ["step", "shop", "report"],
@@ -56,6 +55,7 @@ ERRORS = [
     (["status", "shpo"], 3, "No pipeline named shpo has run here."),
     (["offset", "shop", "show", "reprot"], 3, "has no sink reprot"),
     (["offset", "shop", "mark", "report", "99", "--why", "x"], 5, "Offset 99 is not in the log, which holds 0 to 16."),
+    (["offset", "shop", "delete", "report", "--why", "x", "--dry-run"], 4, "The last run of shop has the sink report"),
     (["offset", "shop", "mark", "report", "99"], 5, "needs a reason"),
     (["offset", "shop", "mark", "report"], 2, "Which offset?"),
     (["offset", "shop", "mark"], 2, "Which sink?"),
@@ -148,6 +148,18 @@ def test_a_sink_that_gave_up_for_another_reason_is_no_message_to_correct(tmp_pat
     assert told.splitlines()[-1] == f"report has failed, but not at a message. Once the cause is mended: {again}"
     ran = home.pipeline("xlog", "shop", "show", "2")
     assert ("report stands here: It does not answer." in ran.out, ran.err) == (True, "")
+
+
+def test_a_run_that_failed_at_its_source_says_why_and_what_to_do(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    home = Home(tmp_path, forked_program)
+    home.write("shop.py", SHOP)
+    ran = home.pipeline("run", "shop.py")
+    assert ran.code != 0
+    shown = home.pipeline("status", "shop").out
+    assert "The run failed: " in shown
+    assert "orders.jsonl" in shown
+    assert f"Once the cause is mended: headwater pipeline run {tmp_path / 'shop.py'}" in shown
+    assert home.pipeline("status", "shop", "--json").json["error"] in ran.err
 
 
 def test_a_copy_that_is_read_half_shows_how_much_of_it_that_is(tmp_path: Path, forked_program: ForkedProgram) -> None:
@@ -258,3 +270,34 @@ def pond(uri: str) -> Pond:
     home.write("shop.py", text)
     assert home.pipeline("run", "shop.py", PYTHONPATH=str(package)).code == 0
     assert home.ids("archive") == [0, 1, 2]
+
+
+WIDER = """
+from headwater.pipeline import DeadLetter, Pipeline
+from headwater.pipeline.adaptors import file, sqlite
+
+p = Pipeline("wider")
+p.source("in", file("in.jsonl")).save("db", sqlite("out.db"), on_error=DeadLetter())
+"""
+
+
+def test_a_column_that_was_made_wider_is_told(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    home = Home(tmp_path, forked_program)
+    home.write("wider.py", WIDER)
+    home.write("in.jsonl", '{"_id": 1, "total": 1}\n')
+    assert home.pipeline("run", "wider.py").code == 0
+    home.write(
+        "in.jsonl", '{"_id": 1, "total": 1}\n{"_id": 2, "total": 12.50}\n{"_id": 3, "note": "x"}\n{"_id": 4, "total": "no number"}\n'
+    )
+    assert home.pipeline("run", "wider.py", "--again").code == 0
+    said = home.pipeline("status", "wider").out
+    assert "db: column in.total was made wider for message 3: INTEGER became NUMERIC" in said
+    assert "1 message is put aside: headwater pipeline dead wider list" in said
+    [sink] = json.loads(home.pipeline("status", "wider", "--json").out)["sinks"]
+    assert [(one["column"], one["before"], one["after"], one["offset"]) for one in sink["columns"]] == [
+        ("total", "INTEGER", "NUMERIC", 3),
+        ("note", "", "TEXT", 4),
+    ]
+    shown = json.loads(home.pipeline("offset", "wider", "show", "db", "--json").out)
+    assert shown["tables"] == {"in": {"_id": "int", "total": "decimal", "note": "text"}}
+    assert home.pipeline("verify", "wider", "db").code == 0

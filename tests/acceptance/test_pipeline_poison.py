@@ -106,7 +106,7 @@ def test_edited_and_run_again(home: Home) -> None:
     assert "delivered to every sink as" in home.pipeline("xlog", "shop", "show", "14").out
     ran = home.pipeline("run", "shop.py")
     assert ran.code == 0, ran.err
-    assert home.rows("select price, total from orders where _id = 14") == [("1.10", "2.20")]
+    assert home.rows("select price, total from orders where _id = 14") == [(1.1, 2.2)]
     assert home.positions() == {"archive": 16, "report": 16}
     shown = home.pipeline("xlog", "shop", "show", "14", "--json").lines  # the original stays
     assert (shown[0]["data"]["price"], shown[0]["edited"]) == (None, True)
@@ -193,7 +193,11 @@ def test_marked_back_at_a_folder_of_files(home: Home) -> None:
 
 def test_replay_sends_again_and_moves_nothing(home: Home) -> None:
     home.change("update orders set item = 'lost' where _id in (3, 4)")
-    assert home.pipeline("verify", "shop", "report").code == 8
+    differs = home.pipeline("verify", "shop", "report")
+    assert differs.code == 8
+    assert "Send what is missing again with `headwater pipeline replay shop report X..Y --why ...`" in differs.err
+    assert "delete them at the sink" in differs.err  # a replay removes nothing
+    assert "headwater pipeline offset shop mark report -1 --why ..." in differs.err
     before = home.end_of_offsets()
     assert home.pipeline("replay", "shop", "report", "3..4", "--dry-run").out == "Messages 3..4 would be sent again.\n"
     assert home.end_of_offsets() == before
@@ -205,6 +209,10 @@ def test_replay_sends_again_and_moves_nothing(home: Home) -> None:
 
 
 def test_offset_delete_forgets_a_sink(home: Home) -> None:
+    refused = home.pipeline("offset", "shop", "delete", "archive", "--why", "gone")  # the next run would deliver everything again
+    assert (refused.code, "headwater pipeline offset shop mark archive -1 --why ..." in refused.err) == (4, True)
+    home.write("shop.py", SHOP.replace('rows.save("archive", file("archive/", format="jsonl"))\n', ""))
+    assert home.pipeline("run", "shop.py").code == 9
     before = home.end_of_offsets()
     assert home.pipeline("offset", "shop", "delete", "archive", "--why", "gone", "--dry-run").code == 0
     assert home.end_of_offsets() == before

@@ -14,9 +14,10 @@ import pytest
 
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
-from headwater.pipeline.adaptor import CanCopy, CanWrite
 from headwater.pipeline.adaptors import file, headwater, sqlite
 from headwater.pipeline.offsets.ownership import PART
+from headwater.pipeline.sink_adaptor import CanWrite
+from headwater.pipeline.source_adaptor import CanCopy
 from headwater.testing import CopyContract, SinkContract
 
 ROWS = [{"_id": n, "name": f"thing {n}", "big": 2**53 + n, "deep": {"list": [n, None, "ä"]}} for n in range(50)]

@@ -14,9 +14,10 @@ import pytest
 from headwater.adaptors.sqlite import session
 from headwater.adaptors.sqlite.adaptor import Sqlite
 from headwater.core.errors import Unavailable
-from headwater.pipeline.adaptor import Batch, Part
 from headwater.pipeline.adaptors import sqlite
+from headwater.pipeline.claim import SinkClaim
 from headwater.pipeline.message import Message
+from headwater.pipeline.sink_adaptor import Batch, Part
 from headwater.store.sqlite.library import connect, open_file
 from headwater.testing.sqlite_faults import FailingVfs
 
@@ -25,6 +26,7 @@ BATCHES, ROWS = 4, 50
 
 def deliver(adaptor: Sqlite, tag: str) -> None:
     """A run: every batch that the sink has not taken. Each makes a column, so that the schema changes as well."""
+    adaptor.claim(SinkClaim(pipeline="p", sink="s", epoch=1))
     taken = adaptor.begin("p", "s", 1) or []
     start = taken[0][1] if taken else 0
     with closing(adaptor.writer(Part(pipeline="p", sink="s", start=start, end=BATCHES * ROWS, epoch=1))) as writer:

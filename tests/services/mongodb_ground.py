@@ -15,9 +15,10 @@ from pymongo.database import Database
 
 from headwater.adaptors.mongodb.adaptor import MongoDB, mongodb
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, CopyPlan, Part
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.sink_adaptor import Batch, Part
+from headwater.pipeline.source_adaptor import CopyPlan
 
 ALL = Namespaces()
 

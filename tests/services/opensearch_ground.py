@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from headwater.adaptors.opensearch.adaptor import OpenSearch, opensearch
-from headwater.pipeline.adaptor import Batch, Part
 from headwater.pipeline.message import Message, Op
+from headwater.pipeline.sink_adaptor import Batch, Part
 
 
 @contextmanager

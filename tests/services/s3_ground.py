@@ -12,8 +12,9 @@ from tools.services.s3 import PASSWORD, USER
 
 from headwater.adaptors.s3.adaptor import S3, s3
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, CopyPlan, Part
 from headwater.pipeline.message import Message
+from headwater.pipeline.sink_adaptor import Batch, Part
+from headwater.pipeline.source_adaptor import CopyPlan
 
 
 class Store:

@@ -15,9 +15,10 @@ import pytest
 
 from headwater.adaptors.sql.adaptor import SqlAdaptor
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part, Piece
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.sink_adaptor import Batch, Part
+from headwater.pipeline.source_adaptor import Piece
 
 # A server by the name of its fixture. It is asked for by name, so the mark has to be given here.
 SERVERS = [pytest.param(name, marks=pytest.mark.service(name)) for name in ("postgres", "mariadb")]

@@ -21,7 +21,6 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.kafka.log import KafkaLog
 from headwater.log.record import Record
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, CanCopy, CanWrite, Part
 from headwater.pipeline.adaptors import file
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.message import Message, Op
@@ -30,6 +29,8 @@ from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.operating.verification import compare
 from headwater.pipeline.running.run import Run
+from headwater.pipeline.sink_adaptor import Batch, CanWrite, Part
+from headwater.pipeline.source_adaptor import CanCopy
 from headwater.server.spawned import SpawnedServer
 from headwater.testing import CopyContract, SinkContract
 from headwater.testing.log_ground import fresh
@@ -266,6 +267,22 @@ def test_the_log_of_a_pipeline_on_kafka_is_read_without_what_stale_runs_wrote(br
     assert [one.data for one in changes(adaptor, cursor)[0]] == [{"_id": 3}]  # the cursor remembers the claim
     copied = msgspec.structs.replace(adaptor, tail=False)
     assert [m.data["_id"] for one in copied.plan(ALL, 4).slices for piece in copied.read(one, None) for m in piece.messages] == [1, 2, 3]
+
+
+@pytest.mark.service("kafka")
+def test_changes_behind_a_copy_know_of_the_claims_in_it(brokers: tuple[str, KafkaLog]) -> None:
+    """What somebody without the claim appends after the copy was planned counts no more than what they appended before."""
+    address, log = brokers
+    topic = f"pipeline-{fresh('p')}"
+    log.create_topic(topic, part=PART)
+    writer = log.claim(topic, 0, part=PART)
+    writer.append([Record(b"a", b'{"_id":1}')])
+    adaptor = headwater(address, topic=topic, format="message", copy=True)
+    plan = adaptor.plan(ALL, 4)
+    log.append(topic, 0, [Record(b"a", b'{"_id":666}')], part=PART)
+    writer.append([Record(b"a", b'{"_id":2}')])
+    assert [m.data["_id"] for one in plan.slices for piece in adaptor.read(one, None) for m in piece.messages] == [1]
+    assert [one.data["_id"] for one in changes(adaptor, plan.cursor)[0]] == [2]
 
 
 @pytest.mark.service("kafka")

@@ -17,9 +17,10 @@ from headwater.adaptors.kafka import source
 from headwater.adaptors.kafka.adaptor import KafkaAdaptor, kafka
 from headwater.adaptors.kafka.connection import Cluster
 from headwater.core.errors import BadConfig, BadInput, Denied, Differs, NotFound, OffsetGone, Rejected, Timeout, Unreachable
-from headwater.pipeline.adaptor import Batch, CanCopy, CopyPlan, Part
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.sink_adaptor import Batch, Part
+from headwater.pipeline.source_adaptor import CanCopy, CopyPlan
 from headwater.pipeline.source_progress import CopySize
 from headwater.testing import CopyContract
 
@@ -133,6 +134,27 @@ def test_reading_goes_on_behind_a_position(broker: Broker) -> None:
         range(len(pieces[0].messages), 300)
     )
     assert list(adaptor.read(one, pieces[-1].position)) == []
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_that_is_open_when_a_copy_begins_is_read_with_the_changes(broker: Broker, commit: bool) -> None:
+    topic = broker.topic()
+    broker.put(topic, b'{"_id":1}')
+    producer = Producer({"bootstrap.servers": broker.servers, "transactional.id": topic})
+    producer.init_transactions(PATIENCE)
+    producer.begin_transaction()
+    producer.produce(topic, b'{"_id":2}')
+    assert producer.flush(PATIENCE) == 0
+    broker.put(topic, b'{"_id":3}')
+    adaptor = kafka(broker.servers, tail=True)
+    plan = adaptor.plan(only(topic), 1)
+    copied = [one.data["_id"] for part in plan.slices for piece in adaptor.read(part, None) for one in piece.messages]
+    producer.commit_transaction(PATIENCE) if commit else producer.abort_transaction(PATIENCE)
+    broker.put(topic, b'{"_id":4}')
+    wanted = [1, 2, 3, 4] if commit else [1, 3, 4]
+    for piece in adaptor.follow(plan.cursor, only(topic), lambda: len(copied) >= len(wanted)):
+        copied.extend([one.data["_id"] for one in piece.messages])
+    assert copied == wanted
 
 
 def test_only_committed_transactions_are_read_and_their_marks_end_no_copy(broker: Broker) -> None:
@@ -432,3 +454,13 @@ class _Only(KafkaAdaptor, frozen=True, kw_only=True):
 
     def check(self, role: Literal["source", "sink"], chosen: Namespaces) -> list[str]:
         return super().check(role, only(self.chosen))
+
+
+@pytest.mark.parametrize(("options", "read"), [({}, "[Decimal('1.25'), Decimal('1.20'), 7]"), ({"decimals": "float"}, "[1.25, 1.2, 7]")])
+def test_numbers_with_a_point_are_of_one_type(broker: Broker, options: dict[str, Any], read: str) -> None:
+    topic = broker.topic()
+    broker.put(topic, b'{"_id":1,"n":[1.25,1.20,7]}')
+    adaptor = kafka(broker.servers, **options)
+    plan = adaptor.plan(only(topic), 1)
+    [message] = [one for slice in plan.slices for piece in adaptor.read(slice, None) for one in piece.messages]
+    assert repr(message.data["n"]) == read

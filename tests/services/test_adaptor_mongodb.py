@@ -18,9 +18,9 @@ from headwater.adaptors.mongodb.adaptor import MongoDB, mongodb
 from headwater.adaptors.mongodb.sink import MongoWriter
 from headwater.core.errors import BadInput, NotFound, Rejected, Timeout, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.sink_adaptor import Batch
 from headwater.pipeline.source_progress import CopySize
 from headwater.testing.adaptor_contract import CopyContract, SinkContract
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ import bson
 import msgspec
 import pytest
 from bson import Int64
-from mongodb_ground import ALL, a_database, at, held, numbered, part, raw, write
+from mongodb_ground import ALL, a_database, at, documents, held, numbered, part, raw, write
 from pymongo import MongoClient
 from pymongo.database import Database
 from tools.services.private import PrivateServers
@@ -19,9 +20,10 @@ from headwater.adaptors.mongodb.adaptor import MongoDB, mongodb
 from headwater.adaptors.mongodb.oplog import Oplog, OplogChange
 from headwater.core.errors import OffsetGone, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Piece
 from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.sink_adaptor import Batch
+from headwater.pipeline.source_adaptor import Piece
 
 SECONDS = 30.0
 
@@ -216,6 +218,33 @@ def test_copy_and_changes_together_leave_an_equal_collection(mongodb: str, datab
     with MongoClient[dict[str, Any]](mongodb) as client:
         assert raw(client[f"{database.name}b"], "orders") == raw(database, "orders")
         client.drop_database(f"{database.name}b")
+
+
+def test_what_others_write_while_a_copy_begins_is_in_the_copy_or_in_the_changes(mongodb: str, database: Database[dict[str, Any]]) -> None:
+    source, ended = at(mongodb, database.name, tail=True), threading.Event()
+    database.orders.insert_many([{"_id": n, "n": 0} for n in range(50)])
+
+    def write_on(worker: int) -> None:
+        number = 0
+        while not ended.is_set():
+            number += 1
+            database.orders.update_one({"_id": (worker + number * 4) % 50}, {"$inc": {"n": 1}})
+            database.orders.insert_one({"_id": f"{worker}-{number}", "n": number})
+
+    writers = [threading.Thread(target=write_on, args=(worker,)) for worker in range(4)]
+    for writer in writers:
+        writer.start()
+    try:
+        plan = source.plan(ALL, 3)
+        state = {str(one["_id"]): one for one in documents(source, plan)}
+    finally:
+        ended.set()
+        for writer in writers:
+            writer.join()
+    database.orders.insert_one({"_id": "last"})
+    changes, _ = followed(source, plan.cursor, lambda seen: any(one.data.get("_id") == "last" for one in seen))
+    state |= {str(one.data["_id"]): one.data for one in changes}
+    assert state == {str(one["_id"]): one for one in database.orders.find()}
 
 
 # -- a server that dies -------------------------------------------------------------------------------------

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from mysql_ground import MySQLGround, a_mysql_ground
 from sql_ground import copied, documents, followed, travelled
 
-from headwater.core.errors import BadConfig, OffsetGone, TooLarge
-from headwater.pipeline.message import Op
+from headwater.adaptors.mysql.connection import MySQLSession, parsed
+from headwater.core.errors import BadConfig, Differs, OffsetGone, TooLarge
+from headwater.pipeline.message import Message, Op
 
 
 @pytest.fixture
@@ -262,3 +265,108 @@ def test_a_column_that_is_gone_by_now_still_has_values_of_json(ground: MySQLGrou
     [found] = followed(source, cursor, ground.chosen(), 1)[0]
     binary = {"$binary": {"base64": "YQ==", "subType": "00"}}
     assert found.data == {"id": 1, "at": {"$date": "2024-01-01T00:00:00.000Z"}, "bin": binary}
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("CREATE TABLE fresh LIKE t", "INSERT INTO fresh VALUES (7, 7)", "RENAME TABLE t TO old, fresh TO t"),
+        ("DROP TABLE t", "CREATE TABLE t (id int PRIMARY KEY, v int)"),
+        ("CREATE OR REPLACE TABLE t (id int PRIMARY KEY, v int)",),
+        ("ALTER TABLE parted TRUNCATE PARTITION p",),
+    ],
+)
+def test_a_followed_table_whose_rows_change_by_ddl_ends_the_run(ground: MySQLGround, statements: tuple[str, ...]) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, v int)", "CREATE TABLE other LIKE t")
+    ground.run("CREATE TABLE parted (id int PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (9))")
+    chosen = ground.chosen("(t|parted)")
+    source = ground.source(tail=True)
+    cursor = source.plan(chosen, 1).cursor
+    ground.run(
+        "CREATE TEMPORARY TABLE t (id int)", "DROP TABLE t", "ALTER TABLE t ADD w int", "DROP TABLE other", "CREATE TABLE other (id int)"
+    )
+    ground.run("CREATE INDEX i ON t (v)", "ALTER TABLE t DROP w", "ANALYZE TABLE t", "INSERT INTO t VALUES (1, 1)")
+    found, cursor = followed(source, cursor, chosen, 1)
+    assert [one.data for one in found] == [{"id": 1, "v": 1}]
+    ground.run("DELETE FROM t", *statements)
+    before: list[Message] = []
+    with pytest.raises(Differs) as raised:
+        for piece in source.follow(cursor, chosen, lambda: False):
+            before += piece.messages
+    assert "--again" in raised.value.hint
+    assert [(one.op, one.data) for one in before if one.op != Op.NOOP] == [(Op.DELETE, {"id": 1})]  # which no later copy would tell
+
+
+def test_a_table_that_is_dropped_in_one_run_and_created_in_the_next_ends_it(ground: MySQLGround) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE u (id int PRIMARY KEY)")
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run("DROP TABLE t", "INSERT INTO u VALUES (1)")
+    _, cursor = followed(source, cursor, ground.chosen(), 1)
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)")
+    with pytest.raises(Differs, match="created anew"):
+        followed(source, cursor, ground.chosen(), 1)
+
+
+def test_a_changed_key_is_noticed_before_and_while_changes_are_followed(ground: MySQLGround) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL)")
+    source, chosen = ground.source(tail=True), ground.chosen()
+    plan = source.plan(chosen, 1)
+    source.check_followed(plan, chosen)
+    pieces = source.follow(plan.cursor, chosen, lambda: False)
+    next(pieces)
+    ground.run("ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (v)")
+    with pytest.raises(Differs, match=r"told apart by \(v\), and were by \(id\)"):
+        next(piece for piece in pieces if any(one.op != Op.NOOP for one in piece.messages))
+    with pytest.raises(Differs, match=r"told apart by \(v\), and were by \(id\)"):
+        source.check_followed(plan, chosen)
+
+
+def test_statements_in_place_of_rows_are_known_by_every_spelling(ground: MySQLGround) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)")
+    source = ground.source(tail=True)
+    for statement in ("INSERT INTO t(id) VALUES (9)", "-- c\ninsert into t values (10)", "delete x from t x", "UPDATE (t) SET id = 2"):
+        ground.run("SET SESSION binlog_format = ROW", "REPLACE INTO t VALUES (1)")
+        cursor = source.plan(ground.chosen(), 1).cursor
+        ground.run("SET SESSION binlog_format = STATEMENT", statement)
+        with pytest.raises(OffsetGone, match="statement"):
+            followed(source, cursor, ground.chosen(), 1)
+
+
+def test_a_truncate_is_known_behind_and_between_comments(ground: MySQLGround) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)")
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    spellings = ("-- c\ntruncate t", "# c\ntruncate t", "/*!40000 truncate table t */", "/*M! truncate */ table t")
+    ground.run(*spellings, "set statement max_statement_time=9 for truncate table t")
+    found, _ = followed(source, cursor, ground.chosen(), 5)
+    assert [(one.op, one.namespace) for one in found] == [(Op.COMMAND, f"{ground.name}.t")] * 5
+
+
+def test_a_file_that_is_loaded_as_a_statement_is_an_error_where_it_changes_what_is_followed(ground: MySQLGround, tmp_path: Path) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE other (id int PRIMARY KEY)")
+    rows = tmp_path / "rows"
+    rows.write_text("7\n8\n")
+    with closing(MySQLSession(parsed(ground.uri), local_infile=True)) as session:
+        source, chosen = ground.source(tail=True), ground.chosen("t")
+        cursor = source.plan(chosen, 1).cursor
+        session.do("SET SESSION binlog_format = STATEMENT")
+        session.do(f"LOAD DATA LOCAL INFILE '{rows}' INTO TABLE other")
+        ground.run("INSERT INTO t VALUES (1)")
+        found, cursor = followed(source, cursor, chosen, 1)
+        assert [one.data for one in found] == [{"id": 1}]
+        session.do(f"LOAD DATA LOCAL INFILE '{rows}' INTO TABLE t")
+        with pytest.raises(OffsetGone, match="statement"):
+            followed(source, cursor, chosen, 1)
+
+
+def test_what_ends_a_run_inside_of_a_transaction_ends_the_next_one_too(ground: MySQLGround) -> None:
+    """The changes before it are given and counted, not those that could not be read."""
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, v int, big text)", "INSERT INTO t VALUES (1, 1, 'x')")
+    source, chosen = ground.source(tail=True), ground.chosen()
+    cursor = source.plan(chosen, 1).cursor
+    ground.run("BEGIN", "INSERT INTO t VALUES (2, 2, 'y')", "SET SESSION binlog_row_image = MINIMAL", "UPDATE t SET v = 3", "COMMIT")
+    found, cursor = followed(source, cursor, chosen, 1)
+    assert [(one.op, one.data["id"]) for one in found] == [(Op.INSERT, 2)]
+    with pytest.raises(OffsetGone, match="some columns"):
+        followed(source, cursor, chosen, 1)

@@ -11,7 +11,7 @@ import pytest
 from mysql_ground import MySQLGround, a_mysql_ground
 from sql_ground import insert, part, write
 
-from headwater.core.errors import BadConfig, Rejected
+from headwater.core.errors import BadConfig, NotFound, Rejected
 from headwater.pipeline.message import Message
 
 
@@ -103,3 +103,23 @@ def test_no_fraction_is_rounded_away_without_a_word(ground: MySQLGround, number:
         write(ground.sink(), [insert(3, id=1, n="12"), insert(4, id=2, n=number)], 3)
     assert refused.value.offset == 4
     assert ground.all("SELECT * FROM t") == [(1, 12)]
+
+
+def test_create_makes_tables_and_no_database(ground: MySQLGround) -> None:
+    """A file `orders.v1.jsonl` has the namespace `orders.v1`."""
+    missing = f"{ground.name}_orders"
+    with pytest.raises(NotFound, match=f"has no database {missing}") as refused:
+        write(ground.sink(create=True), [Message(f"{missing}.v1", {"_id": 1}, offset=0)])
+    assert f'remap({{"{missing}.v1"' in refused.value.hint
+    assert ground.all(f"SHOW DATABASES LIKE '{missing}'") == []
+
+
+def test_a_value_that_means_something_else_in_its_column_is_refused(ground: MySQLGround) -> None:
+    """A number counts as the place of a name in an enum, 24 as a year gets a century, and true is the text '1'."""
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, e enum('a','b'), s set('a','b'), y year, v text, f double(10,2))")
+    for offset, (name, value) in enumerate({"e": 1, "s": "3", "y": 24, "v": True, "f": 1.234}.items()):
+        with pytest.raises(Rejected, match=f"The column {name} of .* would change the value") as refused:
+            write(ground.sink(), [insert(offset, id=offset, **{name: value})], offset)
+        assert refused.value.offset == offset
+    write(ground.sink(), [insert(5, id=5, e="b", s="a,b", y=2024, v="true", f=1.23)], 5)
+    assert ground.all("SELECT * FROM t") == [(5, "b", "a,b", 2024, "true", 1.23)]

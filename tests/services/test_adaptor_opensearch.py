@@ -16,9 +16,9 @@ from headwater.adaptors.opensearch.client import SearchClient
 from headwater.adaptors.opensearch.sink import OpenSearchWriter
 from headwater.core.errors import Rejected, Timeout, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.sink_adaptor import Batch
 from headwater.testing.adaptor_contract import SinkContract
 
 

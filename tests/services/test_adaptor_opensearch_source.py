@@ -13,9 +13,9 @@ from opensearch_ground import held, message, numbered, opensearch_at, own_prefix
 from headwater.adaptors.opensearch.adaptor import OpenSearch
 from headwater.core.errors import Differs, NotFound, Unsupported
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import CopyPlan
 from headwater.pipeline.message import Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_adaptor import CopyPlan
 from headwater.pipeline.source_progress import CopySize
 from headwater.testing.adaptor_contract import CopyContract
 
@@ -137,3 +137,11 @@ def test_an_index_that_does_not_keep_its_documents_is_refused(adaptor: OpenSearc
         documents(adaptor, adaptor.plan(chosen(adaptor), 1))
     with pytest.raises(Unsupported, match="_source"):
         held(adaptor)
+
+
+@pytest.mark.parametrize(("decimals", "read"), [("decimal", "[Decimal('1.25'), Decimal('1.20'), 7]"), ("float", "[1.25, 1.2, 7]")])
+def test_numbers_with_a_point_are_of_one_type(adaptor: OpenSearch, decimals: Literal["decimal", "float"], read: str) -> None:
+    write(adaptor, message(0, _id="1", a=Decimal("1.25"), b=Decimal("1.20"), c=7))
+    source = msgspec.structs.replace(adaptor, decimals=decimals)
+    [found] = documents(source, source.plan(chosen(adaptor), 1))
+    assert repr([found["a"], found["b"], found["c"]]) == read

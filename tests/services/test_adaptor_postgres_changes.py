@@ -10,7 +10,8 @@ import pytest
 from postgres_ground import PostgresGround, a_postgres_ground
 from sql_ground import copied, eventually, followed, summary, travelled
 
-from headwater.core.errors import BadConfig, Forbidden, OffsetGone
+from headwater.core.errors import BadConfig, Differs, Forbidden, OffsetGone
+from headwater.pipeline import values
 from headwater.pipeline.message import Op
 from headwater.pipeline.namespaces import Namespaces
 
@@ -122,9 +123,15 @@ def test_a_key_that_is_too_large_to_be_sent_again_is_still_the_key(ground: Postg
 def test_a_key_that_was_changed_since_does_not_change_what_changes_before_it_tell(ground: PostgresGround) -> None:
     ground.run("CREATE TABLE t (id int PRIMARY KEY, code int NOT NULL)", "INSERT INTO t VALUES (1, 7)")
     source = ground.source(tail=True)
-    cursor = source.plan(ground.chosen(), 1).cursor
-    ground.run("DELETE FROM t", "ALTER TABLE t DROP CONSTRAINT t_pkey", "ALTER TABLE t ADD PRIMARY KEY (code)")
-    assert summary(followed(source, cursor, ground.chosen(), 1)[0]) == [("DELETE", {"id": 1})]
+    pieces = source.follow(source.plan(ground.chosen(), 1).cursor, ground.chosen(), lambda: False)
+    next(pieces)
+    ground.run(
+        "DELETE FROM t", "ALTER TABLE t DROP CONSTRAINT t_pkey", "ALTER TABLE t ADD PRIMARY KEY (code)", "INSERT INTO t VALUES (2, 8)"
+    )
+    assert summary(list(next(piece for piece in pieces if piece.messages).messages)) == [("DELETE", {"id": 1})]
+    # A document that was copied under the old key would stay for ever.
+    with pytest.raises(Differs, match=r"told apart by .code., and were by .id."):
+        next(pieces)
 
 
 def test_columns_that_the_server_makes_are_in_neither_the_copy_nor_the_changes(ground: PostgresGround) -> None:
@@ -217,6 +224,22 @@ def test_pieces_stay_small_where_large_values_did_not_change(ground: PostgresGro
         assert len(sizes) < 100
     assert sum(sizes) == 100 * 200_000
     assert max(sizes) < 8 << 20
+
+
+def test_pieces_stay_small_where_rows_have_many_nulls(ground: PostgresGround) -> None:
+    """The stream has a byte for a null, and the document the name of its column."""
+    names = ", ".join(f"a_column_with_a_rather_long_name_{number:03d} int" for number in range(400))
+    ground.run(f"CREATE TABLE t (id int PRIMARY KEY, {names})")
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run("INSERT INTO t SELECT generate_series(1, 600)")
+    sizes: list[int] = []
+    counts: list[int] = []
+    for piece in source.follow(cursor, ground.chosen(), lambda: sum(counts) >= 600):
+        counts.append(sum(one.op is Op.INSERT for one in piece.messages))
+        sizes.append(sum(len(values.encode(one.data)) for one in piece.messages))
+        assert len(sizes) < 100
+    assert (sum(counts), sum(sizes) > 8 << 20, max(sizes) < 5 << 20) == (600, True, True)
 
 
 def test_an_index_can_be_the_identity(ground: PostgresGround) -> None:

@@ -13,8 +13,8 @@ from postgres_ground import PostgresGround, a_postgres_ground
 from sql_ground import insert, part, write
 
 from headwater.core.errors import BadConfig, Rejected, Timeout, Unavailable, Unreachable
-from headwater.pipeline.adaptor import Batch
 from headwater.pipeline.message import Message, Op
+from headwater.pipeline.sink_adaptor import Batch
 
 
 @pytest.fixture
@@ -61,10 +61,10 @@ def test_a_server_that_does_not_answer_at_all_is_a_timeout_too(ground: PostgresG
 
 def test_a_moment_of_another_zone_is_the_same_moment_in_every_column(ground: PostgresGround) -> None:
     ground.run("CREATE TABLE t (id int PRIMARY KEY, plain timestamp, zoned timestamptz, day date)")
-    at = {"$date": "2024-01-01T23:00:00-05:00"}
+    at = {"$date": "2024-01-01T19:00:00-05:00"}
     write(ground.sink(), [insert(0, id=1, plain=at, zoned=at, day=at)])
     assert ground.all("SELECT plain::text, zoned AT TIME ZONE 'UTC' = plain, day::text FROM t") == [
-        ("2024-01-02 04:00:00", True, "2024-01-02")
+        ("2024-01-02 00:00:00", True, "2024-01-02")
     ]
 
 
@@ -111,3 +111,11 @@ def test_a_writer_that_hangs_keeps_its_locks_no_longer_than_its_time(ground: Pos
         sink.begin("p", "s", 2)  # would wait for ever
     writer.close()
     assert ground.all("SELECT epoch FROM headwater_epoch") == [(2,)]
+
+
+def test_a_number_for_an_interval_is_refused(ground: PostgresGround) -> None:
+    ground.run("CREATE TABLE t (id bigint PRIMARY KEY, v interval)")
+    with pytest.raises(Rejected, match=r"The column v of .*, interval, would change the value 5"):
+        write(ground.sink(), [insert(0, id=1, v=5)])
+    write(ground.sink(), [insert(0, id=1, v="1 day")])
+    assert ground.all("SELECT v::text FROM t") == [("1 day",)]

@@ -19,11 +19,12 @@ from headwater.adaptors.rabbitmq.adaptor import RabbitMQ, rabbitmq
 from headwater.core.errors import BadConfig, Denied, NotFound, Rejected, TooLarge, Unreachable
 from headwater.core.settings import Settings, SparkSettings
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.pipeline.adaptor import LONGEST, Batch, Part
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.running.run import Run
+from headwater.pipeline.sink_adaptor import Batch, Part
+from headwater.pipeline.source_adaptor import LONGEST
 
 pytestmark = pytest.mark.service("rabbitmq")
 
@@ -388,3 +389,13 @@ def test_an_exchange_that_one_namespace_lacks_is_that_message_s_fault(broker: Br
     with pytest.raises(Rejected, match="no-such") as no:
         write(adaptor, messages[1])
     assert no.value.offset == 1
+
+
+@pytest.mark.parametrize(("options", "read"), [({}, "[Decimal('1.25'), Decimal('1.20'), 7]"), ({"decimals": "float"}, "[1.25, 1.2, 7]")])
+def test_numbers_with_a_point_are_of_one_type(broker: Broker, options: dict[str, Any], read: str) -> None:
+    queue = broker.queue()
+    broker.put(queue, b'{"_id":1,"n":[1.25,1.20,7]}')
+    pieces = rabbitmq(broker.uri, queues=[queue], **options).follow(None, Namespaces(), lambda: False)
+    [message] = next(piece.messages for piece in pieces if piece.messages)
+    pieces.close()  # type: ignore[attr-defined]
+    assert repr(message.data["n"]) == read

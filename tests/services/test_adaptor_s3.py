@@ -6,6 +6,7 @@ import gzip
 import io
 import random
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -17,9 +18,12 @@ from tools.services.s3 import PASSWORD, USER
 
 from headwater.adaptors.s3.adaptor import s3
 from headwater.core.errors import BadConfig, Conflict, Damaged, Denied, Differs, Fenced, NotFound, Rejected, Unreachable
-from headwater.pipeline.adaptor import Batch, CanCopy, CanWrite
+from headwater.pipeline.claim import SinkClaim
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.offsets.column_decision import decided
+from headwater.pipeline.sink_adaptor import Batch, CanWrite
+from headwater.pipeline.source_adaptor import CanCopy
 from headwater.pipeline.source_progress import CopySize
 from headwater.testing import CopyContract, SinkContract
 
@@ -169,8 +173,23 @@ def test_other_formats(store: Store, options: dict[str, Any], ending: str) -> No
     assert [row["n"] for row in adaptor.rows("orders")] == list(range(9))
 
 
+def test_parquet_has_a_summary_with_the_newest_columns(store: Store) -> None:
+    adaptor = store.adaptor("out/", format="parquet")
+    adaptor.begin("p#1", "s", 1)
+    rules = adaptor.column_rules()
+    assert rules is not None
+    for start, data in ((0, {"_id": 1, "n": 1}), (1, {"_id": 2, "n": Decimal("1.50"), "late": "x"})):
+        message = Message("orders", data, offset=start)
+        tables = decided([(adaptor.place("orders"), message)], rules).tables
+        deliver(adaptor, part(start, start + 1, columns=tables), [message])
+    assert pq.read_schema(io.BytesIO(store.get("out/_common_metadata"))).names == ["_id", "n", "late"]
+    assert [row["n"] for row in adaptor.rows("orders")] == [1, Decimal("1.5")]
+    assert [one.spec["key"] for one in adaptor.plan(Namespaces(), 1).slices] == store.keys("out/part")
+
+
 def test_text_that_no_transform_has_touched_goes_as_it_is(store: Store) -> None:
     adaptor = store.adaptor("out/", compression="zstd")
+    adaptor.begin("p#1", "s", 1)
     writer = adaptor.writer(part(0, 2))
     assert type(writer).takes_text
     writer.write(Batch(start=0, end=2, values=[b'{"a": 1.10}', b'{"b":2}']))
@@ -225,7 +244,10 @@ def test_a_prefix_belongs_to_one_sink_and_its_newest_run(store: Store) -> None:
         adaptor.begin("p#1", "s", 4)
     with pytest.raises(Conflict, match="belongs to sink s of pipeline p#1"):
         adaptor.begin("q#1", "s", 6)
-    assert adaptor.begin("p#2", "s", 1) == []  # its log was deleted: the offsets mean other messages now
+    with pytest.raises(Conflict, match="belongs to sink s of pipeline p#1"):
+        adaptor.begin("p#2", "s", 1)  # its log was deleted: the offsets mean other messages now
+    assert adaptor.claim(SinkClaim(pipeline="p#2", sink="s", epoch=1), adaptor.owner("p#2", "s"))
+    assert adaptor.begin("p#2", "s", 1) == []
     assert store.keys("out/earlier") == [f"out/earlier-1-part-{0:020d}-{3:020d}.jsonl"]
     with pytest.raises(Fenced):
         deliver(adaptor, part(3, 6, epoch=5))
@@ -236,8 +258,10 @@ def test_a_position_that_an_operator_moves_back(store: Store) -> None:
     adaptor.begin("p#1", "s", 1)
     for start in (0, 10, 20):
         deliver(adaptor, part(start, start + 10))
-    adaptor.forget("p#1", "s", 14, 1)
-    assert adaptor.begin("p#1", "s", 2) == [(0, 10)]
+    assert adaptor.part_around("p#1", "s", 24) == (20, 30)
+    assert adaptor.part_around("p#1", "s", 19) is None
+    adaptor.forget("p#1", "s", 19, 1)
+    assert adaptor.begin("p#1", "s", 2) == [(0, 10), (10, 20)]
     assert len(store.keys("out/part")) == 2
     assert store.keys("out/_headwater/replaced/") == [f"out/_headwater/replaced/part-{20:020d}-{30:020d}.jsonl"]
 
@@ -247,8 +271,8 @@ def test_shares_without_messages_are_forgotten_too_and_what_comes_in_place_of_a_
     adaptor.begin("p#1", "s", 1)
     deliver(adaptor, part(0, 10, buckets=2, bucket=0))
     deliver(adaptor, part(0, 10, buckets=2, bucket=1), [])
-    adaptor.forget("p#1", "s", 4, 1)  # the part stays, and is forgotten: it comes again
-    adaptor.forget("p#1", "s", -1, 1)  # now it is put aside
+    assert adaptor.part_around("p#1", "s", 4) == (0, 10)
+    adaptor.forget("p#1", "s", -1, 1)
     deliver(adaptor, part(0, 10, buckets=2, bucket=0))  # and the run dies before the other share, which may have messages now
     assert adaptor.begin("p#1", "s", 2) == []
     for bucket in (0, 1):
@@ -306,6 +330,15 @@ def test_options_that_cannot_be() -> None:
         s3("s3://not a name/", endpoint_url="http://127.0.0.1:9", access_key="a", secret_key="b").check("sink", Namespaces())
     with pytest.raises(BadConfig, match="no address"):
         s3("s3://b/", endpoint_url="nonsense").check("sink", Namespaces())
+
+
+@pytest.mark.parametrize(("options", "read"), [({}, "[Decimal('1.25'), Decimal('1.20'), 7]"), ({"decimals": "float"}, "[1.25, 1.2, 7]")])
+@pytest.mark.parametrize(("key", "data"), [("a.jsonl", b'{"a":1.25,"b":1.20,"c":7}\n'), ("a.csv", b"a,b,c\n1.25,1.20,7\n")])
+def test_numbers_with_a_point_are_of_one_type(store: Store, key: str, data: bytes, options: dict[str, Any], read: str) -> None:
+    store.put(f"in/{key}", data)
+    source = store.adaptor(**options)
+    [[found]] = documents(source, source.plan(Namespaces(), 1)).values()
+    assert repr([found["a"], found["b"], found["c"]]) == read
 
 
 # -- what every adaptor promises ----------------------------------------------------------------------------

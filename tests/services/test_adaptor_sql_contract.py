@@ -11,7 +11,8 @@ from mysql_ground import a_mysql_ground
 from sql_ground import SERVERS, Ground, a_ground
 
 from headwater.adaptors.postgres.adaptor import postgres as postgres_at
-from headwater.pipeline.adaptor import CanCopy, CanWrite
+from headwater.pipeline.sink_adaptor import CanWrite
+from headwater.pipeline.source_adaptor import CanCopy
 from headwater.testing import CopyContract, SinkContract
 
 

@@ -12,8 +12,8 @@ import pytest
 from sql_ground import SERVERS, Ground, a_ground, eventually, insert, part, write
 
 from headwater.core.errors import Fenced, NotFound, Rejected, Timeout, Unavailable, Unreachable
-from headwater.pipeline.adaptor import Batch
 from headwater.pipeline.message import Message, Op
+from headwater.pipeline.sink_adaptor import Batch
 
 
 @pytest.fixture(params=SERVERS)
@@ -251,3 +251,46 @@ def test_a_right_that_is_missing_is_no_messages_fault(ground: Ground) -> None:
         write(sink, [insert(0, id=1)])
     assert "Grant" in refused.value.hint
     assert ground.all("SELECT * FROM headwater_committed") == []
+
+
+CHANGED: list[tuple[str, Any, str]] = [
+    ("numeric(10,2)", Decimal("1.234"), "1.234"),
+    ("numeric(10,2)", 1.005, "1.005"),
+    ("numeric(30,0)", Decimal("0.5"), "0.5"),
+    ("double precision", 2**53 + 1, "9007199254740993"),
+    ("double precision", Decimal("1e-400"), "1E-400"),
+    ("float4", 16777217, "16777217"),
+    ("timestamp(0)", {"$date": "2024-02-29T12:00:00.999Z"}, "12:00:00.999"),
+    ("timestamp(3)", "2024-02-29 12:00:00.1239", "00.1239"),
+    ("date", {"$date": "2024-02-29T12:00:00Z"}, "T12:00:00"),
+    ("varchar(5)", "abcde  ", "abcde  "),
+    ("time(0)", "12:30:00.9", "12:30:00.9"),
+]
+
+
+def test_a_value_that_the_column_would_change_is_refused(ground: Ground) -> None:
+    columns = ", ".join(f"c{number} {declared} NULL" for number, (declared, _, _) in enumerate(CHANGED))
+    ground.run(f"CREATE TABLE t (id int PRIMARY KEY, {columns})")
+    for offset, (_, value, shown) in enumerate(CHANGED):
+        with pytest.raises(Rejected, match=rf"The column c{offset} of .*, .+, would change the value .*{shown}") as refused:
+            write(ground.sink(), [insert(offset, id=offset, **{f"c{offset}": value})], offset)
+        assert refused.value.offset == offset
+    assert ground.all("SELECT id FROM t") == []
+
+
+def test_what_a_column_holds_as_it_is_comes_back_so(ground: Ground) -> None:
+    ground.run(
+        "CREATE TABLE t (id int PRIMARY KEY, n numeric(10,2), d double precision, f float4, at timestamp(3) NULL, day date, v varchar(5))"
+    )
+    kept = {"n": Decimal("1.20"), "d": 0.1, "f": 0.5, "at": {"$date": "2024-02-29T12:00:00.123Z"}}
+    kept |= {"day": {"$date": "2024-02-29T00:00:00.000Z"}, "v": "abc  "}
+    sink = ground.sink()
+    write(sink, [insert(0, id=1, **kept)])
+    assert list(sink.rows("t")) == [sink.stored({"id": 1, **kept})]
+
+
+def test_nanoseconds_are_cut(ground: Ground) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, at timestamp(6) NULL)")
+    sink = ground.sink()
+    write(sink, [insert(0, id=1, at={"$date": "2024-02-29T23:59:59.999999999Z"})])
+    assert next(iter(sink.rows("t")))["at"] == {"$date": "2024-02-29T23:59:59.999999Z"}

@@ -11,9 +11,9 @@ from sql_ground import SERVERS, Ground, a_ground, copied, documents, followed, s
 
 from headwater.core.errors import BadConfig, Denied, Differs, Forbidden, NotFound, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Slice
 from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_adaptor import Slice
 
 
 @pytest.fixture(params=SERVERS)
@@ -95,14 +95,14 @@ def test_copied_and_followed_values_are_the_same_and_come_back_the_same(ground: 
     ground.fill("typed", ground.typed_rows)
     there = copied(ground.source(), ground.chosen())
     changes, _ = followed(source, cursor, ground.chosen(), 3)
-    assert [one.data for one in changes] == there
+    assert repr([one.data for one in changes]) == repr(there)  # NaN equals nothing
     assert [values.canonical(one.id) for one in changes] == [b"1", b"2", b"3"]
     # And into a table of the same columns, from where they are read back.
     ground.run(f"CREATE TABLE back ({ground.typed})")
     sink = ground.sink()
     write(sink, [Message("back", one, offset=number, id_fields=("id",)) for number, one in enumerate(there)])
-    assert list(sink.rows("back")) == [sink.stored(one) for one in there]
-    assert copied(ground.source(), ground.chosen("back")) == there
+    assert list(map(values.canonical, sink.rows("back"))) == [values.canonical(sink.stored(one)) for one in there]
+    assert repr(copied(ground.source(), ground.chosen("back"))) == repr(there)
     assert not ground.differ("typed", "back")
 
 

@@ -1,4 +1,4 @@
-"""Pipelines whose log is Kafka, delivered to by a Spark cluster."""
+"""Pipelines whose log is Kafka."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import msgspec
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from quick_spark import quick
 
-from headwater.core.errors import Fenced
+from headwater.core.errors import Conflict, Fenced
 from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.kafka.log import KafkaLog
 from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.adaptors import kafka as kafka_topics
@@ -62,6 +61,20 @@ def test_a_pipeline_runs_on_kafka_and_a_second_run_finds_nothing_to_do(log: Log,
     again = Run(defined(tmp_path, name), log, settings).go()
     assert (again.read, [one.written for one in again.sinks]) == (0, [0, 0])
     assert len(lines(tmp_path)) == 1000
+
+
+def test_a_folder_that_was_begun_with_a_log_on_kafka_is_not_finished_with_another(log: Log, tmp_path: Path) -> None:
+    """Every document would be there twice."""
+    written(tmp_path, 100)
+    name, settings = fresh("p"), Settings(data=tmp_path / "data", spark=SparkSettings(start="never"))
+    assert Run(defined(tmp_path, name), log, settings).go().state == "done"
+    with EmbeddedLog(tmp_path / "data") as other:
+        with pytest.raises(Conflict, match="whose log is at kafka://"):
+            Run(defined(tmp_path, name), other, settings).go()
+        assert len(lines(tmp_path)) == 100
+        assert Run(defined(tmp_path, name), other, settings, take_over=["folder", "table"]).go().state == "done"
+    assert len(lines(tmp_path)) == 100
+    assert len(list((tmp_path / "out").glob("earlier-*"))) == 1
 
 
 def test_positions_states_and_words_of_an_operator_are_kept_in_kafka(log: Log, tmp_path: Path) -> None:
@@ -124,20 +137,3 @@ def test_a_newer_run_takes_over_and_the_older_one_ends(kafka: str, log: Log, tmp
     thread.join(60)
     assert not thread.is_alive()
     assert isinstance(problems[0], Fenced)
-
-
-@pytest.mark.service("spark")
-def test_tasks_of_a_cluster_deliver_what_is_in_kafka(log: Log, spark_master: str, tmp_path: Path) -> None:
-    import headwater.spark
-
-    source, name = written(tmp_path, 30_000), fresh("p")
-    spark = quick(spark_master, **{"spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
-    settings = Settings(data=tmp_path / "data", spark=msgspec.structs.replace(spark, start="eager"))
-    try:
-        result = Run(defined(tmp_path, name), log, settings).go()
-    finally:
-        headwater.spark.stop(headwater.spark.session(settings.spark))
-    assert result.state == "done"
-    assert lines(tmp_path) == sorted(source.read_text().splitlines())
-    with closing(sqlite3.connect(tmp_path / "out.db")) as db, db:
-        assert db.execute("select count(*) from t").fetchone() == (30_000,)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -91,6 +92,11 @@ FOREIGN = {  # names of other libraries for which they have no public ones
 KILLERS = {"testing/faults.py"}  # it plays a process that dies: no door is left by the door
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def _own(path: Path) -> str:
     return str(path.relative_to(SRC))
 
@@ -98,7 +104,7 @@ def _own(path: Path) -> str:
 def test_constructors_take_many_arguments_by_keyword() -> None:
     found = set()
     for path in FILES:
-        for kind in (one for one in ast.walk(ast.parse(path.read_text())) if isinstance(one, ast.ClassDef)):
+        for kind in (one for one in ast.walk(_tree(path)) if isinstance(one, ast.ClassDef)):
             for made in kind.body:
                 if isinstance(made, ast.FunctionDef) and made.name == "__init__":
                     given = len(made.args.posonlyargs) + len(made.args.args) - 1
@@ -113,7 +119,7 @@ def test_nobody_reaches_for_what_is_private_to_another_file() -> None:
     for path in FILES:
         if _own(path) in KILLERS:
             continue
-        tree = ast.parse(path.read_text())
+        tree = _tree(path)
         own = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and _of_self(node)}
         own |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
         for node in ast.walk(tree):
@@ -132,7 +138,7 @@ def test_pipelines_adaptors_and_spark_hide_no_mistake_behind_an_attribute_error(
         f"{_own(path)}:{node.lineno}"
         for folder in ("pipeline", "adaptors", "spark")
         for path in (SRC / folder).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(_tree(path))
         if isinstance(node, ast.ExceptHandler) and node.type is not None and "AttributeError" in ast.unparse(node.type)
     ]
     assert found == []
@@ -143,7 +149,7 @@ def test_sqlite_is_used_through_one_library() -> None:
     found = [
         f"{path.relative_to(SRC.parent)}:{node.lineno}"
         for path in sorted(SRC.parent.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(_tree(path))
         if {"sqlite3", "_sqlite3"} & {name.partition(".")[0] for name in _imported(node)}
     ]
     assert found == []

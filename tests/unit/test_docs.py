@@ -158,6 +158,22 @@ def test_every_error_is_documented_with_code_status_and_exit_code() -> None:
     }
 
 
+def test_every_error_is_imported_as_documented() -> None:
+    import headwater
+
+    for kind in tree(HeadwaterError):
+        assert getattr(headwater, kind.__name__) is kind
+        assert kind.__name__ in headwater.__all__
+    assert "from headwater import NotFound" in text("errors.md")
+    assert "from headwater import NotFound" in text("python.md")
+
+
+def test_a_usage_mistake_is_documented() -> None:
+    from headwater.cli.usage import UsageMistake
+
+    assert f"exit code {UsageMistake.exit_code}, and with `--json` the code `{UsageMistake.code}`" in text("errors.md")
+
+
 # -- metrics ----------------------------------------------------------------------------------------------------
 
 

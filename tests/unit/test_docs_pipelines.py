@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from tools import adaptors_page, adaptors_stub
+from tools import adaptors_page, adaptors_stub, columns_page
 
 import headwater.pipeline
 from headwater.pipeline import DeadLetter, Pipeline, Retry, adaptors, transforms
@@ -43,6 +43,10 @@ def _default(value: Any) -> str:
 
 def test_every_adaptor_and_option_is_on_its_page() -> None:
     assert adaptors_page.PAGE.read_text("utf-8") == adaptors_page.text(), "Write it anew: python -m tools.adaptors_page"
+
+
+def test_every_column_type_is_on_its_page() -> None:
+    assert columns_page.PAGE.read_text("utf-8") == columns_page.text(), "Write it anew: python -m tools.columns_page"
 
 
 def test_the_page_of_adaptors_names_them_all() -> None:

@@ -13,7 +13,7 @@ MODULES = {
     *("log/address", "log/arrow", "log/marker", "log/opening", "log/operations"),
     *("cluster/kafka", "store/cassandra/schema_lock", "log/kafka/partition", "log/guard", "log/answers", "log/content", "log/search"),
     *("log/kafka/arrivals", "log/kafka/check", "log/kafka/log", "log/kafka/readers", "log/kafka/writer"),
-    *("pipeline/adaptor", "pipeline/adaptors", "pipeline/loading", "pipeline/operations", "pipeline/transform"),
+    *("pipeline/adaptors", "pipeline/loading", "pipeline/operations", "pipeline/transform"),
     *("pipeline/transforms/batched", "pipeline/transforms/columns", "pipeline/transforms/conditions", "pipeline/transforms/opfilter"),
     *("pipeline/transforms/pretty", "pipeline/transforms/remap", "pipeline/transforms/sql_plan"),
     *("parts", "spark/tasks", "spark/training"),

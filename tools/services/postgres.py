@@ -74,6 +74,7 @@ class Postgres(Server):
             "max_wal_senders": 20,
             "max_replication_slots": 20,
             "max_connections": 60,
+            "max_prepared_transactions": 10,
             "shared_buffers": "64MB",
         }
         words = [str(self._bin / "postgres"), "-D", str(folder / "data")]

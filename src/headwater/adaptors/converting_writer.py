@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 
 from headwater.core.errors import BadInput, Fenced, HeadwaterError, Rejected, Timeout, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part, SinkWriter
 from headwater.pipeline.message import Message, Op
+from headwater.pipeline.sink_adaptor import Batch, Part, SinkWriter
 
 Converted = TypeVar("Converted")
 
@@ -79,6 +79,11 @@ def identity_of(message: Message, system: str, *, needed: Sequence[Op] = (Op.UPD
         missing = ", ".join(message.id_fields)
         raise BadInput(f"The {message.op.name.lower()} names no document: it has no {missing}.", hint="Correct it with edit.")
     return identity
+
+
+def made_id(pipeline: str, message: Message) -> str:
+    """The id that a sink gives a document without one: the same when the message is sent again, so that there is no second copy."""
+    return f"{pipeline}-{message.offset}"
 
 
 def key_of(identity: Any) -> bytes | None:

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from headwater.core.errors import BadInput
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.message import Message
+from headwater.pipeline.piece_size import piece_size
+from headwater.pipeline.source_adaptor import Piece
+from headwater.pipeline.values import Decimals
 
 T = TypeVar("T")
+_RECORD = 64  # bytes of a record of the log beside its key, which is the namespace, and its value
+_FIELD = 8  # bytes that JSON needs for a field beside its name and a value: quotes, colon, comma, null
 
 
 class PieceBuffer:
     """Documents (JSON text) or messages of the next piece. `most`: the bytes of a full piece."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self._most = piece_size(most)
         self._clear()
 
     def _clear(self) -> None:
@@ -43,6 +49,7 @@ class PieceBuffer:
             self._bad[len(self)] = wrong
         if isinstance(document, Message):
             self._messages.append(document)
+            size += _RECORD + len(document.namespace)
         else:
             self._values.append(document)
             size = len(document)
@@ -53,6 +60,14 @@ class PieceBuffer:
         made = Piece(position=position, values=self._values, messages=self._messages, bad=self._bad, amount=amount)
         self._clear()
         return made
+
+
+def names_size(message: Message) -> int:
+    """The bytes of a message's record beside its values: the names of fields, the namespace and the record's own.
+
+    A server sends rows without the names of their columns, a null in a byte or a bit. As JSON they may be a hundred times as long.
+    """
+    return _RECORD + len(message.namespace) + sum(len(name) + _FIELD for name in message.data)
 
 
 def portions(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
@@ -70,9 +85,21 @@ def portions(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterato
         yield portion
 
 
-def decoded(value: bytes, name: str = "value") -> tuple[dict[str, Any], str]:
+def with_floats(piece: Piece) -> Piece:
+    """A piece of JSON text with a float for each number that has a point or an exponent; one that no float can be is a poison record."""
+    texts, bad = list(piece.values), dict(piece.bad)
+    for index, text in enumerate(texts):
+        if index not in bad:
+            try:
+                texts[index] = values.store(values.decode(text, "float"))
+            except BadInput as error:
+                bad[index] = error.message
+    return replace(piece, values=texts, bad=bad)
+
+
+def decoded(value: bytes, name: str = "value", *, decimals: Decimals = "decimal") -> tuple[dict[str, Any], str]:
     """The document that a value is, and what is wrong with it: a value that is no JSON object is kept as text, in a field of this name."""
     try:
-        return values.decode(value), ""
+        return values.decode(value, decimals), ""
     except BadInput as error:
         return {name: value.decode("utf-8", "backslashreplace")}, error.message

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SERVER = "HEADWATER_SERVER"
 NO_SERVER = "none"
 _PATIENCE = 2.5  # seconds after which a server that says nothing is told of
+_WAITS = 5.0  # and after which a command no longer waits for it
 _COMMAND = re.compile(r"(`|^ *)headwater ((?:log|pipeline) (?!about|init|test)[^`\n]+)", re.MULTILINE)
 _FILES = re.compile(r"log (?:check|repair|import)|pipeline run")  # commands that have no --server
 
@@ -99,7 +100,7 @@ class At:
         return not changes
 
     def _look_at_server(self, data: Path, *, changes: bool, waits: bool) -> None:
-        """Tell of a server that does not answer. Errors: `Unreachable` without `waits`."""
+        """Tell of a server that does not answer, and wait a little for it. Errors: `Unreachable` after that, or without `waits` at once."""
         from headwater.client.presence import answers, serving
 
         server = serving(data)
@@ -114,6 +115,9 @@ class At:
         if not waits:
             raise silent
         self.warned(silent)
+        if not answers(server, data, patience=_WAITS):
+            still = f"The server at {server.url} (process {server.pid}) has not answered for {_WAITS:g} s more. Nothing was asked of it."
+            raise Unreachable(still, hint=silent.hint)
 
     def named_server(self) -> str | None:
         """The server that `--server` names, or HEADWATER_SERVER unless `--data` names a directory. Errors: `BadConfig`, usage."""
@@ -121,12 +125,14 @@ class At:
             return None
         if self.server is not None and self.data is not None:
             raise typer.BadParameter("--server and --data are two places. Give one of them.")
-        named = self.server or (os.environ.get(SERVER) if self.data is None else None)
-        if not named:
+        named = self.server if self.server is not None else os.environ.get(SERVER) if self.data is None else None
+        if named is None:
             return None
         if not re.match("https?://", named):
-            origin = "--server" if self.server else SERVER
-            raise BadConfig(f"{origin} {named!r} is no address of a server.", hint="Write it such as http://127.0.0.1:8420.")
+            origin = "--server" if self.server is not None else SERVER
+            raise BadConfig(
+                f"{origin} {named!r} is no address of a server.", hint="Write it such as http://127.0.0.1:8420, or leave it out."
+            )
         return named
 
     def serving(self) -> str | None:

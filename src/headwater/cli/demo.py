@@ -10,7 +10,7 @@ import typer
 from headwater.cli.options import ConfigFile, DataDir, Json, settings_from
 from headwater.cli.output import print_json
 from headwater.cli.usage import Command, Group
-from headwater.core.errors import Differs
+from headwater.core.errors import Differs, NotFound
 
 
 def group() -> typer.Typer:
@@ -51,7 +51,10 @@ def clean(data: DataDir = None, config: ConfigFile = None, json: Json = False) -
     from headwater.core.clock import SystemClock
     from headwater.server.tour import tour
 
-    removed = asyncio.run(tour.clean(settings_from(data, config), SystemClock()))
+    loaded = settings_from(data, config)
+    if loaded.settings.log.engine == "embedded" and not loaded.settings.data.exists():
+        raise NotFound(f"There is no data directory {loaded.settings.data}.", hint="Name the one in which the tour ran with --data.")
+    removed = asyncio.run(tour.clean(loaded, SystemClock()))
     if json:
         print_json({"removed": removed})
     else:

@@ -16,7 +16,8 @@ from headwater.wire.ranges import read_closed_range
 if TYPE_CHECKING:
     from headwater.pipeline.operating.answers import Seen, SinkPosition, Status
 
-_DETAIL = 80  # characters of one detail of the audit
+_DETAIL = 80  # characters of one detail of the audit, and of a cursor
+_NAMESPACES = 20  # of a status
 
 
 @command(name="list")
@@ -69,7 +70,29 @@ def status(name: Name, at: At) -> None:
     read = f": {shown.progress}" if shown.progress is not None and shown.progress.percent != 100 else ""
     typer.echo(f"{name}: {shown.state}{began}; source in phase {shown.phase or '-'}{read}")
     print_table(PLACES, [place_row(place) for place in shown.sinks])
+    _print_namespaces(name, shown, at)
     _notes(name, shown, at)
+
+
+def _print_namespaces(name: str, shown: Status, at: At) -> None:
+    """How far each namespace is read; of many those first whose copy is not finished."""
+    if not shown.namespaces:
+        return
+    ordered = sorted(shown.namespaces, key=lambda one: (one.phase != "copy", one.namespace))
+    rows = [
+        (visible(one.namespace), one.phase, f"{one.finished} of {one.slices}" if one.slices else "-", _cursor(one.cursor))
+        for one in ordered[:_NAMESPACES]
+    ]
+    typer.echo("")
+    print_table([Column("namespace"), Column("phase"), Column("slices", True), Column("cursor")], rows)
+    if (more := len(ordered) - _NAMESPACES) > 0:
+        typer.echo(f"{several(more, 'more namespace')}: {at.command(f'pipeline status {name} --json')}")
+
+
+def _cursor(cursor: object) -> str:
+    import msgspec
+
+    return "-" if cursor is None else _brief(visible(msgspec.json.encode(cursor).decode()))
 
 
 def _notes(name: str, shown: Status, at: At) -> None:
@@ -81,11 +104,20 @@ def _notes(name: str, shown: Status, at: At) -> None:
     for offset in sorted({error.offset for _, error in stopped if error.of_message}):
         typer.echo(f"See message {offset}, and what to do: {at.command(f'pipeline xlog {name} show {offset}')}")
     again = at.command(f"pipeline run {shown.file or 'FILE'}")
+    if shown.error and not any(error.message == shown.error for _, error in stopped):  # an error of the source
+        typer.echo(f"The run failed: {visible(shown.error.partition(chr(10))[0])}")
+        if shown.hint:
+            typer.echo(f"  {shown.hint}")
+        typer.echo(f"Once the cause is mended: {again}")
     for sink in (sink for sink, error in stopped if not error.of_message):
         typer.echo(f"{sink} has failed, but not at a message. Once the cause is mended: {again}")
     for place in shown.sinks:
         if place.state == "unreachable" and place.error is not None:
             typer.echo(f"The run waits for {place.sink} since {when(place.error.at)}, and goes on by itself once that can be reached.")
+    for place in shown.sinks:
+        for one in (one for one in place.columns if one.before):
+            column = f"{one.table}.{one.column}" if one.table else one.column
+            typer.echo(f"{place.sink}: column {column} was made wider for message {one.offset}: {one.before} became {one.after}")
     if shown.dead:
         typer.echo(f"{several(shown.dead, 'message', 'is')} put aside: {at.command(f'pipeline dead {name} list')}")
     if shown.edits:

@@ -116,8 +116,11 @@ def _print_one(description: dict[str, Any]) -> None:
 
 @plain_command("test")
 def try_it(file: PipelineFile, json: Json = False) -> None:
-    """Connect to everything, check permissions, read one message, and print the tree. Writes nothing."""
+    """Connect to everything, check permissions, read some messages, and print the tree and the types of fields. Writes nothing."""
+    import msgspec
+
     from headwater.pipeline.loading import load_pipeline
+    from headwater.pipeline.operating.field_types import NamespaceTypes
     from headwater.pipeline.operating.preflight import preflight
 
     pipeline = load_pipeline(file)
@@ -129,12 +132,17 @@ def try_it(file: PipelineFile, json: Json = False) -> None:
         for line in pipeline.tree():
             typer.echo(f"  {line}")
         for check in outcome["checks"]:
-            typer.echo(f"{'ok  ' if check['ok'] else 'FAIL'} {check['name']}: {visible(check['said'])}")
+            said = check["said"].replace(f"{Path.cwd()}/", "")  # as the tree shows paths
+            typer.echo(f"{'ok  ' if check['ok'] else 'FAIL'} {check['name']}: {visible(said)}")
         if outcome["message"] is not None:
             from headwater.pipeline import values
 
             text = values.encode(outcome["message"]["data"]).decode()
             typer.echo(f"first message: {visible(outcome['message']['namespace'])} {visible(text)}")
+        for one in msgspec.convert(outcome["types"], list[NamespaceTypes]):
+            typer.echo(f"types of {visible(one.namespace)} in {one.documents} documents: {visible(', '.join(map(str, one.fields)))}")
+        for warning in outcome["warnings"]:
+            typer.echo(f"warn {visible(warning)}")
     failed = [check for check in outcome["checks"] if not check["ok"]]
     if failed:
         for check in failed:

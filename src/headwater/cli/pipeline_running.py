@@ -17,6 +17,7 @@ from headwater.cli.command import command
 from headwater.cli.output import count, print_json_line, visible
 from headwater.cli.pipeline_making import PipelineFile
 from headwater.cli.stop import StopSignal
+from headwater.cli.usage import UsageMistake
 from headwater.core.errors import BadInput, Conflict, HeadwaterError
 
 if TYPE_CHECKING:
@@ -34,10 +35,18 @@ _SHOWN = 0.5
 def run(
     file: PipelineFile,
     at: At,
+    namespace: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAMESPACE]", help="With --again: only this namespace, or those that it finds.", show_default=False),
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with what changes, until stopped.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="Read the source anew from its beginning.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Read the source anew from its beginning, or one namespace.")] = False,
+    take_over: Annotated[
+        list[str] | None,
+        typer.Option("--take-over", metavar="SINK", help="Take over a sink's target that belongs to another log, which writes no more."),
+    ] = None,
     events: Annotated[
-        str | None, typer.Option("--events", metavar="FILE|URL", help="Write events there as JSON: boot, metrics, error, exit.")
+        str | None, typer.Option("--events", metavar="FILE|URL", help="Write events there as JSON: boot, notice, metrics, error, exit.")
     ] = None,
     metrics_port: Annotated[
         int | None,
@@ -45,22 +54,38 @@ def run(
     ] = None,
 ) -> None:
     """Run a pipeline until it has read its source and every sink has taken all messages; with --follow, until it is stopped."""
-    from headwater.log.opening import open_log
-    from headwater.pipeline.loading import load_pipeline
-    from headwater.pipeline.running.run import Run
-
-    pipeline = load_pipeline(file)
-    settings = at.settings()
-    listeners = _listeners(events)
-    if at.json:
-        listeners.append(print_json_line)
-    address = _address(pipeline, settings)
+    if namespace is not None and not again:
+        raise UsageMistake(
+            f"What is to be done with {namespace}?", hint=f"To read it anew: `headwater pipeline run {file} --again {namespace}`."
+        )
     began = time.monotonic()
-    with at.told(), StopSignal() as stop, open_log(address) as log:
-        made = Run(pipeline, log, settings, follow=follow, again=again, file=_where(file), listeners=listeners)
-        with _measured(made, metrics_port):
-            result = _watched(made, stop, None if at.json else _Display(made, follow, at, stop))
-        _told(result, log, at, lasted(time.monotonic() - began))
+    with at.told(), StopSignal() as stop:  # before anything is loaded: a stop in the first second is a stop, too
+        from headwater.log.opening import open_log
+        from headwater.pipeline.loading import load_pipeline
+        from headwater.pipeline.running.run import Run
+
+        pipeline = load_pipeline(file)
+        settings = at.settings()
+        listeners = _listeners(events)
+        if at.json:
+            listeners.append(print_json_line)
+        with open_log(_address(pipeline, settings)) as log:
+            if stop.stopped():
+                at.note("Stopped before the run began; nothing is read.")
+                return
+            made = Run(
+                pipeline,
+                log,
+                settings,
+                follow=follow,
+                again=namespace or again,
+                take_over=take_over or (),
+                file=_where(file),
+                listeners=listeners,
+            )
+            with _measured(made, metrics_port):
+                result = _watched(made, stop, None if at.json else _Display(made, follow, at, stop))
+            _told(result, log, at, lasted(time.monotonic() - began), _nothing_new(made, result))
 
 
 def _address(pipeline: Pipeline, settings: Settings) -> LogAddress:
@@ -127,6 +152,11 @@ def _listeners(where: str | None) -> list[Listener]:
         return []
     if where.startswith(("http://", "https://")):
         return [to_address(where)]
+    if "://" in where:
+        raise BadInput(
+            f"Events go to a file or to an address of HTTP, not to {where}.",
+            hint="Write it such as events.jsonl or http://127.0.0.1:9000/events.",
+        )
     if not Path(where).absolute().parent.is_dir():
         raise BadInput(f"The folder of {where} is not there.", hint="Make it first, or name another file.")
     return [to_file(Path(where))]
@@ -171,6 +201,7 @@ class _Display:
         self._began = self._said = time.monotonic()
         self._rates: dict[str, tuple[float, int]] = {}
         self._troubles: dict[str, str] = {}
+        self._noticed = 0
         if sys.stderr.isatty():
             from rich.console import Console
             from rich.live import Live
@@ -179,6 +210,7 @@ class _Display:
             self._live.start()
 
     def show(self) -> None:
+        self._tell_notices()
         try:
             progress = self._made.progress()
         except HeadwaterError:  # the run has just ended
@@ -241,9 +273,17 @@ class _Display:
             self._rates[sink.sink] = (now, sink.written)
         return (sink.written - written) / max(now - before, 1e-9)
 
+    def _tell_notices(self) -> None:
+        """Print what is new among the run's notices; above the table, where there is one."""
+        for text in self._made.notices[self._noticed :]:
+            self._noticed += 1
+            self._live.console.print(visible(text), markup=False) if self._live is not None else typer.echo(visible(text), err=True)
+
     def close(self) -> None:
         if self._live is not None:
             self._live.stop()
+            self._live = None
+        self._tell_notices()
 
 
 def lasted(seconds: float) -> str:
@@ -256,7 +296,19 @@ def lasted(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _told(result: Result, log: Log, at: At, took: str = "") -> None:
+def _nothing_new(made: Run, result: Result) -> str:
+    """Why a run that was not stopped has read nothing; empty where it has read something."""
+    if result.read or result.asked:
+        return ""
+    source, end = made.pipeline.source_name, max((sink.end for sink in result.sinks), default=0)
+    if not end:
+        return f"{source} has nothing to read."
+    if made.pipeline.follows:
+        return f"No changes of {source} have come since the last run."
+    return f"An earlier run has read {source} to its end. To read it anew: --again."
+
+
+def _told(result: Result, log: Log, at: At, took: str = "", nothing: str = "") -> None:
     """Print the outcome. Errors: `Stopped` if a sink has stopped at a message, with the message and the next commands."""
     from headwater.pipeline.operating.stop_report import stopped
     from headwater.pipeline.operating.view import PipelineView
@@ -271,4 +323,4 @@ def _told(result: Result, log: Log, at: At, took: str = "") -> None:
     ]
     if stands:
         raise stopped(PipelineView(log, result.pipeline), stands)
-    at.note(f"{'Stopped' if result.asked else 'Done'}; {count(result.read)} read.{took and f' It took {took}.'}")
+    at.note(f"{'Stopped' if result.asked else 'Done'}; {count(result.read)} read.{took and f' It took {took}.'}{nothing and f' {nothing}'}")

@@ -17,7 +17,7 @@ from headwater.core.errors import Differs
 from headwater.wire.ranges import read_closed_range
 
 if TYPE_CHECKING:
-    from headwater.pipeline.operating.answers import BuriedMessage
+    from headwater.pipeline.operating.answers import BuriedMessage, Verified
 
 
 @command("file", "dry_run", example="headwater pipeline step shop report --count 5")
@@ -130,6 +130,20 @@ def _tries(number: int) -> str:
     return "one try" if number == 1 else f"{number} tries"
 
 
+def _mending(name: str, verified: Verified) -> str:
+    """What to do about a sink that differs: a replay writes what is missing, and removes nothing."""
+    sink, lines = verified.sink, list[str]()
+    anew = f"`headwater pipeline offset {name} mark {sink} {verified.since - 1} --why ...`"
+    if verified.missing:
+        lines.append(f"Send what is missing again with `headwater pipeline replay {name} {sink} X..Y --why ...`.")
+    if verified.surplus:
+        lines.append("These should not be there; delete them at the sink, where that is right:")
+        lines += [f"  {visible(text)}" for text in verified.surplus]
+        if (more := verified.extra - len(verified.surplus)) > 0:
+            lines.append(f"  and {several(more, 'other')}")
+    return "\n  ".join([*lines, f"Or empty the table, and deliver anew with {anew}; a folder of files is written anew by that."])
+
+
 @command("file")
 def verify(name: Name, sink: SinkName, at: At) -> None:
     """Compare what a sink holds with what the log says that it should hold."""
@@ -144,8 +158,7 @@ def verify(name: Name, sink: SinkName, at: At) -> None:
             raise Differs(
                 f"{sink} differs from the log: {several(verified.missing, 'document', 'is')} missing, "
                 f"{count(verified.extra)} should not be there. The first: {verified.first}",
-                hint=f"Send what is missing again with `headwater pipeline replay {name} {sink} X..Y --why ...`; "
-                f"a folder of files is written anew after `headwater pipeline offset {name} mark {sink} -1 --why ...`.",
+                hint=_mending(name, verified),
             )
     if not at.json:
         typer.echo("verify: equal")

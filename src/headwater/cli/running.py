@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 import tempfile
 import traceback
@@ -67,7 +68,8 @@ def _tell(error: HeadwaterError, stderr: TextIO, as_json: bool) -> None:
 def _usage(error: typer.TyperException, stderr: TextIO, as_json: bool) -> int:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "headwater"
-    text = sentence(error.format_message().replace("Value error, ", ""))
+    said = re.sub(r"\s*\n\s*", " ", error.format_message().replace("Value error, ", ""))  # a list of choices has a line for each
+    text = sentence(said)
     if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
         return USAGE
     hint = f"See `{command} --help`."

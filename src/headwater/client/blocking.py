@@ -27,7 +27,7 @@ def open_blocking(
     where: str | Path | None = None,
     *,
     create: bool = False,
-    config: Config | Path | None = None,
+    config: Config | str | Path | None = None,
     token: str | None = None,
     ca: str | Path | None = None,
     clock: Clock | None = None,
@@ -273,7 +273,7 @@ def blocking_class(kind: type) -> type[BlockingObject]:
     made: dict[str, Any] = {"__doc__": kind.__doc__, "__module__": __name__}
     for name in dir(kind):
         value = inspect.getattr_static(kind, name)
-        if name.startswith("_") and name not in ("__getitem__", "__call__"):
+        if name.startswith("_") and name not in ("__getitem__", "__iter__", "__call__"):
             continue
         if name == "aclose":
             made["close"] = _calling("aclose", value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from headwater.client.door import Headwater
 from headwater.core.clock import Clock
@@ -92,7 +92,10 @@ class BlockingPipelines:
         """The status of every pipeline that has run here, sorted by name."""
 
     def __getitem__(self, name: str) -> BlockingOnePipeline:
-        """A pipeline by its name. Does no I/O."""
+        """A pipeline by its name. Does no I/O. Errors: `BadInput` for what is no name."""
+
+    def __iter__(self) -> NoReturn:
+        """Raise `TypeError`: Python would ask `__getitem__` for 0, 1, 2 and so on, and never end."""
 
 class BlockingOnePipeline:
     """One pipeline. Reading changes nothing. The audit keeps every change with its reason `why`; `dry_run` changes nothing.
@@ -182,7 +185,7 @@ def open_blocking(
     where: str | Path | None = None,
     *,
     create: bool = False,
-    config: Config | Path | None = None,
+    config: Config | str | Path | None = None,
     token: str | None = None,
     ca: str | Path | None = None,
     clock: Clock | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from headwater.client.presence import serving
+from headwater.client.presence import answers, serving
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.config import Config, load
-from headwater.core.errors import BadInput, Closed, NotFound
+from headwater.core.errors import BadInput, Closed, NotFound, Unreachable
 from headwater.core.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
     from headwater.client.pipelines import Pipelines
     from headwater.client.remote import RemoteLog
 
+_SILENCE = 5.0  # seconds in which a server that lives says something
+
 
 def open(
     where: str | Path | None = None,
     *,
     create: bool = False,
-    config: Config | Path | None = None,
+    config: Config | str | Path | None = None,
     token: str | None = None,
     ca: str | Path | None = None,
     clock: Clock | None = None,
@@ -53,7 +56,7 @@ class Headwater:
         where: str | Path | None = None,
         *,
         create: bool = False,
-        config: Config | Path | None = None,
+        config: Config | str | Path | None = None,
         token: str | None = None,
         ca: str | Path | None = None,
         clock: Clock | None = None,
@@ -120,6 +123,10 @@ class Headwater:
             await log.aclose()
 
     async def _open(self) -> AsyncLog:
+        where: object = self._where
+        self._check()
+        if where is not None and (not isinstance(where, str | os.PathLike) or where == ""):  # Path("") would be the current directory
+            raise BadInput(f"{where!r} names no directory.", hint="Give a directory, an address such as http://127.0.0.1:8420, or nothing.")
         if isinstance(self._where, str) and "://" in self._where:
             if not self._where.startswith(("http://", "https://")):
                 raise BadInput(
@@ -141,10 +148,33 @@ class Headwater:
                 log = local_log(self._settings, data, self._clock, read_only=self._read_only)
                 await log.open()
                 return log
+            if not await asyncio.to_thread(answers, server, data, patience=_SILENCE):
+                raise Unreachable(
+                    f"The server at {server.url} (process {server.pid}) did not answer for {_SILENCE:g} s.",
+                    hint=f"Look at it with `ps -o stat,etime,args -p {server.pid}`; `kill -CONT {server.pid}` lets a stopped one go on. "
+                    "To read past it, use the command line with `--server none`.",
+                )
             self.address, there = server.url, data.absolute()
             # The address may be another server's by the next connection, which keeps other data.
             return self._remote(server.url, unix=server.unix(there), same=lambda: _serves(there, server.url))
-        return self._remote(self.address)
+        remote = self._remote(self.address)
+        if not await remote.backend.http.answers(patience=_SILENCE):
+            await remote.aclose()
+            raise Unreachable(
+                f"The server at {self.address} did not answer for {_SILENCE:g} s. Nothing was asked of it.",
+                hint=f"See whether it answers with `curl {self.address.rstrip('/')}/readyz`, and look at its process where it runs.",
+            )
+        return remote
+
+    def _check(self) -> None:
+        """Errors: `BadInput` for arguments of another type, whether a server gets them or not."""
+        config: object = self._config
+        if config is not None and not isinstance(config, Config | str | os.PathLike):
+            raise BadInput(f"config={config!r:.60} names no file.", hint='Write it such as config="headwater.toml".')
+        if self._token is not None and not isinstance(self._token, str):
+            raise BadInput("The token is no text.", hint="Give it as it stands in the server's token file, behind its role.")
+        if self._ca is not None and not isinstance(self._ca, str | os.PathLike):
+            raise BadInput(f"ca={self._ca!r:.60} names no file.", hint="Name a PEM file with the authority's certificate.")
 
     def _remote(self, address: str, unix: Path | None = None, same: Callable[[], bool] | None = None) -> RemoteLog:
         from headwater.client.remote import remote_log

@@ -82,6 +82,17 @@ class HttpConnection:
         safe = method == "GET" or "Idempotency-Key" in headers
         return await self.exchange(method, path, head, content, patience=patience, hot=hot, safe=safe)
 
+    async def answers(self, *, patience: float) -> bool:
+        """Whether the server says anything within `patience` seconds. A stopped one takes connections, and says nothing.
+
+        True where no connection is made for another reason: the call that comes next says which.
+        """
+        try:
+            await self.ask("GET", "/healthz", patience=patience)
+        except HeadwaterError as error:
+            return not isinstance(error.__cause__, AnswerLate | TimeoutError)
+        return True
+
     async def exchange(
         self, method: str, path: str, head: bytes, content: bytes, *, patience: float | None = 60.0, hot: bool = False, safe: bool = False
     ) -> bytes:
@@ -207,12 +218,16 @@ class HttpConnection:
                 hint="Name the authority that signed it with ca=, `client.ca_file` or HEADWATER_CLIENT__CA_FILE, and use an address "
                 "that the certificate names.",
             )
-        return Unreachable(
-            f"No headwater server answers at {self._url} ({error or type(error).__name__}).", hint="Start one with `headwater serve`."
-        )
+        return Unreachable(f"No headwater server answers at {self._url} ({_reason(error)}).", hint="Start one with `headwater serve`.")
 
     def _timeout(self, error: Exception) -> HeadwaterError:
         return Timeout(f"{self._url} did not answer in time ({error}).", hint="Ask again, or look at its /readyz.")
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong with a connection; Python says nothing for some of its errors."""
+    silent = "no answer came in time" if isinstance(error, TimeoutError) else "it ended the connection"
+    return str(error) or (silent if isinstance(error, OSError) else type(error).__name__)
 
 
 async def _chunks(protocol: HttpProtocol, exchange: Exchange) -> AsyncIterator[bytes]:

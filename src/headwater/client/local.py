@@ -16,7 +16,7 @@ from headwater.core.metrics import LogMetrics
 from headwater.core.settings import Settings
 from headwater.log import Engine, Log
 from headwater.log.answers import PartitionContent, Placed
-from headwater.log.json_form import read_settings, show_settings
+from headwater.log.json_form import checked_key, given_settings, read_settings, show_settings
 from headwater.log.opening import address_of, open_log
 from headwater.log.operations import check_place, check_read
 from headwater.log.owners import check_owner
@@ -71,7 +71,7 @@ class LocalLog(AsyncLog):
     ) -> tuple[Topic, bool]:
         """As `create_topic`; also returns whether the topic is new."""
         if settings is not None and not isinstance(settings, TopicSettings):
-            given = read_settings({**show_settings(self._settings or TopicSettings()), **settings}) if settings else None
+            given = read_settings({**show_settings(self._settings or TopicSettings()), **given_settings(settings)}) if settings else None
             return await self.make_topic(name, partitions=partitions, settings=given)
         try:
             await self.topic(name)
@@ -161,7 +161,7 @@ class LocalLog(AsyncLog):
         check_place(topic, partition)
         check_read(start, limit, stop)
         if key is not None:
-            return (await self.search(topic, partition, start, stop, key, limit=limit))[0]
+            return (await self.search(topic, partition, start, stop, checked_key(key), limit=limit))[0]
         if stop is not None:
             records = await self.read(topic, partition, start, limit=max(1, min(limit, stop - start)))
             return [record for record in records if record.offset is not None and record.offset < stop]
@@ -183,6 +183,7 @@ class LocalLog(AsyncLog):
         return await self._thread(search)
 
     async def tail(self, topic: str, partition: int, start: int | None = None) -> AsyncGenerator[Record]:
+        check_read(start)
         if start is None:
             start = (await self.bounds(topic, partition)).end
         async for records in self.follow(topic, partition, start):

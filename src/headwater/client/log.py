@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 
 from headwater.client.merge import merged
+from headwater.core.errors import BadInput
 from headwater.log.answers import PartitionContent, Placed
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
 
@@ -81,6 +82,8 @@ class AsyncLog(ABC):
         """
         if starts is None:
             starts = {number: (await self.bounds(topic, number)).end for number in range((await self.topic(topic)).partitions)}
+        elif not isinstance(starts, Mapping):
+            raise BadInput(f"{starts!r:.60} names no starts.", hint="Give an offset by partition, such as {0: 5}; None is from the end.")
         tails = {number: self.tail(topic, number, start) for number, start in starts.items()}
         async with aclosing(merged(tails)) as batches:
             async for batch in batches:

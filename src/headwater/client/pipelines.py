@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from headwater.client.backend import Backend
-from headwater.log.record import Bounds
+from headwater.core.errors import BadInput
+from headwater.log.record import Bounds, whole
 from headwater.pipeline import operations as ask
 from headwater.pipeline.operating import answers
-from headwater.pipeline.values import extended
+from headwater.pipeline.values import extended, tagged
 
 _PAGE = 1000  # messages asked for at once
 
@@ -25,8 +26,15 @@ class Pipelines:
         return await self._backend.ask(ask.LIST, ask.ListPipelines())
 
     def __getitem__(self, name: str) -> OnePipeline:
-        """A pipeline by its name. Does no I/O."""
+        """A pipeline by its name. Does no I/O. Errors: `BadInput` for what is no name."""
+        given: object = name
+        if not isinstance(given, str) or not given:
+            raise BadInput(f"{given!r} is no name of a pipeline.", hint='Write its name, such as hw.pipelines["shop"].')
         return OnePipeline(self._backend, name)
+
+    def __iter__(self) -> NoReturn:
+        """Raise `TypeError`: Python would ask `__getitem__` for 0, 1, 2 and so on, and never end."""
+        raise TypeError("`hw.pipelines` is no list. Go through what `hw.pipelines.list()` returns; with asyncio, await it first.")
 
 
 class OnePipeline:
@@ -55,6 +63,7 @@ class OnePipeline:
     ) -> list[answers.Seen]:
         """The messages `first` (None: the oldest) to `last` (None: the newest), both included, at most `limit` of them."""
         found: list[answers.Seen] = []
+        limit = whole(limit, "limit")
         while True:
             wanted = min(limit - len(found), _PAGE)
             page = await self._backend.ask(
@@ -117,11 +126,14 @@ class OnePipeline:
         dry_run: bool = False,
     ) -> answers.Edited:
         """Deliver a corrected copy: the whole document as `data`, or the message with fields `set` and others `unset`."""
+        for name, given in (("data", data), ("set", set)):
+            if given is not None and not isinstance(given, Mapping):
+                raise BadInput(f"`{name}` is {given!r:.60}, which has no fields.", hint=f'Write it such as {name}={{"price": 5}}.')
         request = ask.EditMessage(
             pipeline=self.name,
             offset=offset,
-            data=extended(data),
-            set=None if set is None else extended(dict(set)),
+            data=tagged(extended(data)),
+            set=None if set is None else tagged(extended(dict(set))),
             unset=list(unset),
             sink=sink,
             why=why,

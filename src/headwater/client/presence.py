@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from headwater.core.clock import Clock
-from headwater.core.errors import Conflict
+from headwater.core.errors import BadConfig, Conflict, DiskFull
 from headwater.core.files import FileLock, Files, explained, make_dirs, replace
 
 SOCKET = "server.sock"
@@ -98,7 +98,9 @@ class Presence:
         self._lock: FileLock | None = None
 
     def take(self) -> None:
-        """Errors: `Conflict` naming the server that has it, `ReadOnly`."""
+        """Errors: `Conflict` naming the server that has it, `BadConfig` for a file, `ReadOnly`."""
+        if self._data.exists() and not self._data.is_dir():
+            raise BadConfig(f"The data directory {self._data} is no directory.", hint="Name a directory with --data or the setting `data`.")
         try:
             make_dirs(self._files, self._data)
             lock = FileLock(self._files, self._data / _LOCK)
@@ -121,7 +123,15 @@ class Presence:
         try:
             replace(self._files, self._data / _FILE, text)
         except OSError as error:
-            raise explained(error, self._data / _FILE) from error
+            problem = explained(error, self._data / _FILE)
+            if isinstance(problem, DiskFull):
+                problem = DiskFull(
+                    f"The disk of {self._data} is full: there is no room for {_FILE}, by which clients find the server. Nothing is served.",
+                    hint="Free some space there, then start the server again. Without it, `headwater log delete-before TOPIC OFFSET` "
+                    f"and `headwater log compact` free space with --data {self._data}, and reading goes on. What takes it: "
+                    f"`du -xh --max-depth=1 {self._data.parent}`.",
+                )
+            raise problem from error
 
     def leave(self) -> None:
         """Remove `server.json`, then release the lock. Leaving twice is no error."""

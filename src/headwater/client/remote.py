@@ -14,7 +14,7 @@ from headwater.client.remote_backend import RemoteBackend
 from headwater.core.clock import Clock
 from headwater.log import operations as log
 from headwater.log.answers import Offsets, PartitionContent, Placed, Places, ShownBounds
-from headwater.log.json_form import ShownTopic, read_shown, read_topic, send_records, show_key, show_settings
+from headwater.log.json_form import ShownTopic, given_settings, read_shown, read_topic, send_records, show_key, show_settings
 from headwater.log.operations import ReadRecords, TopicRequest, check_read
 from headwater.log.owners import new_settings
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
@@ -56,7 +56,7 @@ class RemoteLog(AsyncLog):
     async def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | Mapping[str, str] | None = None) -> Topic:
         if isinstance(settings, TopicSettings):
             settings = show_settings(new_settings(name, settings, ""))
-        written = dict(settings or {})
+        written = given_settings(settings) if settings else {}
         return await self.backend.raw(log.CREATE_TOPIC, log.NewTopic(topic=name, partitions=partitions, settings=written), _read_topic)
 
     async def topics(self) -> list[Topic]:

@@ -12,10 +12,10 @@ from typing import Self
 
 import msgspec
 
-from headwater.core.errors import NotOwner
+from headwater.core.errors import Fenced, NotOwner
 from headwater.log import Writer
 
-__all__ = ["OwnedPartition", "Ownership", "PartitionOwner", "not_owner"]
+__all__ = ["OwnedPartition", "Ownership", "PartitionOwner", "lost_to_another", "not_owner"]
 
 
 class PartitionOwner(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +48,13 @@ class OwnedPartition(ABC):
         """Whether this process knows that it has lost the partition. False proves nothing: only a write does."""
 
     @abstractmethod
+    def renew(self) -> Writer:
+        """Claim the partition again, after a write of unknown outcome; return the new `writer`. Records under way no longer count.
+
+        Errors: `Fenced` where another process is the owner by now: it keeps the partition.
+        """
+
+    @abstractmethod
     def release(self) -> None:
         """Let another process own it. Releasing twice is no error."""
 
@@ -71,10 +78,10 @@ class Ownership(ABC):
     """
 
     @abstractmethod
-    def own(self, topic: str, partition: int, *, take_over: bool = False) -> OwnedPartition:
+    def own(self, topic: str, partition: int, *, take_over: bool = False, part: str = "") -> OwnedPartition:
         """Become the owner, and the log's only writer of the partition. Returns the same object for a partition that it owns already.
 
-        Errors: `NotOwner` with the owner's address.
+        `part`: as for `Log.claim`. Errors: `NotOwner` with the owner's address; `OwnedTopic`.
         """
 
     @abstractmethod
@@ -90,6 +97,11 @@ class Ownership(ABC):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def lost_to_another(topic: str, partition: int) -> Fenced:
+    """The `Fenced` error of an owner whose partition another process has taken."""
+    return Fenced(f"{topic}/{partition} is owned by another process now.", hint="Release it, and read before owning it again.")
 
 
 def not_owner(topic: str, partition: int, owner: PartitionOwner | None) -> NotOwner:

@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headwater.cluster import OwnedPartition, Ownership, PartitionOwner, not_owner
+from headwater.cluster import OwnedPartition, Ownership, PartitionOwner, lost_to_another, not_owner
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import Closed, Timeout
+from headwater.core.errors import Closed, OwnedTopic, Timeout
 from headwater.core.ids import Ids, random_id
 from headwater.log import Log, Writer
 from headwater.log.kafka.brokers import Brokers
@@ -33,13 +33,16 @@ _MARK = "headwater"
 class KafkaOwned(OwnedPartition):
     """Owned until the group assigns it to another member, or another process takes over."""
 
-    def __init__(self, ownership: KafkaOwnership, writer: Writer) -> None:
+    def __init__(self, ownership: KafkaOwnership, writer: Writer, part: str) -> None:
         self.topic, self.partition, self.writer = writer.topic, writer.partition, writer
-        self._ownership, self.gone = ownership, False
+        self.part, self._ownership, self.gone = part, ownership, False
 
     @property
     def lost(self) -> bool:
         return self.gone
+
+    def renew(self) -> Writer:
+        return self._ownership.renew(self)
 
     def release(self) -> None:
         self._ownership.release(self)
@@ -82,7 +85,7 @@ class KafkaOwnership(Ownership):
 
     # -- owning -----------------------------------------------------------------------------------------------
 
-    def own(self, topic: str, partition: int, *, take_over: bool = False) -> KafkaOwned:
+    def own(self, topic: str, partition: int, *, take_over: bool = False, part: str = "") -> KafkaOwned:
         self._check()
         self._log.bounds(topic, partition)
         place = (topic, partition)
@@ -90,14 +93,18 @@ class KafkaOwnership(Ownership):
             if place in self._owned:
                 return self._owned[place]
             self._wanted.add(topic)  # 1. the thread subscribes to the topic
-        if not take_over:
-            self._wait_until_given(place)  # 2. the group assigns the partition
-        writer = self._log.claim(topic, partition)  # 3. fence the previous owner
+        try:
+            if not take_over:
+                self._wait_until_given(place)  # 2. the group assigns the partition
+            writer = self._log.claim(topic, partition, part=part)  # 3. fence the previous owner
+        except OwnedTopic:  # the group must not keep the partition for a member that cannot claim it
+            self._leave(topic)
+            raise
         with self._changed:
             self._check()
             if not take_over and place not in self._given:
                 raise not_owner(topic, partition, None)  # 4. the group has assigned it to another member, whose claim will be newer
-            return self._owned.setdefault(place, KafkaOwned(self, writer))
+            return self._owned.setdefault(place, KafkaOwned(self, writer, part))
 
     def _wait_until_given(self, place: Place) -> None:
         deadline = self._clock.monotonic() + self._timeout
@@ -122,6 +129,15 @@ class KafkaOwnership(Ownership):
         member = self._holder((topic, partition))
         return None if member is None else _owner(member)
 
+    def renew(self, owned: KafkaOwned) -> Writer:
+        """`KafkaOwned.renew`. An owner that took over from a living one is not the group's: only its claim, if it is the newest, counts."""
+        if owned.gone or self._log.epoch(owned.topic, owned.partition) != owned.writer.epoch:
+            raise lost_to_another(owned.topic, owned.partition)
+        owned.writer = self._log.claim(owned.topic, owned.partition, part=owned.part)
+        if owned.gone:
+            raise lost_to_another(owned.topic, owned.partition)
+        return owned.writer
+
     def release(self, owned: KafkaOwned) -> None:
         """`KafkaOwned.release`."""
         with self._changed:
@@ -129,8 +145,13 @@ class KafkaOwnership(Ownership):
             owned.gone = True
             if self._owned.get(place) is owned:
                 del self._owned[place]
-                if not any(topic == owned.topic for topic, _ in self._owned):
-                    self._wanted.discard(owned.topic)
+                self._leave(owned.topic)
+
+    def _leave(self, topic: str) -> None:
+        """Unsubscribe from a topic of which nothing is owned."""
+        with self._changed:
+            if not any(one == topic for one, _ in self._owned):
+                self._wanted.discard(topic)
 
     def close(self) -> None:
         with self._changed:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from headwater.cluster import OwnedPartition, Ownership, PartitionOwner, not_owner
+from headwater.cluster import OwnedPartition, Ownership, PartitionOwner, lost_to_another, not_owner
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import Closed
 from headwater.core.files import FileLock, Files, explaining, make_dirs, replace
@@ -36,13 +36,16 @@ class OwnerRecord(msgspec.Struct, frozen=True, kw_only=True):
 class LocalOwned(OwnedPartition):
     """Owned by the lock that it holds."""
 
-    def __init__(self, ownership: LocalOwnership, writer: Writer, turn: int, lock: FileLock) -> None:
+    def __init__(self, ownership: LocalOwnership, writer: Writer, turn: int, *, lock: FileLock, part: str) -> None:
         self.topic, self.partition, self.writer = writer.topic, writer.partition, writer
-        self.turn, self.lock, self._ownership = turn, lock, ownership
+        self.turn, self.lock, self.part, self._ownership = turn, lock, part, ownership
 
     @property
     def lost(self) -> bool:
         return self.lock.fd < 0 or not self._ownership.is_owner(self)  # released, or in a forked child; or taken over
+
+    def renew(self) -> Writer:
+        return self._ownership.renew(self)
 
     def release(self) -> None:
         self._ownership.release(self)
@@ -67,7 +70,7 @@ class LocalOwnership(Ownership):
         self._guard = threading.RLock()  # of the dictionary
         self._closed = False
 
-    def own(self, topic: str, partition: int, *, take_over: bool = False) -> LocalOwned:
+    def own(self, topic: str, partition: int, *, take_over: bool = False, part: str = "") -> LocalOwned:
         self._check(topic, partition)
         with explaining(self._folder):
             make_dirs(self._files, self._folder / topic)
@@ -78,7 +81,7 @@ class LocalOwnership(Ownership):
                 return mine
             if not take_over and self._lives(topic, partition, record):
                 raise not_owner(topic, partition, _owner(record))
-            owned = self._taken(topic, partition, record)
+            owned = self._taken(topic, partition, record, part)
         with self._guard:
             self._owned[topic, partition] = owned
             if not self._closed:
@@ -86,13 +89,13 @@ class LocalOwnership(Ownership):
         owned.release()
         raise _closed()
 
-    def _taken(self, topic: str, partition: int, record: OwnerRecord | None) -> LocalOwned:
+    def _taken(self, topic: str, partition: int, record: OwnerRecord | None, part: str) -> LocalOwned:
         turn = 1 + max((record.turn if record else 0), *self._turns(topic, partition), 0)
         lock = FileLock(self._files, self._lock_path(topic, partition, turn))  # 1. a lock that nobody else knows of yet
         try:
             lock.exclusive()
             # 2. Fence the other owner before the record says that it owns nothing. A death in between leaves its name, and the next claim.
-            writer = self._log.claim(topic, partition)
+            writer = self._log.claim(topic, partition, part=part)
             made = OwnerRecord(turn=turn, host=socket.gethostname(), pid=os.getpid(), address=self._address, epoch=writer.epoch)
             replace(
                 self._files, self._record_path(topic, partition), msgspec.json.encode(made) + b"\n"
@@ -104,7 +107,7 @@ class LocalOwnership(Ownership):
             if old != turn:
                 # a living owner keeps its descriptor, but nobody checks this lock any more
                 self._files.unlink(self._lock_path(topic, partition, old))
-        return LocalOwned(self, writer, turn, lock)
+        return LocalOwned(self, writer, turn, lock=lock, part=part)
 
     def owner(self, topic: str, partition: int) -> PartitionOwner | None:
         self._check(topic, partition)
@@ -118,6 +121,14 @@ class LocalOwnership(Ownership):
         """Whether the record names this claim."""
         record = self._record(owned.topic, owned.partition)
         return record is not None and record.turn == owned.turn
+
+    def renew(self, owned: LocalOwned) -> Writer:
+        """`LocalOwned.renew`. Under the mutex: a process that has taken over meanwhile must not be fenced."""
+        with self._mutex(owned.topic, owned.partition).held(), explaining(self._folder):
+            if owned.lock.fd < 0 or not self.is_owner(owned):
+                raise lost_to_another(owned.topic, owned.partition)
+            owned.writer = self._log.claim(owned.topic, owned.partition, part=owned.part)
+            return owned.writer
 
     def release(self, owned: LocalOwned) -> None:
         """`LocalOwned.release`."""

@@ -69,7 +69,7 @@ class _Raw(msgspec.Struct, frozen=True):
 
 def load(
     *,
-    file: Path | None = None,
+    file: str | Path | None = None,
     environ: Mapping[str, str] | None = None,
     flags: Mapping[str, Flag] | None = None,
     cwd: Path | None = None,
@@ -131,12 +131,12 @@ def _check_directory(data: Path, origin: Origin) -> None:
 # -- the three sources ------------------------------------------------------------------------------------------
 
 
-def _find(file: Path | None, environ: Mapping[str, str], cwd: Path) -> Path | None:
-    named = file or (Path(environ["HEADWATER_CONFIG"]) if environ.get("HEADWATER_CONFIG") else None)
+def _find(file: str | Path | None, environ: Mapping[str, str], cwd: Path) -> Path | None:
+    named = file if file is not None else environ.get("HEADWATER_CONFIG") or None
     if named is None:
         usual = cwd / FILE
         return usual if usual.is_file() else None
-    path = cwd / named.expanduser()
+    path = cwd / Path(named).expanduser()
     if not path.is_file():
         raise BadConfig(f"There is no config file {path}.", hint="Name one that exists, or leave --config and HEADWATER_CONFIG out.")
     return path

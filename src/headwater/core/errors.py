@@ -14,9 +14,11 @@ HeadwaterError
  │  ├ TooSlow     408  the client took too long to send its request
  │  └ Unsupported      this engine does not offer it
  ├ NotFound       404  exit 3
+ │  ├ RegionNotFound
  │  ├ UnknownAdaptor
  │  ├ UnknownPipeline
  │  ├ UnknownSink
+ │  ├ UnknownTable     of a region
  │  ├ UnknownTopic
  │  ├ UnknownPartition
  │  └ OffsetGone  410
@@ -37,6 +39,7 @@ HeadwaterError
  │  └ Unreachable
  │     └ Untrusted     its certificate is not trusted
  ├ Damaged        500  exit 7    names file, offset and the command that shows it
+ │  └ MetaLost         no snapshot of a region is whole, and its log no longer begins at 0
  ├ Denied         401  exit 5    the token is missing or unknown
  │  └ Forbidden   403           the token does not allow this
  ├ Differs             exit 8    two things that must be equal are not
@@ -123,20 +126,23 @@ class NewerFormat(BadInput):
 
 
 class Rejected(BadInput):
-    """A sink or transform refuses the message at `offset`. `before_taken`: the sink has durably taken all before it in its batch."""
+    """A sink or transform refuses the message at `offset`. `before_taken`: the sink has durably taken all before it in its batch;
+    `untouched`: it has written nothing of the batch."""
 
     status = 422
 
-    def __init__(self, message: str, *, offset: int = -1, before_taken: bool = False, trace: str = "", hint: str = "") -> None:
+    def __init__(
+        self, message: str, *, offset: int = -1, before_taken: bool = False, untouched: bool = False, trace: str = "", hint: str = ""
+    ) -> None:
         super().__init__(message, hint=hint)
-        self.offset, self.before_taken, self.trace = offset, before_taken, trace
+        self.offset, self.before_taken, self.untouched, self.trace = offset, before_taken, untouched, trace
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_refused, (self.message, self.offset, self.before_taken, self.trace, self.hint))
+        return (_refused, (self.message, self.offset, self.before_taken, self.untouched, self.trace, self.hint))
 
 
-def _refused(message: str, offset: int, before_taken: bool, trace: str, hint: str) -> Rejected:
-    return Rejected(message, offset=offset, before_taken=before_taken, trace=trace, hint=hint)
+def _refused(message: str, offset: int, before_taken: bool, untouched: bool, trace: str, hint: str) -> Rejected:
+    return Rejected(message, offset=offset, before_taken=before_taken, untouched=untouched, trace=trace, hint=hint)
 
 
 class TooLarge(BadInput):
@@ -186,6 +192,14 @@ class UnknownTopic(NotFound):
 
 class UnknownPartition(NotFound):
     """The topic has fewer partitions."""
+
+
+class RegionNotFound(NotFound):
+    """There is no such region in the namespace. Nothing creates one but `create`."""
+
+
+class UnknownTable(NotFound):
+    """The region has no such table: it was never written, or it was dropped."""
 
 
 class OffsetGone(NotFound):
@@ -285,6 +299,10 @@ class Damaged(HeadwaterError):
     """Stored bytes are not what was written. The message names the file and the offset; nothing is returned in their place."""
 
     exit_code = 7
+
+
+class MetaLost(Damaged):
+    """No snapshot of a region can be read, and its log no longer begins at 0: what its tables have flushed is not known."""
 
 
 class Denied(HeadwaterError):

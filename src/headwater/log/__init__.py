@@ -136,7 +136,9 @@ class Log(ABC):
         may count its epochs from 1, so the epoch alone may pass for a claim of the new topic. With "" the Writer belongs to the topic that
         is there now. The Writer's calls are `Fenced` where the topic has another generation.
 
-        Kafka: that of the newest claim alone, or `Fenced`; it deletes, and its appends are `Unsupported`.
+        Kafka: it deletes with the newest claim alone, or is `Fenced`. Its records are marked as lent (`headwater.log.epochs.LENT`) and are
+        acknowledged once they are replicated, whoever has claimed the partition meanwhile: the owner decides which of them count. Appends
+        with a guard are `Unsupported`.
         """
 
     # -- reading --------------------------------------------------------------------------------------------

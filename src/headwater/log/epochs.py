@@ -4,7 +4,9 @@ On Kafka a broker cannot refuse a stale writer's append, so the partition itself
 there, with any headers. So a mark is believed only where a writer of ours can have put it:
 
   - A claim is a record without key and value that has the header `headwater.claim`, and not `headwater.epoch`.
-  - Every record of a `Writer` has its epoch in the header `headwater.epoch`, and not `headwater.claim`.
+  - Every record of a `Writer` has its epoch in the header `headwater.epoch`, and not `headwater.claim`. Records of a lent claim, which
+    other processes write on the owner's behalf, have it in `headwater.lent` instead. Those are the owner's to this rule; which of them
+    count, the owner decides and notes, because two attempts at one piece of work may both have written.
   - The header is there once, and its value is 8 bytes: an epoch above 0. An epoch is a position in its high 48 bits and 16 bits of the
     topic's id in its low ones (`epoch_at`). A claimant takes the high watermark plus one as the position. So the position of a claim is
     at most its own offset plus one, and that of a record at most its own offset. That makes a new epoch higher than all before
@@ -36,6 +38,7 @@ from headwater.log.record import Header, Record
 
 CLAIM = "headwater.claim"
 EPOCH = "headwater.epoch"
+LENT = "headwater.lent"
 _U64 = struct.Struct(">Q")
 _TOPIC_BITS = 16
 _HIGHEST = 1 << 64 - _TOPIC_BITS
@@ -109,7 +112,7 @@ def mark(epoch: int) -> bytes:
 
 def unmarked(record: Record) -> Record:
     """The record as its writer gave it: without the header that the engine added."""
-    kept = tuple(header for header in record.headers if header[0] != EPOCH)
+    kept = tuple(header for header in record.headers if header[0] not in (EPOCH, LENT))
     return record if len(kept) == len(record.headers) else msgspec.structs.replace(record, headers=kept)
 
 
@@ -118,7 +121,7 @@ def _values(headers: Iterable[Header]) -> tuple[list[bytes | None], list[bytes |
     claims: list[bytes | None] = []
     epochs: list[bytes | None] = []
     for name, value in headers:
-        if name == EPOCH:
+        if name in (EPOCH, LENT):
             epochs.append(value)
         elif name == CLAIM:
             claims.append(value)

@@ -7,7 +7,7 @@ shown as `{"$binary": base64}`, the lossless form for programs.
 from __future__ import annotations
 
 import binascii
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
@@ -147,7 +147,8 @@ def read_line(line: bytes) -> Record:
     except UnicodeDecodeError as error:
         raise BadInput(f"It is not UTF-8 at byte {error.start}.", hint='Give bytes as {"$binary": base64}.') from None
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise unreadable(error, _Sent.__struct_fields__) from None
+        problem = unreadable(error, _Sent.__struct_fields__, forms='A line is such as {"key": "k", "value": {"n": 1}}.')
+        raise BadInput(problem.message.replace("The body", "It"), hint=problem.hint) from None
 
 
 def _line(number: int, line: bytes) -> _Sent:
@@ -255,9 +256,16 @@ def _binary(value: dict[str, object], what: str) -> bytes:
         raise BadInput(f"The {what}'s $binary is no base64: {error}.", hint="Use the standard alphabet, with padding.") from None
 
 
+def checked_key(key: bytes) -> bytes:
+    """The key of a search. Errors: `BadInput` for text, which no record has as its key."""
+    if not isinstance(key, bytes | bytearray | memoryview):
+        raise BadInput(f"The key {key!r:.60} is no bytes.", hint='Give its bytes, such as key=b"k" or key="k".encode().')
+    return bytes(key)
+
+
 def show_key(key: bytes) -> str:
     """A key as the parameter `key` of an address: its text, or where that would be taken for something else `{"$binary": base64}`."""
-    shown = _show(key, "text")
+    shown = _show(checked_key(key), "text")
     if isinstance(shown, str) and not shown.startswith(_BINARY):
         return shown
     return msgspec.json.encode(_show(key, "binary")).decode()
@@ -311,6 +319,16 @@ def read_topic(shown: ShownTopic) -> Topic:
 def show_settings(settings: TopicSettings) -> dict[str, str]:
     """Every setting with its unit."""
     return {name: str(kind(getattr(settings, name))) for name, kind in _KINDS.items()}
+
+
+def given_settings(settings: object) -> dict[str, str]:
+    """Settings as they were given in Python, by name. Errors: `BadInput` for what is no mapping of texts."""
+    if isinstance(settings, Mapping) and all(isinstance(word, str) for pair in settings.items() for word in pair):
+        return dict(settings)
+    raise BadInput(
+        f"{settings!r:.60} are no settings of a topic.",
+        hint='Write them such as {"segment": "64MiB"}: each by its name, and its value as text.',
+    )
 
 
 def read_settings(written: dict[str, str]) -> TopicSettings:

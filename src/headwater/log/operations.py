@@ -32,7 +32,7 @@ from headwater.log.answers import (
     TopicWithBounds,
 )
 from headwater.log.json_form import Decoder, ShownSettings, ShownTopic, read_key
-from headwater.log.record import Compacted, check_topic_name
+from headwater.log.record import Compacted, check_topic_name, whole
 from headwater.wire.operation import Operation, Paging, Request, Role, Schema, described, placed
 from headwater.wire.part import PartDefinition
 
@@ -78,17 +78,30 @@ class FindOffset(PartitionRequest, frozen=True, kw_only=True):
 
     at: Annotated[int, described("ISO 8601 with its zone, or milliseconds since 1970.", time=True)]
 
+    def check(self) -> None:
+        super().check()
+        whole(self.at, "timestamp")
+
 
 class CompactPartition(PartitionRequest, frozen=True, kw_only=True):
     """What to compact."""
 
     before: Annotated[int | None, placed("query", "Only below this offset.")] = None
 
+    def check(self) -> None:
+        super().check()
+        if self.before is not None:
+            whole(self.before)
+
 
 class DeleteRecords(PartitionRequest, frozen=True, kw_only=True):
     """What to keep."""
 
     before: Annotated[int, described("The first offset to keep.")]
+
+    def check(self) -> None:
+        super().check()
+        whole(self.before)
 
 
 class ReadRecords(PartitionRequest, frozen=True, kw_only=True):
@@ -336,7 +349,11 @@ def check_place(topic: str, partition: int) -> None:
 
 
 def check_read(start: int | None, limit: int = 1, stop: int | None = None) -> None:
-    """Errors: `BadBounds` for an offset below 0 and a range in the wrong order, `BadInput` for a limit below 1."""
+    """Errors: `BadBounds` for an offset below 0 and a range in the wrong order, `BadInput` for a limit below 1 or no number."""
+    for offset in (start, stop):
+        if offset is not None:
+            whole(offset)
+    whole(limit, "limit")
     if start is not None and start < 0:
         raise BadBounds(f"{start} is no offset.", hint="Offsets count from 0.")
     if start is not None and stop is not None and stop < start:

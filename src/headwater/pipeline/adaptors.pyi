@@ -36,6 +36,7 @@ def file(
     envelope: bool = False,
     id: str | Sequence[str] = "_id",
     infer: bool = True,
+    decimals: Literal["decimal", "float"] = "decimal",
 ) -> File:
     """Files of JSON lines, CSV or Parquet; folders; standard input and output.
 
@@ -46,6 +47,7 @@ def file(
     `envelope`: Write `{"op", "namespace", "timestamp", "data"}` instead of the data alone, so that deletes can be written.
     `id`: The fields of a document's id.
     `infer`: Numbers in CSV become numbers.
+    `decimals`: What numbers of the text with a point or an exponent become: `decimal`, which keeps every digit, or `float`.
     """
 
 def headwater(
@@ -58,6 +60,7 @@ def headwater(
     copy: bool = False,
     compacted: bool = False,
     id: str | Sequence[str] = (),
+    decimals: Literal["decimal", "float"] = "decimal",
     partitions: int = 1,
     client: Mapping[str, str | Env] | None = None,
 ) -> HeadwaterAdaptor:
@@ -75,6 +78,7 @@ def headwater(
     `copy`: First copy what is there, in ranges of offsets, in parallel.
     `compacted`: Read a pipeline's log although compaction has removed messages.
     `id`: The fields of a document's id. Default: `"_id"`; the key for bytes; those of the other pipeline for messages.
+    `decimals`: What numbers of the text with a point or an exponent become: `decimal`, which keeps every digit, or `float`.
     `partitions`: The partitions of a topic that is created.
     `client`: Further settings of Kafka's client, such as `{"sasl.password": "${SECRET}"}`.
     """
@@ -104,6 +108,7 @@ def kafka(
     topic: str = "{namespace}",
     tail: bool = False,
     id: str | Sequence[str] = "_id",
+    decimals: Literal["decimal", "float"] = "decimal",
     client: Mapping[str, str | Env] | None = None,
 ) -> KafkaAdaptor:
     """Kafka's topics, with JSON objects as values.
@@ -112,6 +117,7 @@ def kafka(
     `topic`: The sink's topic; `{namespace}` in it is replaced.
     `tail`: Follow the topics after the copy.
     `id`: The fields of a document's id.
+    `decimals`: What numbers of the text with a point or an exponent become: `decimal`, which keeps every digit, or `float`.
     `client`: Further settings of the client, such as `{"security.protocol": "SASL_SSL", "sasl.password": "${SECRET}"}`.
     """
 
@@ -153,6 +159,7 @@ def opensearch(
     batch: int = 1000,
     body: str = "8MiB",
     keep: str = "5m",
+    decimals: Literal["decimal", "float"] = "decimal",
     ca: str | None = None,
 ) -> OpenSearch:
     """OpenSearch indices; Elasticsearch 7 answers the same requests.
@@ -163,6 +170,7 @@ def opensearch(
     `batch`: Documents read at once.
     `body`: Bytes sent at once.
     `keep`: The keep-alive of a scroll between two reads.
+    `decimals`: What numbers of the text with a point or an exponent become: `decimal`, which keeps every digit, or `float`.
     `ca`: A file with the authority's certificate.
     """
 
@@ -191,6 +199,7 @@ def rabbitmq(
     uri: str | Env,
     *,
     queues: str | Sequence[str] = (),
+    decimals: Literal["decimal", "float"] = "decimal",
     exchange: str = "",
     routing_key: str = "{namespace}",
     key_in_field: bool = False,
@@ -202,6 +211,7 @@ def rabbitmq(
 
     `uri`: A virtual host, such as `amqp://user:password@host:5672/`.
     `queues`: The queues that are read.
+    `decimals`: What numbers of the text with a point or an exponent become: `decimal`, which keeps every digit, or `float`.
     `exchange`: The exchange that messages go to; `{namespace}` in it is replaced.
     `routing_key`: The routing key that messages go with; `{namespace}` in it is replaced.
     `key_in_field`: The routing key is the value of the field that `routing_key` names.
@@ -222,6 +232,7 @@ def s3(
     envelope: bool = False,
     id: str | Sequence[str] = "_id",
     infer: bool = True,
+    decimals: Literal["decimal", "float"] = "decimal",
 ) -> S3:
     """Objects of JSON lines, CSV or Parquet in S3, or in a store that speaks its protocol (endpoint_url).
 
@@ -235,6 +246,7 @@ def s3(
     `envelope`: Write `{"op", "namespace", "timestamp", "data"}` instead of the data alone, so that deletes can be written.
     `id`: The fields of a document's id.
     `infer`: Numbers in CSV become numbers.
+    `decimals`: What numbers of the text with a point or an exponent become: `decimal`, which keeps every digit, or `float`.
     """
 
 def spark(

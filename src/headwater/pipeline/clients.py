@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import socket
 import ssl
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +14,8 @@ from typing import Self
 from headwater.core.errors import BadConfig
 from headwater.pipeline.env import Env
 
+# Source and sinks begin in threads of their own. Two that import modules of one client which need each other could each meet a half of it.
+_IMPORTING = threading.RLock()
 _USER = re.compile(r"^[^/\s]*:[^/\s]*@")  # of an address whose // was forgotten
 _WORDS = re.compile(r"\b(password|passwd|pwd|secret|token)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s;&]+)", re.IGNORECASE)  # as in host=db password=...
 
@@ -21,7 +25,8 @@ def client_of(system: str, extra: str) -> Iterator[None]:
     """Around the imports of a system's client. Errors: `BadConfig` with the command that installs it."""
     hint = f'Run `pip install "headwater[{extra}]"`.'
     try:
-        yield
+        with _IMPORTING:
+            yield
     except ModuleNotFoundError as error:
         raise BadConfig(f"The client for {system} is not installed: there is no module {error.name}.", hint=hint) from None
     except ImportError as error:  # it is there and lacks something: another release of it than ours needs
@@ -70,3 +75,11 @@ def error_text(error: BaseException) -> str:
         below = next((one for one in inside if isinstance(one, BaseException)), None)
     text = error.strerror if isinstance(error, OSError) and error.strerror else ""
     return re.sub(r"\[\w+: \w+\] |\s*\(_ssl\.c:\d+\)", "", text).rstrip(".") or type(error).__name__
+
+
+def addresses(host: str) -> list[str]:
+    """The addresses that a host's name stands for; the name where it cannot be looked up."""
+    try:
+        return sorted({str(found[4][0]) for found in socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)})
+    except OSError:
+        return [host]

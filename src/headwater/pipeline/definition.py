@@ -8,6 +8,7 @@ rows.save("archive", file("archive/", format="parquet"))
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -16,13 +17,17 @@ import msgspec
 
 from headwater.core.errors import BadConfig, BadInput
 from headwater.core.units import Duration, Size
-from headwater.pipeline.adaptor import Adaptor, CanCopy, CanTail, CanWrite
+from headwater.pipeline.adaptor import Adaptor
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.policy import OnError, Stop, at_least
+from headwater.pipeline.run_folder import in_folder
+from headwater.pipeline.sink_adaptor import CanWrite
+from headwater.pipeline.source_adaptor import CanCopy, CanTail
 from headwater.pipeline.strict import strict
 from headwater.pipeline.transform import Transform
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_BATCH = 1000  # messages written at once
 _STANDARD = ("-", "stdin://", "stdout://")
 OFFSETS = "-offsets"  # how the topic of positions ends
 U = TypeVar("U", Duration, Size)
@@ -44,7 +49,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a sink."""
 
-    batch: int = 1000  # messages written at once
+    batch: int | None = None  # messages written at once; None: as many as suit the adaptor
     parallelism: int = 0  # tasks side by side; 0: as many as Spark has cores
     timeout: Duration = Duration(30_000)  # for one batch
     on_error: OnError = Stop()
@@ -59,6 +64,17 @@ class Sink(msgspec.Struct, frozen=True, kw_only=True):
     transforms: tuple[Transform, ...] = ()
     options: SinkOptions = SinkOptions()
     after: str | None = None  # the sink above: this one gets what that one has taken, after its transforms
+
+    @property
+    def batch(self) -> int:
+        """The messages written at once: what the user has chosen, however few, or what suits the adaptor."""
+        given = self.options.batch
+        return given if given is not None else max(_BATCH, type(self.adaptor).least_batch)
+
+    @property
+    def upserts(self) -> bool:
+        """Whether the sink holds the last state of each document, not every message."""
+        return self.adaptor.kind != "file" and type(self.adaptor).upserts
 
     @property
     def needs_session(self) -> bool:
@@ -92,7 +108,7 @@ class Branch:
         adaptor: CanWrite | None = None,
         *,
         namespace: str = ".*",
-        batch: int = 1000,
+        batch: int | None = None,
         parallelism: int = 0,
         timeout: str = "30s",
         on_error: OnError | None = None,
@@ -110,7 +126,7 @@ class Branch:
                 namespaces=Namespaces(namespace),
                 transforms=self._transforms,
                 options=SinkOptions(
-                    batch=at_least(batch, 1, "batch"),
+                    batch=None if batch is None else at_least(batch, 1, "batch"),
                     parallelism=at_least(parallelism, 0, "parallelism"),
                     timeout=_read(Duration, timeout, "timeout", least=1),
                     on_error=on_error or Stop(),
@@ -180,16 +196,31 @@ class Pipeline:
         self.sinks[sink.name] = sink
         return Branch(self, sink.transforms, sink.name)
 
+    @property
+    def follows(self) -> bool:
+        """Whether the changes of the source are read after its copy, or without one."""
+        return isinstance(self.reader, CanTail) and bool(getattr(self.reader, "tail", True))
+
     def complete(self) -> Pipeline:
-        """This pipeline. Errors: `BadConfig` where it lacks a source or a sink."""
+        """This pipeline, with relative paths in the folder of this process. Errors: `BadConfig` where it lacks a source or a sink."""
         if self.reader is None:
             raise BadConfig(f"Pipeline {self.name} has no source.", hint='Give it one: p.source("name", adaptor).')
         if not self.sinks:
             raise BadConfig(f"Pipeline {self.name} has no sink.", hint='Give it one: rows.save("name", adaptor).')
+        folder = os.getcwd()
+        self.reader = in_folder(self.reader, folder)
+        self.sinks = {name: msgspec.structs.replace(sink, adaptor=in_folder(sink.adaptor, folder)) for name, sink in self.sinks.items()}
+        if self.options.log_dir is not None:
+            self.options = msgspec.structs.replace(self.options, log_dir=os.path.abspath(self.options.log_dir))
         sinks = {name: (sink.adaptor, bool(sink.transforms)) for name, sink in self.sinks.items()}
         if why := self.reader.circular(self.name, self.options.log_dir, sinks):
             raise BadConfig(why, hint="Read from or write to another place.")
         return self
+
+    def below(self, name: str) -> list[str]:
+        """The sinks that are chained to a sink, directly or through others."""
+        direct = [sink.name for sink in self.sinks.values() if sink.after == name]
+        return [found for one in direct for found in (one, *self.below(one))]
 
     def tree(self) -> list[str]:
         """The pipeline as lines for people."""

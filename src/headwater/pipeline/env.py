@@ -27,7 +27,13 @@ class Env(msgspec.Struct, frozen=True):
 
 
 def env(name: str, default: str | None = None) -> Env:
-    """The environment's value of `name`, looked up when a connection is made. Not set and without a default: an error then."""
+    """The environment's value of `name`, looked up when a connection is made. Not set and without a default: an error then.
+
+    Errors: `BadConfig` for what is no name.
+    """
+    given: object = name
+    if not isinstance(given, str) or not given or "=" in given:
+        raise BadConfig(f"env: {given!r} is no name of a variable.", hint='Write it such as env("PG_URI").')
     return Env(name, default)
 
 
@@ -45,4 +51,7 @@ def _value(name: str, environment: Mapping[str, str]) -> str:
     try:
         return environment[name]
     except KeyError:
-        raise BadConfig(f"The environment has no {name}.", hint=f"Set it, as in `export {name}=...`, and start again.") from None
+        raise BadConfig(
+            f"The environment has no {name}.",
+            hint=f"Set it, as in `export {name}=...`, and start again. The workers of a Spark cluster need it, too.",
+        ) from None

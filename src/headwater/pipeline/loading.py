@@ -21,6 +21,8 @@ def load_pipeline(where: str) -> Pipeline:
     if not path.exists() and ":" in where:
         text, _, name = where.rpartition(":")
         path = Path(text)
+    if path.is_dir():
+        raise NotFound(f"{path.absolute()} is a folder, and a pipeline is a file.", hint="Name the file in it, such as shop.py.")
     if not path.is_file():
         raise NotFound(f"There is no file {path}.", hint="Write one with `headwater pipeline init SRC SINK`.")
     found = {key: value for key, value in vars(_module(path)).items() if isinstance(value, Pipeline)}

@@ -33,8 +33,9 @@ _CHANGES = {"update": Op.UPDATE, "delete": Op.DELETE}
 class Message(msgspec.Struct, gc=False):
     """One message, a copy of the receiver's own: changing it changes nothing that another sink sees.
 
-    `data` holds JSON values. Integers are exact, decimals that a float would change are `Decimal`, and types that JSON lacks are
-    written as extended JSON: `{"$date": ...}`, `{"$binary": ...}`, `{"$oid": ...}`; see `headwater.pipeline.values`.
+    `data` holds JSON values. Integers are `int`; numbers with a point or an exponent that came from text, and decimals of databases, are
+    `Decimal`; floats of databases and Parquet are `float`. Types that JSON lacks are written as extended JSON: `{"$date": ...}`,
+    `{"$binary": ...}`, `{"$oid": ...}`; see `headwater.pipeline.values`.
     """
 
     namespace: str

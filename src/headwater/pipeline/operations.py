@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from headwater.core.errors import BadBounds, BadInput, Conflict, NotFound, Stopped, Timeout, Unavailable, UnknownPipeline, UnknownSink
+from headwater.log.record import whole
 from headwater.pipeline.offsets.ownership import PART, PREFIX
 from headwater.pipeline.operating import answers
 from headwater.wire.json import LARGEST
@@ -41,6 +42,11 @@ class PipelineRequest(Request, frozen=True, kw_only=True):
         if not re.fullmatch(_NAME, self.pipeline):
             raise UnknownPipeline(f"No pipeline is named {self.pipeline!r}.", hint="List them with `headwater pipeline list`.")
         sink = getattr(self, "sink", None)
+        if sink is not None and not isinstance(sink, str):
+            raise BadInput(f"{sink!r:.60} is no name of a sink.", hint='Write its name, such as "archive".')
+        for name in ("offset", "first", "last", "limit", "count", "position"):
+            if (number := getattr(self, name, None)) is not None:
+                whole(number, "offset" if name in ("first", "last") else name)
         if sink is not None and not re.fullmatch(_NAME, sink):
             raise UnknownSink(f"No sink is named {sink!r}.", hint=f"See `headwater pipeline offset {self.pipeline} list`.")
         for name in ("offset", "first", "last"):

@@ -17,6 +17,7 @@ from headwater.core.errors import BadConfig, BadInput
 from headwater.core.units import Duration, Size
 from headwater.pipeline.env import Env
 from headwater.pipeline.strict import strict
+from headwater.pipeline.values import Decimals
 
 if TYPE_CHECKING:
     from headwater.pipeline.adaptor import Adaptor
@@ -33,6 +34,13 @@ class Means(msgspec.Struct, frozen=True):
     text: str
     least: int | None = None
     most: int | None = None
+    path: bool = False  # it names a file or folder: a relative path is one in the folder of the run (`headwater.pipeline.run_folder`)
+    files: tuple[str, ...] = ()  # the parameters of an address, or the ends of names in a mapping, that do
+
+
+DecimalsOption = Annotated[
+    Decimals, Means("What numbers of the text with a point or an exponent become: `decimal`, which keeps every digit, or `float`.")
+]
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,17 +25,23 @@ class Retry(msgspec.Struct, frozen=True, tag=True):
     """Try it again, waiting `backoff` before the first time and twice as long each time after; then do what `then` says."""
 
     times: int = 3
-    backoff: Duration = Duration(1000)
+    backoff: Duration | str = Duration(1000)  # text is read at once: `wait` has what it means
     then: Stop | DeadLetter = Stop()
 
     def __post_init__(self) -> None:
         at_least(self.times, 1, "Retry.times")
-        given: object = self.backoff
-        if isinstance(given, str):  # as people write it
-            msgspec.structs.force_setattr(self, "backoff", _duration(given))
+        if isinstance(self.backoff, str):  # as people write it
+            msgspec.structs.force_setattr(self, "backoff", _duration(self.backoff))
+        if not isinstance(self.backoff, Duration):  # a number has no unit: it may be meant as seconds or milliseconds
+            raise BadConfig(f"Retry.backoff cannot be {self.backoff!r}.", hint='Write it as text, with its unit, such as "250ms" or "1s".')
         at_least(self.backoff, 0, "Retry.backoff")
         if not isinstance(self.then, Stop | DeadLetter):
             raise BadConfig(f"Retry.then cannot be {self.then!r}.", hint="Give Stop() or DeadLetter().")
+
+    def wait(self, tried: int) -> float:
+        """The seconds to wait before the next try, after `tried` ones."""
+        assert isinstance(self.backoff, Duration)
+        return self.backoff.seconds * float(2 ** (tried - 1))
 
 
 OnError = Stop | DeadLetter | Retry

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 
-from headwater.pipeline.values import UNREADABLE
-from headwater.wire.json import exact
+from headwater.pipeline.values import UNREADABLE, revived
 
 _UNFIT = re.compile(r'["\\\x00-\x1f]').search  # names that the decoder's structs cannot have
+_NESTED = frozenset({dict, list})
 MOST = 200  # fields: documents with more are taken one by one
 
 
@@ -30,16 +31,17 @@ class DocumentShape:
             forbid_unknown_fields=True,
             gc=False,
         )
-        self._decode = msgspec.json.Decoder(made, float_hook=exact).decode
+        self._decode = msgspec.json.Decoder(made, float_hook=Decimal).decode
         self._slots = [attrgetter(slot) for slot in slots]
 
     def columns(self, texts: Iterable[bytes]) -> dict[str, list[Any]] | None:
         """By field, the values that `values.decode` would give, None where a document has none; None where the documents do not fit."""
         try:
             rows = list(map(self._decode, texts))
+            found = {name: list(map(slot, rows)) for name, slot in zip(self.names, self._slots, strict=True)}
+            return {name: _revived(column) for name, column in found.items()}
         except UNREADABLE:
             return None
-        return {name: list(map(slot, rows)) for name, slot in zip(self.names, self._slots, strict=True)}
 
 
 def shape_of(documents: Iterable[Mapping[str, Any]], known: Sequence[str] = ()) -> DocumentShape | None:
@@ -49,6 +51,11 @@ def shape_of(documents: Iterable[Mapping[str, Any]], known: Sequence[str] = ()) 
         if not one.keys() <= names.keys():
             names.update(dict.fromkeys(one))
     return _shape(tuple(names)) if 0 < len(names) <= MOST and not any(map(_UNFIT, names)) else None
+
+
+def _revived(column: list[Any]) -> list[Any]:
+    """A column with floats and decimals in place of extended JSON. Columns without objects and lists, which are most, stay as they are."""
+    return column if _NESTED.isdisjoint(map(type, column)) else [revived(one) for one in column]
 
 
 @lru_cache(maxsize=64)

@@ -19,6 +19,10 @@ Fields = Callable[[dict[str, Any]], dict[str, Any]]
 
 _op = attrgetter("op")
 _COMMAND, _SKIP = Op.COMMAND, Op.SKIP
+_MIXED = (
+    'Python does not mix Decimal and float: write numbers of your own as Decimal("1.5"), or read floats from text with decimals="float" on '
+    "the source."
+)
 
 
 class Transform(ABC):
@@ -144,8 +148,14 @@ def refused(transform: Transform, offset: int, error: BaseException) -> Rejected
         f"Transform {transform.name} raised {type(error).__name__}: {error}",
         offset=offset,
         trace="".join(traceback.format_exception(error, limit=-8)),
-        hint="Mend the transform, or the message with `headwater pipeline edit`.",
+        hint=_MIXED if _mixes_numbers(error) else "Mend the transform, or the message with `headwater pipeline edit`.",
     )
+
+
+def _mixes_numbers(error: BaseException) -> bool:
+    """Whether the error is Python's for a `Decimal` and a float in one operation."""
+    said = str(error)
+    return isinstance(error, TypeError) and "Decimal" in said and "float" in said
 
 
 def same_id(before: Any, after: Any) -> bool:

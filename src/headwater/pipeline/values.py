@@ -1,8 +1,9 @@
 """Documents as JSON text and back, without changing a value.
 
-Integers of any length stay integers. A decimal stays a float where the float prints the same text, and is a `Decimal` where it would not
-(1.10, thirty digits, 1e400). Types that JSON lacks are objects of extended JSON; `native` gives Python's own type for one,
-`extended` the reverse.
+A number of JSON text without point and exponent is an `int` of any length; every other one is a `Decimal` with its digits, never a float by
+its digits. In the text of the log a float is extended JSON, `{"$numberDouble": "1.25"}`, and so is a `Decimal` that would read as an
+integer, `{"$numberDecimal": "5"}`: `store` writes them, `decode` gives Python's `float` and `Decimal`. Text for others (`encode`) has plain
+numbers. Types that JSON lacks are objects of extended JSON everywhere; `native` gives Python's own type for one, `extended` the reverse.
 """
 
 from __future__ import annotations
@@ -15,53 +16,179 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 import msgspec
 
 from headwater.core.errors import BadInput
-from headwater.wire.json import exact
+
+Decimals = Literal["decimal", "float"]  # what numbers with a point or an exponent become that come from text
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
-_decoder = msgspec.json.Decoder(float_hook=exact)
-_object = msgspec.json.Decoder(dict[str, Any], float_hook=exact)
+_decoder = msgspec.json.Decoder(float_hook=Decimal)
+_object = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _sorted = msgspec.json.Encoder(decimal_format="number", order="sorted")
 
 # What reading JSON can raise: text that is none, bytes that are no UTF-8, 1e99999999999999999999, a thousand brackets inside each other.
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, InvalidOperation, RecursionError)
+MARK = b'"$numberD'  # in every text that has a number as extended JSON: `$numberDouble`, `$numberDecimal`
+# Tagged numbers whose plain form is their text, behind what stands before a value. Inside of a JSON string every quote has a backslash
+# before it, so that none stands there.
+_USUAL = (
+    (re.compile(rb'(?<=[:,\[])\{"\$numberDouble":"(-?(?:0|[1-9][0-9]*)\.[0-9]+)"\}'), rb"\1"),
+    (re.compile(rb'(?<=[:,\[])\{"\$numberDouble":"(-?(?:0|[1-9][0-9]*))"\}'), rb"\1.0"),
+    (re.compile(rb'(?<=[:,\[])\{"\$numberDecimal":"(-?(?:0|[1-9][0-9]*))"\}'), rb"\1"),
+)
 _NUMERIC = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 _PLAIN = frozenset({type(None), bool, int, str})
 _NEVER = _PLAIN | {float, Decimal, list}  # types that are no extended JSON: a quicker test than for a Mapping
+_NESTED = frozenset({dict, list})
 
-decode_plain = _object.decode  # `decode` without a step of ours, which raises UNREADABLE
+decode_unmarked = _object.decode  # `decode` without a step of ours, for text without `MARK`; it raises UNREADABLE
 
 
-def decode(data: bytes) -> dict[str, Any]:
-    """A document. Errors: `BadInput` for what is no JSON object in UTF-8."""
+def decode(data: bytes, decimals: Decimals = "decimal") -> dict[str, Any]:
+    """A document, of the log or of JSON text. Errors: `BadInput` for what is no JSON object in UTF-8.
+
+    `decimals="float"`: numbers of the text with a point or an exponent are floats; `BadInput` for one that no float can be.
+    """
     try:
-        return _object.decode(data)
+        return decode_plain(data) if decimals == "decimal" else _revived(_floats.decode(data))
     except UNREADABLE as error:
         raise BadInput(f"This is no JSON object: {error}.") from error
+
+
+def decode_plain(data: bytes) -> dict[str, Any]:
+    """`decode` that raises UNREADABLE."""
+    document = _object.decode(data)
+    return _revived(document) if MARK in data else document
 
 
 def decode_any(data: bytes | str) -> Any:
     """Any JSON value, exact as documents are. Errors: `BadInput`."""
     try:
-        return _decoder.decode(data)
+        return revived(_decoder.decode(data))
     except UNREADABLE as error:
         raise BadInput(f"This is no JSON: {error}.") from error
 
 
 def encode(value: Any) -> bytes:
-    """JSON text. Numbers as they were; Python's own dates, bytes and ids as extended JSON where `extended` was called on them before."""
-    return _encoder.encode(value)
+    """JSON text for others, in which every finite number is a plain one.
+
+    Python's own dates, bytes and ids are written as extended JSON where `extended` was called on them before.
+    """
+    text = _encoder.encode(value)
+    return _encoder.encode(as_json(value)) if b"null" in text and _is_special(value) else text
 
 
 def encode_lines(documents: Sequence[Any]) -> bytes:
     """Each as `encode`, and a line end behind it."""
-    return _encoder.encode_lines(documents)
+    text = _encoder.encode_lines(documents)
+    return _encoder.encode_lines([as_json(one) for one in documents]) if b"null" in text and _is_special(documents) else text
+
+
+def as_json(value: Any) -> Any:
+    """The value with NaN and the infinities as extended JSON: encoders of JSON would write null in their place."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"$numberDouble": _float_text(value)}
+    if type(value) is dict:
+        return {name: one if type(one) in _PLAIN else as_json(one) for name, one in value.items()}
+    return [as_json(one) for one in value] if type(value) is list else value
+
+
+def store(value: Any) -> bytes:
+    """JSON text from which `decode` gives the same types: for the log."""
+    try:
+        return _encoder.encode(tagged(value))
+    except RecursionError:  # deeper than any source of floats nests: the encoder, which needs no frame for each level, may still write it
+        return _encoder.encode(value)
+
+
+def unmarked(lines: bytes) -> bytes:
+    """Lines of the log's documents as text for others: as they are, but for numbers in extended JSON. Errors: UNREADABLE."""
+    if MARK not in lines:
+        return lines
+    for tag, number in _USUAL:  # twice as quick as reading and writing the documents that have them
+        lines = tag.sub(number, lines)
+    if MARK not in lines:
+        return lines
+    return b"\n".join([encode(decode_plain(one)) if MARK in one else one for one in lines.split(b"\n")])
+
+
+def tagged(value: Any, *, every: bool = False) -> Any:
+    """The value with each float, and each `Decimal` that would read as an integer, as extended JSON.
+
+    `every`: each `Decimal`, so that any reader of JSON gives what `native` understands, as for the position in a source.
+    """
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is dict:
+        out: dict[str, Any] = {}
+        for name, one in value.items():
+            kind = type(one)
+            if kind in _PLAIN:
+                out[name] = one
+            elif kind is float and one - one == 0.0:  # finite: asked without a call, because floats are many
+                out[name] = {"$numberDouble": repr(one)}
+            else:
+                out[name] = tagged(one, every=every)
+        return out
+    if kind is list:
+        return [one if type(one) in _PLAIN else tagged(one, every=every) for one in value]
+    if kind is Decimal:
+        text = str(value)
+        return {"$numberDecimal": text} if every or ("." not in text and "E" not in text) else value
+    return {"$numberDouble": _float_text(value)} if isinstance(value, float) else value
+
+
+def revived(value: Any) -> Any:
+    """The value with a float or `Decimal` for each such number in extended JSON: the reverse of `tagged`. Changes objects and lists."""
+    if type(value) is not dict:
+        return [revived(one) if type(one) in _NESTED else one for one in value] if type(value) is list else value
+    return _number(value) if _is_number(value) else _revived(value)
+
+
+def _is_number(value: dict[str, Any]) -> bool:
+    return len(value) == 1 and ("$numberDouble" in value or "$numberDecimal" in value)
+
+
+def _number(value: dict[str, Any]) -> Any:
+    """The float or `Decimal` that an object is; the object itself where it is none, or NaN or infinite and no float."""
+    found = native(value)
+    return value if isinstance(found, Decimal) and not found.is_finite() else found
+
+
+def _revived(document: dict[str, Any]) -> dict[str, Any]:
+    for name, one in document.items():
+        if type(one) in _NESTED:
+            document[name] = revived(one)
+    return document
+
+
+def from_text(value: Any) -> Any:
+    """A value that came as JSON through a reader which makes floats of some decimals: these are `Decimal` again, tagged ones floats."""
+    if isinstance(value, float):
+        return Decimal(repr(value))
+    if isinstance(value, list):
+        return [from_text(one) for one in value]
+    if isinstance(value, dict):
+        return _number(value) if _is_number(value) else {name: from_text(one) for name, one in value.items()}
+    return value
+
+
+def like(before: Any, after: Any) -> Any:
+    """A corrected value in which a number that stands in place of a float is a float, as text cannot say that it is one."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return {name: like(before.get(name), one) for name, one in after.items()}
+    if isinstance(before, list) and isinstance(after, list):
+        return [*map(like, before, after), *after[len(before) :]]
+    if isinstance(before, float) and isinstance(after, int | Decimal) and not isinstance(after, bool):
+        with suppress(OverflowError):
+            return float(after)
+    return after
 
 
 def field_by_field(texts: Sequence[bytes], change: Callable[[dict[str, Any]], dict[str, Any]]) -> list[bytes] | None:
@@ -75,11 +202,15 @@ def field_by_field(texts: Sequence[bytes], change: Callable[[dict[str, Any]], di
 
 def canonical(value: Any) -> bytes:
     """The same bytes for equal values, however their keys are ordered: what ids are compared and hashed by."""
-    return _sorted.encode(value)
+    text = _sorted.encode(value)
+    return _sorted.encode(as_json(value)) if b"null" in text and _is_special(value) else text
 
 
 def extended(value: Any) -> Any:
-    """Python's types that JSON lacks, as extended JSON; everything else as it is. Errors: `BadInput` for a type that has no such form."""
+    """A value as messages have it: Python's types that JSON lacks as extended JSON, numbers and everything else as they are.
+
+    Errors: `BadInput` for a type that has no such form.
+    """
     return value if _is_json(value) else _converted(value)
 
 
@@ -89,7 +220,7 @@ def _is_json(value: Any) -> bool:
     if kind is dict:
         for key, one in value.items():  # a generator costs three times as much
             kind = type(one)
-            if type(key) is not str or (kind not in _PLAIN and not (math.isfinite(one) if kind is float else _is_json(one))):
+            if type(key) is not str or (kind not in _PLAIN and kind is not float and not _is_json(one)):
                 return False
         return True
     if kind is list:
@@ -97,7 +228,7 @@ def _is_json(value: Any) -> bool:
             if type(one) not in _PLAIN and not _is_json(one):
                 return False
         return True
-    return kind in _PLAIN or (kind is float and math.isfinite(value)) or (kind is Decimal and value.is_finite())
+    return kind in _PLAIN or kind is float or (kind is Decimal and value.is_finite())
 
 
 def _converted(value: Any) -> Any:
@@ -105,9 +236,9 @@ def _converted(value: Any) -> Any:
         return value
     match value:
         case float():
-            return float(value) if math.isfinite(value) else {"$numberDouble": _special(math.isnan(value), value > 0)}
+            return float(value)
         case Decimal():
-            return value if value.is_finite() else {"$numberDecimal": _special(value.is_nan(), not value.is_signed())}
+            return value if value.is_finite() else {"$numberDecimal": "NaN" if value.is_nan() else str(value)}
         case Enum():
             return _converted(value.value)
         case int():  # a subclass, which the encoder would refuse
@@ -165,7 +296,7 @@ def native(value: Any) -> Any:
             case "$numberDecimal":
                 return Decimal(_text(inner))
             case "$numberDouble":
-                return float(inner)
+                return value if isinstance(inner, bool) else float(inner)
             case "$oid" | "$symbol":
                 return inner if isinstance(inner, str) else value
             case "$uuid":
@@ -203,8 +334,36 @@ def number(value: Any) -> int | float | Decimal | None:
     return None
 
 
-def _special(nan: bool, positive: bool) -> str:
-    return "NaN" if nan else "Infinity" if positive else "-Infinity"
+def _float_text(value: float) -> str:
+    """A float as extended JSON writes it."""
+    if math.isfinite(value):
+        return float.__repr__(value)
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _is_special(value: Any) -> bool:
+    """Whether a float in it is NaN or infinite."""
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    inner = value.values() if type(value) is dict else value if type(value) is list else ()
+    with suppress(RecursionError):
+        for one in inner:
+            if type(one) not in _PLAIN and _is_special(one):
+                return True
+    return False
+
+
+def _within_range(text: str) -> float:
+    """The float of a number's text. Errors: `BadInput` for one that would become infinite, and for one that would become 0.0."""
+    number = float(text)
+    if math.isinf(number):
+        raise BadInput(f"The number {text[:40]} is beyond the largest float.", hint='Read it with decimals="decimal".')
+    if not number and text.lower().partition("e")[0].strip("-0."):
+        raise BadInput(f"The number {text[:40]} is nearer to 0 than the smallest float.", hint='Read it with decimals="decimal".')
+    return number
+
+
+_floats = msgspec.json.Decoder(dict[str, Any], float_hook=_within_range)
 
 
 def _text(inner: Any) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from headwater.core.errors import BadInput, Busy, HeadTooLarge, HeadwaterError, TooSlow
+from headwater.core.errors import BadInput, BadMethod, Busy, HeadTooLarge, HeadwaterError, TooSlow
 from headwater.core.ids import Ids
 from headwater.core.units import Size
 from headwater.server.connections import Connections, Reason
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from headwater.server.hot import HotPath
 
 CONNECTION = "headwater.connection"  # the key of the connection in a request's scope, below "state"
+_METHOD = re.compile(rb"[A-Za-z-]{1,32} /")
 _LINGER = 1.0  # seconds in which a refused client may still send: closing at once would reset the connection and lose the answer
 _PIPELINED = 100  # requests that may wait for the answer to the one before
 _FRAMING = (b"content-length", b"transfer-encoding")  # the headers that say where a body ends
@@ -112,6 +114,11 @@ class Connection(HttpToolsProtocol):
                 # The parser ends such a request after its head. It would drop the body, or read it as the next request.
                 data = data[end.args[0] :]
                 self._parse_body_again()
+            except httptools.HttpParserInvalidMethodError:
+                if _METHOD.match(data) is None:  # another protocol, such as TLS
+                    self.send_400_response("")
+                else:
+                    self._refuse("malformed", BadMethod("HTTP has no such method.", hint="Use GET, HEAD, POST, PUT or DELETE."))
             except httptools.HttpParserError:
                 self.send_400_response("")
 

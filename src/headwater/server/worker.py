@@ -17,6 +17,7 @@ from headwater import parts
 from headwater.client.local import LocalLog, local_log
 from headwater.client.local_backend import LocalBackend
 from headwater.core.clock import Clock
+from headwater.core.errors import Unavailable
 from headwater.core.ids import Ids
 from headwater.core.metrics import HttpMetrics, Metrics
 from headwater.core.settings import Settings
@@ -152,7 +153,7 @@ class Worker:
             guard=OriginCheck(hosts=None if self._tokens else allowed_hosts(server.host)),
             metrics=metrics.http,
             ids=self._ids,
-            report=_report,
+            report=report,
             max_body=server.max_body,
         )
         if team is None or team.owns:
@@ -177,14 +178,20 @@ class Worker:
                 try:
                     await load(part.closes)(backend.performer(part.name), log)
                 except Exception as error:
-                    _report(self._ids(), error)
+                    report(self._ids(), error)
 
 
 def _long(route: Route) -> Route:
     return route._replace(hot=None)
 
 
-def _report(error_id: str, error: BaseException) -> None:
-    """Log a fault of headwater or of the data under the id that the client got."""
-    text = "".join(traceback.format_exception(error))
-    logging.getLogger("headwater.server").error("error %s\n%s", error_id, text)
+def report(error_id: str, error: BaseException) -> None:
+    """Log a fault of headwater or of the data under the id that the client got.
+
+    What the machine lacks, such as space on its disk, is one line: where it lies in the code says nothing, and every request meets it.
+    """
+    logger = logging.getLogger("headwater.server")
+    if isinstance(error, Unavailable):
+        logger.error("error %s: %s: %s", error_id, error.code, error)
+    else:
+        logger.error("error %s\n%s", error_id, "".join(traceback.format_exception(error)))

@@ -45,6 +45,11 @@ class LazySpark:
                 self._starting.start()
             return self._starting is None or not self._starting.is_alive()
 
+    @property
+    def started(self) -> bool:
+        """Whether there is a runner, whose jobs may be under way."""
+        return self._runner is not None
+
     def runner(self) -> Runner:
         """The runner; starts Spark where it does not run. Errors: `Unavailable`; `Unsupported` where it may not be started."""
         if not self.allowed:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from headwater.core.config import load
-from headwater.core.errors import Conflict, HeadwaterError, Unavailable, Unsupported
+from headwater.core.errors import BadConfig, Conflict, HeadwaterError, Unavailable, Unsupported
 from headwater.core.settings import SparkSettings
 from headwater.spark.java import Java, cache_folder, find_java
 from headwater.spark.warm import COLLECTOR, SPARING, Archive, archive_for, make_at_exit
@@ -27,8 +27,10 @@ ATTEMPTS = 4  # `local[n]` alone never runs a range again whose Python worker wa
 LOG_LIMIT = 8 << 20
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 PYTHON = "spark.pyspark.python"
+SPECULATION = "spark.speculation"
 
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
+_ONE_AT_A_TIME = threading.Lock()  # a process has one environment: of two starts, each would put back the other's variables
 
 
 def session(
@@ -48,7 +50,7 @@ def session(
     classes, and makes a missing one after this process has ended; "use" makes none, "none" uses none. The handler of Ctrl-C stays.
 
     Errors: `Unavailable` when there is no Java, or when Spark does not start; the hint names the log file. `Conflict` when this process
-    has a session on another master than the settings name.
+    has a session on another master than the settings name. `BadConfig` for settings that let Spark speculate.
     """
     from pyspark.sql import SparkSession
 
@@ -135,6 +137,7 @@ def conf(settings: SparkSettings, *, name: str, archive: Archive | None = None, 
         "spark.scheduler.mode": "FAIR",
         "spark.python.task.killTimeout": "200ms",  # by default a cancelled task's worker goes on for two seconds
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        SPECULATION: "false",
     }
     if master.startswith("local["):
         chosen |= {
@@ -142,9 +145,16 @@ def conf(settings: SparkSettings, *, name: str, archive: Archive | None = None, 
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(max(4, 2 * (os.cpu_count() or 1))),
         }
+    if settings.conf.get(SPECULATION, "false").lower() == "true":
+        raise speculates(f"Take {SPECULATION} out of `[spark.conf]`.")
     given = {key: value for key, value in settings.conf.items() if key not in ("spark.master", JAVA_OPTIONS)}
     options += [settings.conf[JAVA_OPTIONS]] if JAVA_OPTIONS in settings.conf else []
     return chosen | given | {JAVA_OPTIONS: " ".join(options)}
+
+
+def speculates(hint: str) -> BadConfig:
+    """The error of a session that starts a slow task a second time beside the first: both would write the same messages."""
+    return BadConfig(f"{SPECULATION} is on: Spark would run a task of a pipeline twice at the same time.", hint=hint)
 
 
 def _start(java: Java, chosen: Mapping[str, str], log: Path | None) -> SparkSession:
@@ -157,7 +167,7 @@ def _start(java: Java, chosen: Mapping[str, str], log: Path | None) -> SparkSess
         "PYSPARK_PYTHON": chosen[PYTHON],  # without it, workers run the system's Python
         "SPARK_LAUNCHER_OPTS": f"{COLLECTOR} {SPARING}",  # of the small Java that only builds the command line
     }
-    with _environment(variables), _sigint_kept():
+    with _ONE_AT_A_TIME, _environment(variables), _sigint_kept():
         try:
             if SparkContext._gateway is None:
                 passed = SparkConf(loadDefaults=False).setAll(list(chosen.items()))

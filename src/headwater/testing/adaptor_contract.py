@@ -5,13 +5,16 @@ from __future__ import annotations
 import pickle
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
-from headwater.core.errors import Fenced
+from headwater.core.errors import Conflict, Fenced
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import CanCopy, CanWrite, CopyPlan, Piece
+from headwater.pipeline.claim import SinkClaim
 from headwater.pipeline.message import Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.sink_adaptor import CanWrite
+from headwater.pipeline.source_adaptor import CanCopy, CopyPlan, Piece
 from headwater.testing.adaptor_ground import NAMESPACE, PIPELINE, SINK, as_stored, deliver, documents, held, messages
 
 
@@ -46,8 +49,6 @@ class CopyContract:
                 assert [one for later in source.read(part, _travelled(piece.position)) for one in texts(later)] == rest
 
     def test_a_plan_is_a_value_that_is_stored(self, source: CanCopy) -> None:
-        import msgspec
-
         plan = _plan(source, 2)
         stored = values.decode(values.encode(msgspec.to_builtins(plan)))
         assert msgspec.convert(stored, CopyPlan) == plan
@@ -175,12 +176,34 @@ class SinkContract:
         with pytest.raises(Fenced):
             sink.begin(PIPELINE, SINK, 1)
 
-    def test_another_log_of_the_same_name_begins_anew(self, sink: CanWrite) -> None:
+    def test_another_log_of_the_same_name_begins_anew_when_it_takes_the_target_over(self, sink: CanWrite) -> None:
         if sink.delivery != "exactly once":
             pytest.skip("this sink holds no offsets")
+        owner = SinkClaim(pipeline=PIPELINE, sink=SINK, epoch=5, process="h:1", log="here", beat=7)
+        assert sink.owner(PIPELINE, SINK) is None
+        assert sink.claim(owner)
         sink.begin(PIPELINE, SINK, 5)
         self._send(sink, documents(0, 9), start=0, epoch=5)
+        assert sink.held(PIPELINE, SINK) == [(0, 10)]
+        mine = SinkClaim(pipeline="contract#2", sink=SINK, epoch=1)
+        with pytest.raises(Conflict, match="whose log is at here"):
+            sink.claim(mine)
+        found = sink.owner("contract#2", SINK)
+        assert found == owner
+        assert sink.held("contract#2", SINK) == []
+        assert sink.claim(mine, found)
         assert not sink.begin("contract#2", SINK, 1)
+        assert sink.claim(msgspec.structs.replace(mine, beat=9))  # a sign of life
+        with pytest.raises(Fenced):
+            self._send(sink, documents(10, 19), start=10, epoch=5)
+        with pytest.raises(Conflict):
+            sink.claim(msgspec.structs.replace(owner, epoch=6))
+
+    def test_looking_at_a_target_changes_nothing(self, sink: CanWrite) -> None:
+        assert not sink.held(PIPELINE, SINK)
+        assert sink.owner(PIPELINE, SINK) is None
+        sink.begin(PIPELINE, SINK, 3)
+        assert not sink.held(PIPELINE, SINK)
 
     def _send(self, sink: CanWrite, data: list[dict[str, Any]], *, start: int, op: Op = Op.INSERT, epoch: int = 1) -> None:
         deliver(sink, messages(data, start=start, namespace=self.namespace, op=op), start=start, epoch=epoch)

@@ -7,8 +7,8 @@ from typing import Any
 
 from headwater.core.ids import random_id
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, CanWrite, Part
 from headwater.pipeline.message import Message, Op
+from headwater.pipeline.sink_adaptor import Batch, CanWrite, Part
 
 NAMESPACE = "things"
 PIPELINE, SINK = "contract#1", "sink"
@@ -32,9 +32,7 @@ def deliver(
     part = Part(pipeline=PIPELINE, sink=SINK, start=start, end=end, epoch=epoch, attempt=random_id())
     writer = adaptor.writer(part)
     try:
-        texts = (
-            [values.encode(one.data) for one in given] if type(writer).takes_text and all(one.op == Op.INSERT for one in given) else None
-        )
+        texts = [values.store(one.data) for one in given] if type(writer).takes_text and all(one.op == Op.INSERT for one in given) else None
         if texts is None or not writer.write_text(Batch(start=start, end=end, values=texts)):
             writer.write(Batch(start=start, end=end, messages=given))
         receipt = writer.finish()

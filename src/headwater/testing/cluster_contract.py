@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import pytest
 
 from headwater.cluster import OwnedPartition, Ownership, PartitionOwner
-from headwater.core.errors import Closed, Fenced, NotOwner, UnknownPartition, UnknownTopic
+from headwater.core.errors import Closed, Fenced, NotOwner, OwnedTopic, UnknownPartition, UnknownTopic
 from headwater.log import Log, Record
 from headwater.log.epochs import Epochs
 from headwater.testing.log_ground import PATIENCE, counted, fresh, numbered
@@ -127,6 +127,38 @@ class OwnershipContract:
         assert again is not owned
         again.writer.append(numbered(1))
 
+    def test_an_owner_claims_again_after_a_write_of_unknown_outcome(self, log: Log, another: Join, topic: str) -> None:
+        one = another("")
+        owned = one.own(topic, 0)
+        first = owned.writer
+        renewed = owned.renew()
+        assert renewed is owned.writer
+        assert renewed.epoch > first.epoch
+        with pytest.raises(Fenced):
+            first.append(numbered(1))
+        renewed.append(numbered(1))
+        assert one.own(topic, 0) is owned
+        assert not owned.lost
+
+    def test_an_owner_that_has_lost_its_partition_fences_nobody_by_claiming_again(self, another: Join, topic: str) -> None:
+        one, two = another("http://one:1"), another("http://two:2")
+        first = one.own(topic, 0)
+        second = two.own(topic, 0, take_over=True)
+        with pytest.raises(Fenced):
+            first.renew()
+        second.writer.append(numbered(1))
+        second.release()
+        with pytest.raises(Fenced):
+            second.renew()
+
+    def test_the_topic_of_a_part_is_owned_by_that_part(self, log: Log, another: Join) -> None:
+        topic = log.create_topic(fresh("owned"), part="toy").name
+        with pytest.raises(OwnedTopic):
+            another("").own(topic, 0)
+        owned = owned_by(another(""), topic, part="toy")
+        owned.writer.append(numbered(1))
+        owned.renew().append(numbered(1))
+
     # -- what changes nothing ---------------------------------------------------------------------------------
 
     def test_looking_changes_nothing(self, log: Log, another: Join, topic: str) -> None:
@@ -148,12 +180,12 @@ class OwnershipContract:
                 call(topic, 7)
 
 
-def owned_by(ownership: Ownership, topic: str) -> OwnedPartition:
+def owned_by(ownership: Ownership, topic: str, part: str = "") -> OwnedPartition:
     """Own partition 0 as soon as nobody else does: a group needs a moment."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            return ownership.own(topic, 0)
+            return ownership.own(topic, 0, part=part)
         except NotOwner:
             if time.monotonic() > deadline:
                 raise

@@ -12,11 +12,23 @@ from headwater.testing.log_owning import Owning
 from headwater.testing.log_reading import ReadingTests
 from headwater.testing.log_scattered import ScatteredReading
 from headwater.testing.log_topics import TopicTests
+from headwater.testing.log_types import WrongTypes
 from headwater.testing.log_waiting import Waiting
 
 
 class LogContract(
-    TopicTests, Appending, AppendingByKey, ReadingTests, ScatteredReading, Waiting, Keeping, Claiming, Fencing, Owning, Guarding
+    TopicTests,
+    WrongTypes,
+    Appending,
+    AppendingByKey,
+    ReadingTests,
+    ScatteredReading,
+    Waiting,
+    Keeping,
+    Claiming,
+    Fencing,
+    Owning,
+    Guarding,
 ):
     """Subclass it in a test module, and give the fixture `open_log`: a function that opens one more Log on the same storage.
 

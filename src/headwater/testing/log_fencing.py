@@ -101,6 +101,18 @@ class Fencing(Ground):
         assert log.bounds(topic, 0).start == offsets[2]
         newer.append(numbered(1))
 
+    def test_what_another_process_appends_under_a_claim_is_its_owners(self, log: Log, another: OpenLog, topic: str) -> None:
+        """It counts as the owner's, until a newer claim: whether the engine refuses it then, or marks it so that nobody counts it."""
+        writer = log.claim(topic, 0)
+        lent = another().writer(topic, 0, writer.epoch, generation=writer.generation)
+        kept = at(numbered(3), lent.append(numbered(3))) + at(numbered(2, start=3), writer.append(numbered(2, start=3)))
+        assert [record.value for record in counted(log, topic)] == [record.value for record in kept]
+        newer = another().claim(topic, 0)
+        with suppress(Fenced):
+            lent.append(numbered(1, start=90))
+        kept += at(numbered(1, start=5), newer.append(numbered(1, start=5)))
+        assert [(record.offset, record.value) for record in counted(log, topic)] == [(record.offset, record.value) for record in kept]
+
     def test_a_lent_claim_ends_with_its_topic(self, log: Log, another: OpenLog, topic: str) -> None:
         """Where the new topic has the same epoch, as on the embedded engine, only the generation tells its claim from the old one."""
         generation = log.topic(topic).generation
@@ -111,8 +123,9 @@ class Fencing(Ground):
         newer = other.claim(topic, 0)
         offsets = newer.append(numbered(5))
         lent = log.writer(topic, 0, newer.epoch, generation=generation)
-        with unchanged(other, topic), pytest.raises(Fenced, match="created again"):
-            lent.delete_before(offsets[2])
+        for attempt in (lambda: lent.delete_before(offsets[2]), lambda: lent.append(numbered(1))):
+            with unchanged(other, topic), pytest.raises(Fenced, match="created again"):
+                attempt()
         lent = log.writer(topic, 0, newer.epoch, generation=other.topic(topic).generation)
         assert lent.delete_before(offsets[2]) == offsets[2]
 

@@ -50,11 +50,13 @@ def whole(name: str, number: int | float) -> int:
     return int(number)
 
 
-def unreadable(error: Exception, known: Sequence[str]) -> BadInput:
-    """The error for a JSON body that cannot be read; for an unknown field it names the nearest known one."""
+def unreadable(error: Exception, known: Sequence[str], *, forms: str = "The forms are in /openapi.json.") -> BadInput:
+    """The error for a JSON body that cannot be read; for an unknown field it names the nearest known one. `forms`: the hint otherwise."""
     text = str(error).rstrip(".")
     if isinstance(error, RecursionError):
         return BadInput("The body is nested too deeply.", hint='Send such a value as text or as {"$binary": base64}.')
     if "unknown field" in text:
         return BadInput(f"The body cannot be read: {text}.", hint=nearest(text.split("`")[1], known))
-    return BadInput(f"The body cannot be read: {text}.", hint="The forms are in /openapi.json.")
+    if "truncated" in text:  # msgspec says it of both
+        text += ", or a text holds half of a surrogate pair, such as \\ud800"
+    return BadInput(f"The body cannot be read: {text}.", hint=forms)

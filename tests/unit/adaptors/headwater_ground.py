@@ -10,11 +10,11 @@ from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
 from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.running.run import Result, Run
+from headwater.pipeline.sink_adaptor import Batch, Part
 
 ALL = Namespaces()
 

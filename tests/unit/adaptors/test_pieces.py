@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.adaptors.pieces import PieceBuffer, decoded, portions
+from headwater.adaptors.pieces import PieceBuffer, decoded, names_size, portions
 from headwater.pipeline.message import Message
 
 
@@ -25,6 +25,20 @@ def test_a_buffer_is_full_by_the_bytes_of_documents_or_by_the_sizes_of_messages(
     assert messages.full
     assert len(messages.piece(None).messages) == 3
     assert messages.piece(None).messages == []
+
+
+def test_messages_without_a_value_fill_a_piece_too() -> None:
+    """Each is a record of the log, with a key and headers."""
+    gathered, count = PieceBuffer(1000), 0
+    while not gathered.full:
+        gathered.add(Message("topic", {}))
+        count += 1
+    assert 5 < count < 20
+
+
+def test_the_names_of_a_message_count() -> None:
+    short, long = Message("t", {"a": None}), Message("t", {"a" * 50: None})
+    assert names_size(long) - names_size(short) == 49
 
 
 def test_an_empty_buffer_takes_a_document_of_any_size() -> None:

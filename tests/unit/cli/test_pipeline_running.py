@@ -11,19 +11,20 @@ import pytest
 from rich.console import Console
 
 from headwater.cli.at import At
-from headwater.cli.pipeline_running import _Display, _told, lasted
+from headwater.cli.pipeline_running import _Display, _listeners, _told, lasted
 from headwater.cli.stop import StopSignal
-from headwater.core.errors import Stopped
+from headwater.core.errors import BadInput, Stopped
 from headwater.core.settings import Settings, SparkSettings
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline import Pipeline
-from headwater.pipeline.adaptor import About, CanCopy, CopyPlan, Piece, Slice
+from headwater.pipeline.adaptor import About
 from headwater.pipeline.adaptors import file
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.offsets.state import Failure
 from headwater.pipeline.running import reader
 from headwater.pipeline.running.context import Activity, LoopState
 from headwater.pipeline.running.run import Result, Run, SinkProgress
+from headwater.pipeline.source_adaptor import CanCopy, CopyPlan, Piece, Slice
 from headwater.pipeline.source_progress import CopySize
 
 AT = At(data=None, config=None, json=False)
@@ -120,3 +121,8 @@ def test_a_run_that_follows_tells_no_size_once_all_of_it_is_read(tmp_path: Path)
         made.go()
         assert _Display(made, False, AT, StopSignal())._known_size() == ["3 B of 3 B, 100 %"]
         assert _Display(made, True, AT, StopSignal())._known_size() == []
+
+
+def test_events_go_to_no_other_kind_of_address() -> None:
+    with pytest.raises(BadInput, match="not to ftp://x"):
+        _listeners("ftp://x")

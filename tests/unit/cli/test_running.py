@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -144,3 +145,23 @@ def test_ctrl_c_while_the_program_is_being_loaded_shows_no_trace(monkeypatch: py
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130
+
+
+def stopping(where: str) -> subprocess.CompletedProcess[str]:
+    """The program, which gets SIGTERM when the code `where` runs."""
+    kill = "os.kill(os.getpid(), signal.SIGTERM)"
+    code = f"import os, signal, sys, headwater.cli as cli, headwater.cli.running as running\n{where.format(kill=kill)}\ncli.main()"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("running.run = lambda words: {kill}", "Stopped before the command began. Nothing has changed."),
+        ("running.run = lambda words, run=running.run: run(['version'], tree=lambda: {kill})", "Stopped before the command began"),
+    ],
+)
+def test_a_stop_in_the_first_moment_is_told_and_has_its_code(where: str, said: str) -> None:
+    ended = stopping(where)
+    assert ended.returncode == 143
+    assert said in ended.stderr

@@ -379,3 +379,35 @@ async def test_a_socket_that_comes_back_is_used_again(tmp_path: Path) -> None:
         async with talking(tmp_path / "s", talk):
             assert await http.ask("GET", "/") == b"ok"
         await http.aclose()
+
+
+async def test_a_server_that_says_nothing_does_not_answer_and_one_that_hangs_up_does(tmp_path: Path) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def short(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head(reader)
+
+    async def missing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head(reader)
+        writer.write(b"HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 0\r\n\r\n")
+
+    async with talking(tmp_path / "silent", silent) as http:
+        assert not await http.answers(patience=0.05)
+    async with talking(tmp_path / "short", short) as http:
+        assert await http.answers(patience=30)
+    async with talking(tmp_path / "missing", missing) as http:
+        assert await http.answers(patience=30)
+
+
+async def test_the_reason_of_an_ended_handshake_is_told() -> None:
+    async def end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.abort()
+
+    server = await asyncio.start_server(end, "127.0.0.1", 0)
+    async with server:
+        http = HttpConnection(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}", token=None)
+        with pytest.raises(Unreachable) as no:
+            await http.ask("GET", "/")
+        assert "()" not in no.value.message
+        await http.aclose()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -49,6 +50,31 @@ async def log(request: pytest.FixtureRequest, served: LocalLog) -> AsyncIterator
 async def filled(log: AsyncLog, count: int = 10) -> None:
     await log.create_topic("bank", partitions=2)
     await log.append("bank", 0, [Record(b"k%d" % (n % 3), b"%d" % n, headers=(("n", b"%d" % n),)) for n in range(count)])
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda log: log.read("bank", 0, "0"), "'0' is no offset"),
+        (lambda log: log.read("bank", 0, 1.0), "1.0 is no offset"),
+        (lambda log: log.read("bank", 0, 0, limit=None), "None is no limit"),
+        (lambda log: log.read("bank", 0, 0, stop="5"), "'5' is no offset"),
+        (lambda log: log.read("bank", 0, 0, key="k0"), "The key 'k0' is no bytes"),
+        (lambda log: anext(log.tail("bank", 0, "0")), "'0' is no offset"),
+        (lambda log: anext(log.tail_topic("bank", [0])), "names no starts"),
+        (lambda log: log.create_topic("t", settings="1MiB"), "no settings of a topic"),
+        (lambda log: log.create_topic("t", settings={"segment": 5}), "no settings of a topic"),
+        (lambda log: log.offset_at("bank", 0, "now"), "'now' is no timestamp"),
+        (lambda log: log.delete_before("bank", 0, "1"), "'1' is no offset"),
+        (lambda log: log.compact("bank", 0, "1"), "'1' is no offset"),
+    ],
+)
+async def test_values_of_a_wrong_type_are_bad_input(log: AsyncLog, call: Callable[[Any], Awaitable[Any]], says: str) -> None:
+    await filled(log)
+    with pytest.raises(BadInput, match=says) as no:
+        await call(log)
+    assert no.value.hint
+    assert (await log.bounds("bank", 0)).start == 0
 
 
 async def test_settings_may_be_given_in_part(log: AsyncLog) -> None:

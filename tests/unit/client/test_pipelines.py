@@ -63,12 +63,45 @@ def shop(door: Pipelines) -> OnePipeline:
     return door["shop"]
 
 
+async def test_pipelines_are_no_list_and_have_names(door: Pipelines) -> None:
+    with pytest.raises(TypeError, match=r"hw\.pipelines\.list\(\)"):
+        iter(door)
+    with pytest.raises(BadInput, match="5 is no name of a pipeline"):
+        door[5]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda shop: shop.messages("a"), "'a' is no offset"),
+        (lambda shop: shop.messages(limit="a"), "'a' is no limit"),
+        (lambda shop: shop.mark("report", "a", why="w"), "'a' is no position"),
+        (lambda shop: shop.offset(5), "5 is no name of a sink"),
+        (lambda shop: shop.edit(1, "a", why="w"), "`data` is 'a'"),
+        (lambda shop: shop.edit(1, set=[1], why="w"), r"`set` is \[1\]"),
+    ],
+)
+async def test_values_of_a_wrong_type_are_bad_input(shop: OnePipeline, call: Callable[[Any], Awaitable[Any]], says: str) -> None:
+    with pytest.raises(BadInput, match=says) as no:
+        await call(shop)
+    assert no.value.hint
+
+
+def test_the_blocking_pipelines_are_no_list_either(stopped_shop: Path) -> None:
+    with open_blocking(stopped_shop) as hw:
+        with pytest.raises(TypeError, match=r"hw\.pipelines\.list\(\)"):
+            iter(hw.pipelines)
+        with pytest.raises(BadInput, match="5 is no name of a pipeline"):
+            hw.pipelines[5]  # type: ignore[index]
+
+
 # -- looking ----------------------------------------------------------------------------------------------------
 
 
 async def test_the_list_and_the_status_tell_where_every_sink_is(door: Pipelines, shop: OnePipeline) -> None:
     status = await shop.status()
-    assert list(await door.list()) == [status]
+    assert list(await door.list()) == [msgspec.structs.replace(status, namespaces=[])]
+    assert [(one.namespace, one.phase) for one in status.namespaces] == [("orders", "complete")]
     assert (status.pipeline, status.state, status.end, status.lag, status.phase) == ("shop", "stopped at report", 16, 2, "complete")
     assert (status.began, status.process, status.dead, status.edits) == ("2023-11-14T22:13:20.000Z", "host:1", 1, 0)
     archive, report = status.sinks
@@ -129,13 +162,13 @@ async def test_positions_move_forward_and_back_and_are_audited(shop: OnePipeline
     assert (await shop.offset("report")).position == 13
     assert await shop.ack("report", 14, why="skip it") == Acked(sink="report", offset=14, position=14)
     assert await shop.mark("report", -1, why="again") == Marked(sink="report", before=14, position=-1)
-    assert (await shop.delete("archive", why="no more", dry_run=True)).deleted is False
-    assert (await shop.delete("archive", why="no more")).deleted
-    assert [place.sink for place in await shop.offsets()] == ["report"]
+    for dry_run in (True, False):
+        with pytest.raises(Conflict, match="The last run of shop has the sink archive"):
+            await shop.delete("archive", why="no more", dry_run=dry_run)
+    assert [place.sink for place in await shop.offsets()] == ["archive", "report"]
     assert [(entry.what, entry.details) for entry in await shop.audit()] == [
         ("ack", {"sink": "report", "offset": 14}),
         ("mark", {"sink": "report", "offset": -1, "before": 14}),
-        ("delete", {"sink": "archive", "before": 15}),
     ]
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from headwater.client.presence import Presence, Serving, serving
-from headwater.core.errors import Conflict, ReadOnly
+from headwater.core.errors import Conflict, DiskFull, ReadOnly
 from headwater.core.files import Files
+from headwater.testing.faults import FailingFiles
 
 
 class Instant:
@@ -108,3 +109,15 @@ class Refusing(Files):
 def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(ReadOnly):
         Presence(tmp_path, files=Refusing(), clock=Instant()).take()
+
+
+def test_a_full_disk_is_told_as_what_it_is_for_a_server(tmp_path: Path) -> None:
+    made = Presence(tmp_path, files=FailingFiles(1, number=errno.ENOSPC, only=("pwritev",)), clock=Instant())
+    made.take()
+    try:
+        with pytest.raises(DiskFull, match="Nothing is served") as no:
+            made.announce("http://127.0.0.1:1", pid=1, started="now")
+        assert "append again" not in no.value.hint
+        assert "delete-before" in no.value.hint
+    finally:
+        made.leave()

@@ -22,5 +22,6 @@ def test_a_sentence_has_one_mark_at_its_end(text: str, ended: str) -> None:
 def test_the_nearest_name_is_meant() -> None:
     assert meant("bnak", ["orders", "bank"]) == "bank"
     assert meant("zzz", ["orders", "bank"]) == ""
+    assert meant("bank", ["bank"]) == ""
     assert nearest("bnak", ["orders", "bank"]) == "Did you mean 'bank'?"
     assert nearest("zzz", ["orders", "bank"]) == "Known are orders, bank."

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.log.epochs import CLAIM, EPOCH, Epochs, Kind, epoch_at, highest_before, mark, marks, unmarked
+from headwater.log.epochs import CLAIM, EPOCH, LENT, Epochs, Kind, epoch_at, highest_before, mark, marks, unmarked
 from headwater.log.record import Header, Record
 
 HIGHEST = (1 << 64) - 1
@@ -144,6 +144,12 @@ def test_the_writer_gets_its_record_back_without_the_engines_header() -> None:
     given_ = Record(b"k", b"v", (("a", b"1"), ("a", None)), timestamp=5)
     assert unmarked(Record(b"k", b"v", (*given_.headers, (EPOCH, mark(2))), timestamp=5)) == given_
     assert unmarked(given_) is given_
+    assert unmarked(Record(b"k", b"v", (*given_.headers, (LENT, mark(2))), timestamp=5)) == given_
+
+
+def test_records_of_a_lent_claim_are_its_owners_until_a_newer_claim() -> None:
+    epochs, lent = Epochs(), Record(b"k", b"v", ((LENT, mark(at(1))),), offset=10)
+    assert [epochs.admits(record) for record in [claimed(1), lent, written(1), claimed(3), lent]] == [False, True, True, False, False]
 
 
 @pytest.mark.parametrize(("key", "value", "headers"), JUNK)

@@ -198,3 +198,11 @@ def test_the_quick_reading_of_a_line_refuses_nothing_and_allows_nothing_more(bod
     got = outcome(body)
     monkeypatch.setattr(wire, "_plain", _Nothing())
     assert got == outcome(body)
+
+
+def test_a_line_of_a_command_is_told_without_http() -> None:
+    with pytest.raises(BadInput, match="It cannot be read") as no:
+        wire.read_line(b"{bad")
+    assert "openapi" not in no.value.hint
+    with pytest.raises(BadInput, match="surrogate"):
+        wire.read_line(b'{"value": "\\ud800"}')

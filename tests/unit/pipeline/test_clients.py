@@ -49,7 +49,7 @@ names, hidden = json.loads(sys.argv[1]), json.loads(sys.argv[2])
 sys.modules.update(dict.fromkeys(hidden))  # an import of None fails
 from headwater.core.errors import BadConfig
 from headwater.pipeline import adaptors
-from headwater.pipeline.adaptor import CanWrite
+from headwater.pipeline.sink_adaptor import CanWrite
 from headwater.pipeline.namespaces import Namespaces
 told = {}
 for name in names:
@@ -139,3 +139,32 @@ def test_an_error_is_told_by_what_lies_below_it() -> None:
     round_about = RuntimeError("a")
     round_about.args = (round_about,)
     assert error_text(round_about) == "RuntimeError"
+
+
+_AT_ONCE = """
+import importlib, sys, threading
+from headwater.pipeline.clients import client_of
+sys.setswitchinterval(1e-6)
+failed = []
+def use(name):
+    gate.wait()
+    try:
+        with client_of("mysql", "mysql"):
+            importlib.import_module(name)
+    except BaseException as error:
+        failed.append(str(error))
+for _ in range(8):
+    for name in [name for name in sys.modules if name.startswith("pymysql")]:
+        del sys.modules[name]
+    gate = threading.Barrier(2)
+    threads = [threading.Thread(target=use, args=(name,)) for name in ("pymysql.cursors", "pymysql.connections")]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+print(failed)
+"""
+
+
+def test_two_threads_may_import_one_client_at_once() -> None:
+    """As source and sink of a run do: without a lock they failed, now and then, with a circular import."""
+    done = subprocess.run([sys.executable, "-c", _AT_ONCE], capture_output=True, text=True, timeout=60)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")

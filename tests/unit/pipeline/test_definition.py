@@ -9,10 +9,12 @@ import pytest
 
 from headwater.core.errors import BadConfig
 from headwater.core.units import Duration, Size
-from headwater.pipeline.adaptor import About, CanCopy, CanWrite, CopyPlan, Delivery, Part, Piece, SinkWriter, Slice
+from headwater.pipeline.adaptor import About
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.policy import DeadLetter, Retry, Stop
+from headwater.pipeline.sink_adaptor import CanWrite, Delivery, Part, SinkWriter
+from headwater.pipeline.source_adaptor import CanCopy, CopyPlan, Piece, Slice
 from headwater.pipeline.transforms import omit, pick
 
 
@@ -177,3 +179,11 @@ def test_a_sink_cannot_be_the_file_that_is_read() -> None:
     with pytest.raises(BadConfig, match="would write to the file that is read"):
         rows.save("out", file("orders.jsonl"))
     Pipeline("filter").source("in", file("-")).save("out", file("-"))  # standard input and output are two
+
+
+def test_the_sinks_below_a_sink() -> None:
+    pipeline = Pipeline("p")
+    first = pipeline.source("in", BOX).save("a", BOX)
+    first.save("b", BOX).save("c", BOX)
+    first.save("d", BOX)
+    assert [pipeline.below(name) for name in "abcd"] == [["b", "c", "d"], ["c"], [], []]

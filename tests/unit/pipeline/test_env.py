@@ -49,3 +49,9 @@ def test_a_value_never_shows() -> None:
 @given(st.text())
 def test_text_without_names_stays(text: str) -> None:
     assert resolve(text.replace("${", ""), {}) == text.replace("${", "")
+
+
+@pytest.mark.parametrize("name", ["", None, 5, "A=B"])
+def test_what_is_no_name_is_refused_where_it_is_written(name: str) -> None:
+    with pytest.raises(BadConfig, match="is no name of a variable"):
+        env(name)

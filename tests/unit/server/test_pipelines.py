@@ -16,7 +16,7 @@ from headwater.core.clock import SystemClock
 from headwater.core.settings import Settings
 from headwater.log import Log
 from headwater.pipeline.offsets.control import Control
-from headwater.pipeline.offsets.state import Dead
+from headwater.pipeline.offsets.state import Dead, RunInfo
 from headwater.pipeline.operations import PIPELINES
 from headwater.server.auth import Tokens
 from headwater.server.openapi import document
@@ -56,6 +56,12 @@ def tokens(tmp_path: Path) -> Tokens:
     return Tokens.load(file)
 
 
+def without_archive(opened: Log) -> None:
+    """A run that no longer has the sink `archive`."""
+    run = RunInfo(epoch=1, id="r", began=1, state="stopped", sinks=("report",))
+    Control(opened, "shop", SystemClock()).change(lambda state: [("run", run)])
+
+
 async def test_looking_needs_a_reader_and_changing_an_operator(log: LocalLog, tokens: Tokens) -> None:
     reason = {"position": 3, "why": "test"}
     for role, looks, changes in [("reader", 200, 403), ("writer", 200, 403), ("operator", 200, 200)]:
@@ -70,6 +76,9 @@ async def test_looking_needs_a_reader_and_changing_an_operator(log: LocalLog, to
 async def test_the_audit_says_who_by_the_token(log: LocalLog, tokens: Tokens, http: httpx2.AsyncClient) -> None:
     async with client(log, tokens, "operator") as other:
         assert (await other.put(f"{SHOP}/offsets/report", json={"position": 3, "why": "one"})).status_code == 200
+    refused = await http.delete(f"{SHOP}/offsets/archive?why=two%20words")
+    assert (refused.status_code, "PUT /pipelines/shop/offsets/archive" in refused.json()["hint"]) == (409, True)
+    await log.work(without_archive)
     assert (await http.delete(f"{SHOP}/offsets/archive?why=two%20words")).json() == {"sink": "archive", "deleted": True, "dry_run": False}
     entries = (await http.get(f"{SHOP}/audit")).json()["items"]
     assert [(entry["who"], entry["why"]) for entry in entries] == [
@@ -189,7 +198,8 @@ async def test_nobody_appends_to_the_positions(http: httpx2.AsyncClient) -> None
     assert (await http.post("/log/pipeline-new-offsets/0/records", content=record)).json()["code"] == "unknown-topic"
 
 
-async def test_the_answers_have_the_shapes_that_are_described(http: httpx2.AsyncClient) -> None:
+async def test_the_answers_have_the_shapes_that_are_described(log: LocalLog, http: httpx2.AsyncClient) -> None:
+    await log.work(without_archive)
     described = document(PIPELINES.operations, "1")
     asked = {
         "pipeline_list": await http.get("/pipelines"),

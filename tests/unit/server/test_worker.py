@@ -16,10 +16,10 @@ from tests.unit.parts.toy import TOY, ToyPerformer
 
 from headwater import parts
 from headwater.core.clock import SystemClock
-from headwater.core.errors import BadConfig
+from headwater.core.errors import BadConfig, DiskFull
 from headwater.core.settings import Settings
 from headwater.server.team import FOLDER, Team
-from headwater.server.worker import Worker
+from headwater.server.worker import Worker, report
 
 pytestmark = pytest.mark.anyio
 
@@ -109,3 +109,12 @@ async def test_without_its_owner_a_request_is_answered_that_it_is_away(tmp_path:
             assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
             assert (await http.get("/healthz")).status_code == 200
             assert (await http.get("/readyz")).status_code == 503
+
+
+def test_what_the_machine_lacks_is_one_line_and_a_bug_has_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    report("id1", DiskFull("No space left.", hint="Free some."))
+    report("id2", ValueError("a bug"))
+    full, bug = (record.getMessage() for record in caplog.records)
+    assert full == "error id1: disk-full: No space left. Free some."
+    assert "ValueError: a bug" in bug
+    assert "\n" in bug

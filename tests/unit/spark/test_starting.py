@@ -3,16 +3,20 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from headwater.core.errors import Conflict, Unsupported
+from headwater.core.errors import BadConfig, Conflict, Unsupported
 from headwater.core.metrics import Metrics
 from headwater.core.settings import Passed, SparkSettings
-from headwater.spark import session, stop
-from headwater.spark.starting import JAVA_OPTIONS, conf, log_file
+from headwater.spark import session, starting, stop
+from headwater.spark.java import find_java
+from headwater.spark.starting import JAVA_OPTIONS, SPECULATION, conf, log_file
 from headwater.spark.warm import Archive
 
 if TYPE_CHECKING:
@@ -50,6 +54,12 @@ def test_what_is_set_by_hand_weighs_more() -> None:
     assert chosen["spark.ui.enabled"] == "true"
     assert chosen[JAVA_OPTIONS].endswith(" -Dmine=1"), "the last of two options counts"
     assert "-XX:+UseSerialGC" in chosen[JAVA_OPTIONS]
+
+
+def test_no_task_runs_twice_at_the_same_time() -> None:
+    assert conf(SparkSettings(), name="x")[SPECULATION] == "false"
+    with pytest.raises(BadConfig, match="twice at the same time"):
+        conf(SparkSettings(conf=Passed({SPECULATION: "true"})), name="x")
 
 
 def test_the_drivers_address_is_left_alone_on_a_cluster() -> None:
@@ -99,6 +109,30 @@ class TestSession:
     def test_the_environment_is_as_it_was(self, spark: SparkSession) -> None:
         assert "SPARK_LAUNCHER_OPTS" not in os.environ
         assert "PYSPARK_PYTHON" not in os.environ
+
+    def test_the_environment_is_as_it_was_after_two_starts_at_once(self, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+        from pyspark.sql import SparkSession as Spark
+
+        both = threading.Barrier(2, timeout=0.2)
+
+        class Builder:
+            """Whoever starts waits for the other one, which must not come while the environment is changed."""
+
+            def config(self, **chosen: object) -> Builder:
+                return self
+
+            def getOrCreate(self) -> SparkSession:  # noqa: N802
+                with suppress(threading.BrokenBarrierError):
+                    both.wait()
+                    others.append("came")
+                return spark
+
+        others: list[str] = []
+        monkeypatch.setattr(Spark, "builder", Builder())
+        with ThreadPoolExecutor(2) as threads:
+            list(threads.map(lambda _: starting._start(find_java(), {starting.PYTHON: sys.executable}, None), range(2)))
+        assert others == []
+        assert "SPARK_LAUNCHER_OPTS" not in os.environ
 
     def test_ctrl_c_is_not_taken(self, spark: SparkSession) -> None:
         found = signal.getsignal(signal.SIGINT)

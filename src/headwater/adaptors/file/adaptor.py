@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from headwater.adaptors.file.formats import Compression, Format, WrittenFormat, format_of
-from headwater.pipeline.adaptor import About, CanCopy, CanWrite, Delivery
+from headwater.pipeline.adaptor import About
 from headwater.pipeline.env import Env
-from headwater.pipeline.options import Means, Names, factory
+from headwater.pipeline.location import FILES
+from headwater.pipeline.options import DecimalsOption, Means, Names, factory
+from headwater.pipeline.sink_adaptor import CanWrite, Delivery
+from headwater.pipeline.source_adaptor import CanCopy
 
 STANDARD = ("-", "stdin://", "stdout://")
 
@@ -21,17 +24,19 @@ class File(CanCopy, CanWrite, frozen=True, kw_only=True):
         summary="Files of JSON lines, CSV or Parquet; folders; standard input and output.",
         namespace="the file's name within its folder, without the ending that says its format",
         source="Copies. JSON lines are read in parallel slices, Parquet by row groups; resumes at the byte, row or group.",
-        sink="Exactly once. A folder gets a part for each range of offsets; a single file is written in order. Changes are appended.",
+        sink="Exactly once. A folder gets a part for each range of offsets; a single file is written in order. Changes are appended. "
+        "All parts of a Parquet folder have one schema, and Spark reads it whole.",
         sample='file("orders.jsonl")',
     )
     delivery: ClassVar[Delivery] = "exactly once"
+    stores: ClassVar[tuple[str, ...]] = (FILES,)
     least_batch: ClassVar[int] = 8192
     source_class: ClassVar[str] = "headwater.adaptors.file.source:FileSource"
     sink_class: ClassVar[str] = "headwater.adaptors.file.sink:FileSink"
 
     uri: Annotated[
         str | Env,
-        Means("A file, a folder (with a slash at its end), a pattern such as `in/*.csv`, or `-` for standard input and output."),
+        Means("A file, a folder (with a slash at its end), a pattern such as `in/*.csv`, or `-` for standard input and output.", path=True),
     ]
     format: Annotated[Format, Means("The format; `auto`: by the file's suffix.")] = "auto"
     compression: Annotated[Compression, Means("The compression; `auto`: by the file's suffix.")] = "auto"
@@ -41,6 +46,7 @@ class File(CanCopy, CanWrite, frozen=True, kw_only=True):
     ] = False
     id: Annotated[Names, Means("The fields of a document's id.")] = ("_id",)
     infer: Annotated[bool, Means("Numbers in CSV become numbers.")] = True
+    decimals: DecimalsOption = "decimal"
 
     @property
     def path(self) -> Path:

@@ -5,23 +5,28 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterator
-from decimal import Decimal
+from contextlib import suppress
+from decimal import Decimal, InvalidOperation
 from typing import IO, Any
 
 from headwater.adaptors.file.json_lines import KEPT, stream_pieces, too_long
-from headwater.adaptors.pieces import PieceBuffer
+from headwater.adaptors.pieces import PieceBuffer, with_floats
 from headwater.core.errors import BadInput
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import LONGEST, Piece
+from headwater.pipeline.source_adaptor import LONGEST, Piece
+from headwater.pipeline.values import Decimals
 
 _BLOCK = 2 << 20
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")  # as JSON writes numbers
 _DIGITS = 4300  # of the longest integer that Python parses; a longer one stays text
 
 
-def text_pieces(kind: str, source: IO[bytes], position: Any, *, infer: bool, seek: bool = False) -> Iterator[Piece]:
+def text_pieces(
+    kind: str, source: IO[bytes], position: Any, *, infer: bool, decimals: Decimals = "decimal", seek: bool = False
+) -> Iterator[Piece]:
     """The documents of CSV or JSON lines. `seek`: JSON lines are read from the position on; otherwise everything before is read again."""
-    return csv_pieces(infer, source, position) if kind == "csv" else stream_pieces(source, position, seek=seek)
+    pieces = csv_pieces(infer, source, position) if kind == "csv" else stream_pieces(source, position, seek=seek)
+    return map(with_floats, pieces) if decimals == "float" else pieces
 
 
 def csv_pieces(infer: bool, source: IO[bytes], position: Any, *, usual: int = _BLOCK, longest: int = LONGEST) -> Iterator[Piece]:
@@ -47,7 +52,7 @@ def csv_pieces(infer: bool, source: IO[bytes], position: Any, *, usual: int = _B
             row = next(rows)
             if not row or read.bytes <= done:  # an empty line, or one that was read before
                 continue
-            document = values.encode(dict(zip(names, map(cell, row), strict=True)))
+            document = values.store(dict(zip(names, map(cell, row), strict=True)))
         except StopIteration:
             break
         except csv.Error as error:
@@ -115,7 +120,7 @@ def _distinct(names: list[str]) -> list[str]:
 def _uneven(names: list[str], row: list[str], cell: Callable[[str], Any]) -> bytes:
     """A row with fewer or more cells than the header. Cells without a name are called by their number."""
     known = [*names, *(f"column {number}" for number in range(len(names) + 1, len(row) + 1))]
-    return values.encode({name: cell(one.encode("utf-8", "backslashreplace").decode()) for name, one in zip(known, row, strict=False)})
+    return values.store({name: cell(one.encode("utf-8", "backslashreplace").decode()) for name, one in zip(known, row, strict=False)})
 
 
 def typed(cell: str, infer: bool) -> Any:
@@ -127,12 +132,12 @@ def _text(cell: str) -> str | None:
     return cell or None
 
 
-def _cell(cell: str) -> int | float | Decimal | str | None:
+def _cell(cell: str) -> int | Decimal | str | None:
     if not cell:
         return None
     if cell[0] in "-0123456789" and (found := _NUMBER.fullmatch(cell)) and len(cell) <= _DIGITS:
-        if found[1] is None:
+        if found[1] is found[2] is None:
             return int(cell)
-        number = float(cell)
-        return number if repr(number) == cell else Decimal(cell)
+        with suppress(InvalidOperation):  # an exponent beyond those of Python stays text
+            return Decimal(cell)
     return cell

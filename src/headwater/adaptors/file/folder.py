@@ -8,11 +8,15 @@ from typing import Any
 
 from headwater.adaptors.file.adaptor import File
 from headwater.adaptors.file.formats import ending
+from headwater.adaptors.file.line_writer import TABLE
+from headwater.adaptors.file.locations import is_work
+from headwater.adaptors.file.parquet_summary import write_summary
 from headwater.adaptors.file.store import FolderStore
 from headwater.adaptors.file.target import Target, gone
 from headwater.adaptors.parts.offset_parts import OffsetParts
+from headwater.core.errors import Conflict
 from headwater.core.files import Files
-from headwater.pipeline.adaptor import Part
+from headwater.pipeline.sink_adaptor import Part
 
 WORK = ".headwater"
 
@@ -30,22 +34,41 @@ class PartFolder(Target):
         return folder.is_dir() and any(one != self.work for one in folder.iterdir())
 
     def clear(self) -> None:
-        shutil.rmtree(self._adaptor.path)
+        """Errors: `Conflict` where a folder below is another sink's."""
+        for note in self._adaptor.path.rglob("owner.json"):
+            if is_work(note.relative_to(self._adaptor.path)) and note.parent != self.work:
+                raise Conflict(
+                    f"{self._adaptor.path} cannot be emptied: another sink keeps its notes in {note.parent}.",
+                    hint='Give the sink a folder of its own, or leave existing="overwrite" out.',
+                )
+        for one in self._adaptor.path.iterdir():
+            if one.is_dir() and not one.is_symlink():
+                if one != self.work:
+                    shutil.rmtree(one)
+            else:
+                one.unlink()
 
     def leave(self, former: str) -> None:
         self._parts.leave(former)
-        super().leave(former)
 
-    def recovered(self, new: bool) -> list[tuple[int, int]]:
+    def ranges(self) -> list[tuple[int, int]]:
+        return self._parts.held()
+
+    def recovered(self) -> list[tuple[int, int]]:
         return self._parts.recovered()
 
+    def part_around(self, position: int) -> tuple[int, int] | None:
+        return self._parts.around(position)
+
     def forget(self, position: int, epoch: int) -> None:
-        with self.held(epoch):
+        with self.locked(epoch):
             self._parts.forget(position)
 
     def put(self, part: Part, receipt: dict[str, Any]) -> None:
         end = int(receipt["end"])
-        with self.held(part.epoch):
+        with self.locked(part.epoch):
+            if self._adaptor.written_format == "parquet" and part.columns is not None and TABLE in part.columns:
+                write_summary(self._store, part.columns[TABLE])
             for number, temporary in reversed(list(enumerate(map(Path, receipt["files"])))):
                 published = self._adaptor.path / self._parts.name(part, end, number)
                 if not temporary.exists():
@@ -56,5 +79,5 @@ class PartFolder(Target):
                     self._store.sync()  # the first file marks the part as complete: the others must be durable before
                 self._files.rename(temporary, published)
             self._store.sync()
-            if not receipt["files"] and part.buckets > 1:
+            if not receipt["files"]:
                 self._parts.note_empty(part, end)

@@ -13,7 +13,8 @@ from typing import IO, Any
 
 import msgspec
 
-from headwater.pipeline.adaptor import LONGEST, Piece
+from headwater.pipeline.piece_size import piece_size
+from headwater.pipeline.source_adaptor import LONGEST, Piece
 from headwater.pipeline.texts import Texts
 
 _BLOCK = 2 << 20
@@ -29,6 +30,7 @@ _decoder = msgspec.json.Decoder(_Object)
 
 def line_pieces(path: Path, begin: int, end: int, position: Any, *, usual: int = _BLOCK, longest: int = LONGEST) -> Iterator[Piece]:
     """Lines that begin in [begin, end): blocks cut at line ends, so that slices fit together whatever lines they cut."""
+    usual = piece_size(usual)
     with path.open("rb", buffering=0) as source:
         size = os.fstat(source.fileno()).st_size
         at = position if position is not None else _line_at(source, begin, size)
@@ -151,6 +153,7 @@ def _line_number(source: IO[bytes], at: int, lines: int, index: int = 0) -> int:
 
 def stream_pieces(source: IO[bytes], position: Any, *, seek: bool = False, usual: int = _BLOCK, longest: int = LONGEST) -> Iterator[Piece]:
     """Lines of a stream. `seek`: reading begins at the position. Otherwise what lies before it is read again and left out."""
+    usual = piece_size(usual)
     done = int(position or 0)
     start = source.seek(done) if seek else 0
     lines, pending, here = 0, b"", start

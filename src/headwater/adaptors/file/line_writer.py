@@ -12,11 +12,16 @@ from typing import IO, Any, ClassVar, cast
 
 import pyarrow as pa
 
+from headwater.adaptors.file.csv_columns import RULES as CSV
 from headwater.core.errors import Rejected
 from headwater.core.files import explained
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, SinkWriter
+from headwater.pipeline.column_check import ColumnCheck
+from headwater.pipeline.columns import Tables
 from headwater.pipeline.message import Message, Op
+from headwater.pipeline.sink_adaptor import Batch, SinkWriter
+
+TABLE = ""  # the one table of a folder, whatever the namespaces are
 
 
 class Temporary(SinkWriter):
@@ -34,13 +39,16 @@ class Temporary(SinkWriter):
 
 
 class LineWriter(Temporary):
-    """Writes JSON lines or CSV, perhaps compressed. `names`: the columns that a CSV file has already.
+    """Writes JSON lines or CSV, perhaps compressed. `names`: the columns that a CSV file has already; `decided`: as `Part.columns`.
 
     The header of CSV is compressed by itself, and its length is in the receipt: a part is appended to a file without its header.
     """
 
-    def __init__(self, path: Path, *, csv: bool, envelope: bool, compression: str, names: Sequence[str] = ()) -> None:
+    def __init__(
+        self, path: Path, *, csv: bool, envelope: bool, compression: str, names: Sequence[str] = (), decided: Tables | None = None
+    ) -> None:
         super().__init__(path)
+        self._check = ColumnCheck(decided, CSV) if csv and decided is not None else None
         self._csv, self._envelope, self._compression = csv, envelope, compression
         self._names = list(names)
         self._head = 0
@@ -63,7 +71,7 @@ class LineWriter(Temporary):
     def write(self, batch: Batch) -> None:
         try:
             if batch.values:
-                self._out.write(b"\n".join(batch.values) + b"\n")
+                self._out.write(values.unmarked(b"\n".join(batch.values)) + b"\n")
             else:
                 self._put(batch.messages)
         except OSError as error:
@@ -86,7 +94,12 @@ class LineWriter(Temporary):
             self._out.write(values.encode_lines(rows))
             return
         cells: list[list[Any]] = []
-        for message, row in zip((m for m in messages if m.op != Op.COMMAND), rows, strict=True):
+        written = [m for m in messages if m.op != Op.COMMAND]
+        if self._check is not None:
+            fields = dict.fromkeys(name for row in rows for name in row)
+            found = self._check.checked(TABLE, written, {name: [row.get(name) for row in rows] for name in fields})
+            self._names = list(found.columns)
+        for message, row in zip(written, rows, strict=True):
             if not self._names:
                 self._names = list(row)
             if not self._names:
@@ -95,7 +108,7 @@ class LineWriter(Temporary):
                     offset=message.offset,
                     hint="Leave it out, or give it the fields.",
                 )
-            if extra := [name for name in row if name not in self._names]:
+            if extra := [name for name in row if name not in self._names and (self._check is None or row[name] is not None)]:
                 raise Rejected(
                     f"The field {extra[0]} is not among the columns {', '.join(self._names)} of the file.",
                     offset=message.offset,

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from headwater.adaptors.pieces import portions
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Piece
+from headwater.pipeline.piece_size import piece_size
+from headwater.pipeline.source_adaptor import Piece
 
 _ROWS = 8192
 _BYTES = 4 << 20  # of documents in a piece
@@ -29,11 +30,13 @@ def group_rows(path: Path | IO[bytes]) -> list[int]:
 
 def parquet_pieces(path: Path | IO[bytes], position: Any, groups: list[int] | None = None, *, most: int = _BYTES) -> Iterator[Piece]:
     """The documents of the row groups [begin, end), of all without `groups`. The position is a group and the rows of it that were read."""
+    most = piece_size(most)
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as opened:
         first, end = groups or (0, opened.num_row_groups)
         begin, done = position or (first, 0)
+        before = sum(opened.metadata.row_group(number).num_rows for number in range(begin))  # the rows of the groups before
         for group in range(begin, end):
             told = opened.metadata.row_group(group)
             rows = max(1, min(_ROWS, most * told.num_rows // max(1, told.total_byte_size)))
@@ -41,32 +44,78 @@ def parquet_pieces(path: Path | IO[bytes], position: Any, groups: list[int] | No
             for batch in opened.iter_batches(batch_size=rows, row_groups=[group]):
                 passed = max(0, min(len(batch), done - row)) if group == begin else 0
                 row += passed
+                documents, wrong = _rows(batch.slice(passed))
+                bad = {at: f"Row {before + row + at + 1}: {why}" for at, why in wrong.items()}
                 # The pages of a file can be much smaller than their content.
-                texts = [values.encode(values.extended(one)) for one in _rows(batch.slice(passed))]
-                for documents in portions(texts, len, most):
-                    row += len(documents)
-                    yield Piece(position=[group, row], values=documents)
+                texts = [values.store(values.extended(one)) for one in documents]
+                given = 0
+                for some in portions(texts, len, most):
+                    own = {at - given: why for at, why in bad.items() if given <= at < given + len(some)}
+                    given += len(some)
+                    row += len(some)
+                    yield Piece(position=[group, row], values=some, bad=own)
+            before += told.num_rows
 
 
-def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Rows with full precision: Python's times end with the microsecond, so nanoseconds are read as integers."""
-    exact: dict[str, Callable[[Any], Any]] = {}
-    for at, field in enumerate(batch.schema):
+def _rows(batch: pa.RecordBatch) -> tuple[list[dict[str, Any]], dict[int, str]]:
+    """Rows with full precision: Python's times end with the microsecond, so nanoseconds are read as integers. And, by index, what is wrong
+    with rows that have a value which Python has none for."""
+    columns: list[list[Any]] = []
+    wrong: dict[int, str] = {}
+    for field, column in zip(batch.schema, batch.columns, strict=True):
         kind = _as_numbers(field.type)
+        cells, bad = _cells(column if kind == field.type else column.cast(kind))
         if kind != field.type:
-            exact[field.name] = _reading(field.type)
-            batch = batch.set_column(at, field.name, batch.column(at).cast(kind))
-    rows: list[dict[str, Any]] = batch.to_pylist()
-    for name, read in exact.items():
-        for row in rows:
-            row[name] = read(row[name])
-    return rows
+            read = _reading(field.type)
+            cells = [one if at in bad else read(one) for at, one in enumerate(cells)]
+        columns.append(cells)
+        for at, why in bad.items():
+            wrong.setdefault(at, f"the column {field.name} ({field.type}) has a value that {why}.")
+    if not columns:
+        return [{} for _ in range(len(batch))], {}
+    return [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True)], wrong
+
+
+def _cells(column: pa.Array) -> tuple[list[Any], dict[int, str]]:
+    """The values of a column; and, by index, why Python has none: what is stored stands in its place."""
+    try:
+        return column.to_pylist(), {}
+    except (OverflowError, ValueError):
+        cells: list[Any] = []
+        bad: dict[int, str] = {}
+        for at, one in enumerate(column):
+            try:
+                cells.append(one.as_py())
+            except UnicodeDecodeError:
+                bad[at] = "is not in UTF-8"
+            except (OverflowError, ValueError):
+                beyond = "is too long a time" if pa.types.is_duration(column.type) else "lies outside of the years 1 to 9999"
+                bad[at] = f"{beyond}; the number that is stored is kept"
+            if at in bad:
+                cells.append(_stored(one))
+        return cells, bad
+
+
+def _stored(value: pa.Scalar) -> Any:
+    """A value with numbers for times that Python has none for, and escapes for bytes that are no text."""
+    if isinstance(value, pa.StructScalar) and value.is_valid:
+        return {name: _stored(one) for name, one in value.items()}
+    if isinstance(value, pa.ListScalar) and value.is_valid:
+        return [_stored(one) for one in value.values]
+    try:
+        return value.as_py()
+    except UnicodeDecodeError:
+        return value.as_buffer().to_pybytes().decode("utf-8", "backslashreplace")
+    except (OverflowError, ValueError):
+        return value.value
 
 
 def _as_numbers(kind: pa.DataType) -> pa.DataType:
-    """The type with nanoseconds as integers."""
+    """The type with nanoseconds as integers, and moments in UTC: the last hours of the year 9999 are in 10000 elsewhere."""
     if getattr(kind, "unit", None) == "ns":
         return pa.int64()
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
     if pa.types.is_struct(kind):
         return pa.struct([one.with_type(_as_numbers(one.type)) for one in kind])
     if pa.types.is_list(kind):
@@ -100,5 +149,5 @@ def _time(nanoseconds: int) -> str:
     return f"{text.isoformat(timespec='microseconds')}{rest:03d}" if rest else text.isoformat()
 
 
-def _duration(nanoseconds: int) -> float | Decimal:
-    return Decimal(nanoseconds).scaleb(-9) if nanoseconds % 1000 else nanoseconds / 1e9
+def _duration(nanoseconds: int) -> Decimal:
+    return Decimal(nanoseconds).scaleb(-9)

@@ -12,17 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from headwater.adaptors.file.adaptor import File
+from headwater.adaptors.file.csv_columns import RULES as CSV
 from headwater.adaptors.file.folder import PartFolder
-from headwater.adaptors.file.formats import WrittenCompression, WrittenFormat, compression_of
-from headwater.adaptors.file.line_writer import LineWriter, Temporary, TextWriter
+from headwater.adaptors.file.formats import WrittenCompression, WrittenFormat, compression_of, ending
+from headwater.adaptors.file.line_writer import TABLE, LineWriter, Temporary, TextWriter
+from headwater.adaptors.file.locations import file_locations, folder_location, writes_file, writes_folder
+from headwater.adaptors.file.parquet_columns import RULES as PARQUET
 from headwater.adaptors.file.parquet_writer import ParquetPartWriter
 from headwater.adaptors.file.readback import rows, stored_as
 from headwater.adaptors.file.single_file import SingleFile, columns
 from headwater.adaptors.file.standard_output import StandardOutput
 from headwater.adaptors.file.target import Target, temporary
 from headwater.core.errors import ReadOnly
-from headwater.pipeline.adaptor import Part, SinkAdaptor
+from headwater.pipeline.claim import SinkClaim
+from headwater.pipeline.columns import ColumnRules, Tables
+from headwater.pipeline.location import EVERYWHERE, Location
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.sink_adaptor import Part, SinkAdaptor
 
 
 class FileSink(SinkAdaptor[File]):
@@ -45,7 +51,8 @@ class FileSink(SinkAdaptor[File]):
         where.work.mkdir(parents=True, exist_ok=True)
         kind, compression = adaptor.written_format, compression_of(adaptor.path, adaptor.compression)
         names = columns(adaptor) if kind == "csv" and not adaptor.envelope and isinstance(where, SingleFile) else []
-        return part_writer(where.work / temporary(part), kind, compression, envelope=adaptor.envelope, names=names)
+        path = where.work / temporary(part)
+        return part_writer(path, kind, compression, envelope=adaptor.envelope, names=names, decided=part.columns)
 
     def ordered(self) -> bool:
         return not self.adaptor.folder
@@ -53,14 +60,55 @@ class FileSink(SinkAdaptor[File]):
     def gathers(self) -> bool:
         return self.adaptor.folder
 
+    def column_rules(self) -> ColumnRules | None:
+        adaptor = self.adaptor  # a single file of CSV has the header that it began with
+        return rules_of(adaptor.written_format, envelope=adaptor.envelope) if adaptor.folder else None
+
+    def place(self, namespace: str) -> str:
+        return TABLE if self.adaptor.folder else namespace
+
+    def owner(self, pipeline: str, sink: str) -> SinkClaim | None:
+        return self._target(pipeline, sink).owner()
+
+    def claim(self, mine: SinkClaim, former: SinkClaim | None = None) -> bool:
+        return self._target(mine.pipeline, mine.sink).claim(mine, former)
+
+    def held(self, pipeline: str, sink: str) -> list[tuple[int, int]] | None:
+        return self._target(pipeline, sink).held()
+
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
         return self._target(pipeline, sink).begin(epoch)
+
+    def seen(self, part: Part) -> bool:
+        return self._target(part.pipeline, part.sink).seen()
 
     def publish(self, part: Part, receipt: dict[str, Any]) -> None:
         self._target(part.pipeline, part.sink).publish(part, receipt)
 
+    def part_around(self, pipeline: str, sink: str, position: int) -> tuple[int, int] | None:
+        return self._target(pipeline, sink).part_around(position)
+
     def forget(self, pipeline: str, sink: str, position: int, epoch: int) -> None:
         self._target(pipeline, sink).forget(position, epoch)
+
+    def overlaps(self, reads: Sequence[Location]) -> list[Location]:
+        adaptor = self.adaptor
+        if adaptor.standard:
+            return []
+        if adaptor.folder:
+            name = f"part-{0:020d}-{1:020d}{ending(adaptor.written_format, compression_of(adaptor.path, adaptor.compression))}"
+            met = writes_folder(adaptor.path, name, reads)
+        else:
+            met = writes_file(adaptor.path, reads)
+        return [EVERYWHERE] if met else []
+
+    def exclusive(self) -> list[Location]:
+        adaptor = self.adaptor
+        if adaptor.standard:
+            return []
+        if not adaptor.folder:
+            return file_locations(adaptor.path)
+        return [folder_location(adaptor.path)]
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         return rows(self.adaptor)
@@ -75,11 +123,22 @@ class FileSink(SinkAdaptor[File]):
 
 
 def part_writer(
-    path: Path, kind: WrittenFormat, compression: WrittenCompression, *, envelope: bool, names: Sequence[str] = ()
+    path: Path,
+    kind: WrittenFormat,
+    compression: WrittenCompression,
+    *,
+    envelope: bool,
+    names: Sequence[str] = (),
+    decided: Tables | None = None,
 ) -> Temporary:
-    """The writer of a part in some format. `names`: the columns that a CSV file has already."""
+    """The writer of a part in some format. `names`: the columns that a CSV file has already; `decided`: as `Part.columns`."""
     if kind == "parquet":
-        return ParquetPartWriter(path, compression="zstd" if compression == "zstd" else "snappy")
+        return ParquetPartWriter(path, compression="zstd" if compression == "zstd" else "snappy", decided=decided)
     if kind == "jsonl" and not envelope:
         return TextWriter(path, csv=False, envelope=False, compression=compression)
-    return LineWriter(path, csv=kind == "csv", envelope=envelope, compression=compression, names=names)
+    return LineWriter(path, csv=kind == "csv", envelope=envelope, compression=compression, names=names, decided=decided)
+
+
+def rules_of(kind: WrittenFormat, *, envelope: bool) -> ColumnRules | None:
+    """What the parts of a folder can hold; None where they are no tables."""
+    return PARQUET if kind == "parquet" else CSV if kind == "csv" and not envelope else None

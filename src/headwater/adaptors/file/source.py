@@ -14,14 +14,17 @@ from headwater.adaptors.file.adaptor import File
 from headwater.adaptors.file.csv_reader import text_pieces
 from headwater.adaptors.file.formats import collection, compression_of, decompressed, format_of, known, legible
 from headwater.adaptors.file.json_lines import line_pieces
+from headwater.adaptors.file.locations import is_work, read_locations
 from headwater.adaptors.file.parquet_reader import group_rows, parquet_pieces
-from headwater.core.errors import BadInput, Damaged, Differs, NotFound
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
+from headwater.adaptors.pieces import with_floats
+from headwater.core.errors import BadConfig, BadInput, Damaged, Differs, NotFound
+from headwater.pipeline.location import Location
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.source_progress import CopySize, Unit
 
 _LEAST_SLICE = 8 << 20
-_CHANGED = "Put it back as it was, or read it anew from its beginning with `headwater pipeline run --again`."
+_CHANGED = "Put it back as it was, or read it anew from its beginning with `headwater pipeline run FILE --again`."
 
 
 class FileSource(SourceAdaptor[File]):
@@ -32,6 +35,9 @@ class FileSource(SourceAdaptor[File]):
             return ["standard input"]
         files = found(self.adaptor, chosen)
         return [f"{len(files)} files, {sum(one.stat().st_size for one in files.values()):,} bytes"]
+
+    def locations(self, chosen: Namespaces) -> list[Location]:
+        return [] if self.adaptor.standard else read_locations(self.adaptor.path, found(self.adaptor, chosen).values(), chosen)
 
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         adaptor = self.adaptor
@@ -51,6 +57,9 @@ class FileSource(SourceAdaptor[File]):
         ids = dict.fromkeys(map(collection, files), adaptor.id)
         return CopyPlan(identity=stamps, slices=tuple(parts), ids=ids, size=size, repeats=len(parts) == len(files))
 
+    def unit(self, part: Slice) -> tuple[str, Any]:
+        return part.spec.get("path", part.namespace), part.spec.get("stamp")
+
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         try:
             return self._identity(chosen) == plan.identity
@@ -66,10 +75,11 @@ class FileSource(SourceAdaptor[File]):
         """The documents of a slice. Errors: `Differs` for a file that is not the planned one; `Damaged`."""
         adaptor = self.adaptor
         if "path" not in part.spec:
-            yield from text_pieces(adaptor.format, sys.stdin.buffer, position, infer=adaptor.infer)
+            yield from text_pieces(adaptor.format, sys.stdin.buffer, position, infer=adaptor.infer, decimals=adaptor.decimals)
             return
         path, stamp = Path(part.spec["path"]), part.spec.get("stamp")
         kind, compression = format_of(path, adaptor.format), compression_of(path, adaptor.compression)
+        _unchanged(path, stamp)  # before it is opened, too: a task may see another file here, or none
         try:
             with legible(path, kind if kind == "parquet" else compression):
                 for piece in self._pieces(path, part.spec, position):
@@ -88,21 +98,25 @@ class FileSource(SourceAdaptor[File]):
         elif kind == "jsonl" and compression == "none":
             begin, end = spec.get("bytes") or (0, path.stat().st_size)
             for piece in line_pieces(path, begin, end, position):
-                yield msgspec.structs.replace(piece, amount=piece.position - begin)
+                read = with_floats(piece) if adaptor.decimals == "float" else piece
+                yield msgspec.structs.replace(read, amount=piece.position - begin)
         else:
             # The amount is in bytes of the file itself: the size of its content is not known before its end.
             with path.open("rb") as stored, decompressed(stored, compression) as opened:
-                for piece in text_pieces(kind, opened, position, infer=adaptor.infer):
+                for piece in text_pieces(kind, opened, position, infer=adaptor.infer, decimals=adaptor.decimals):
                     yield msgspec.structs.replace(piece, amount=stored.tell())
 
 
 def found(adaptor: File, chosen: Namespaces) -> dict[str, Path]:
     """The files by name. Errors: `NotFound` where there are none; `BadInput` for a name that cannot be a namespace."""
     path = adaptor.path
+    if is_work(path.resolve()):
+        raise BadConfig(f"{path} lies in the folder where a sink keeps its unfinished work.", hint="Read what the sink has written.")
     if any(c in str(path) for c in "*?[") and not path.exists():
         plain = list(takewhile(lambda name: not any(c in name for c in "*?["), path.parts))
         base = Path(*plain)
-        files = {str(one.relative_to(base)): one for one in sorted(base.glob(str(Path(*path.parts[len(plain) :]))))}
+        every = ((str(one.relative_to(base)), one) for one in sorted(base.glob(str(Path(*path.parts[len(plain) :])))))
+        files = {name: one for name, one in every if one.is_file() and not is_work(Path(name))}
     elif path.is_dir():
         files = {
             str(one.relative_to(path)): one

@@ -11,7 +11,8 @@ from typing import Any
 
 from headwater.adaptors.file.adaptor import File
 from headwater.adaptors.file.target import Target, gone
-from headwater.pipeline.adaptor import Part
+from headwater.pipeline.claim import SinkClaim
+from headwater.pipeline.sink_adaptor import Part
 
 
 class StandardOutput(Target):
@@ -29,12 +30,27 @@ class StandardOutput(Target):
     def forget(self, position: int, epoch: int) -> None:
         """Nothing to do: no offsets are kept, and messages may be printed again."""
 
+    def owner(self) -> None:
+        """Returns None: what was printed belongs to nobody."""
+
+    def claim(self, mine: SinkClaim, former: SinkClaim | None) -> bool:
+        return False
+
+    def held(self) -> None:
+        """Returns None, as `begin`."""
+
+    def leave(self, former: str) -> None:
+        """Nothing to do: what was printed stays."""
+
+    def ranges(self) -> list[tuple[int, int]]:
+        return []
+
     def begin(self, epoch: int) -> None:
         """Returns None: only the offset log knows what was printed."""
         super().begin(epoch)
         (self.work / "headed").unlink(missing_ok=True)
 
-    def recovered(self, new: bool) -> list[tuple[int, int]]:
+    def recovered(self) -> list[tuple[int, int]]:
         return []
 
     def put(self, part: Part, receipt: dict[str, Any]) -> None:

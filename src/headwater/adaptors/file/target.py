@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,8 +14,9 @@ from headwater.adaptors.file.formats import WrittenCompression, compression_of
 from headwater.adaptors.file.store import FolderStore
 from headwater.adaptors.parts.ownership import PartsOwnership
 from headwater.core.errors import AlreadyExists, HeadwaterError, Unavailable
-from headwater.core.files import FileLock, Files, explained
-from headwater.pipeline.adaptor import Part
+from headwater.core.files import FileLock, Files, explained, make_dirs
+from headwater.pipeline.claim import SinkClaim, checked_owner
+from headwater.pipeline.sink_adaptor import Part
 
 _TEMPORARY = re.compile(r"tmp-e(\d+)-")
 
@@ -48,38 +48,87 @@ class Target(ABC):
     def _compression(self) -> WrittenCompression:
         return compression_of(self._adaptor.path, self._adaptor.compression)
 
+    def owner(self) -> SinkClaim | None:
+        """Who writes here. Changes nothing."""
+        return self._ownership.found()
+
+    def claim(self, mine: SinkClaim, former: SinkClaim | None) -> bool:
+        """As `SinkAdaptor.claim`."""
+        if self.owner() is None:
+            self._refuse_existing()
+        self._make_work()
+        with self.locked(None):
+            owner = self.owner()
+            checked_owner(owner, mine, former, str(self._adaptor.path))
+            if owner is None:
+                self.leave("unknown")  # whoever deleted the note: the offsets may be another log's
+            elif not owner.same_log(mine):
+                self.leave(owner.generation)  # before the note: a crash between leaves the former owner, and the next run leaves the rest
+            self._ownership.claim(mine, former)
+        return True
+
+    def held(self) -> list[tuple[int, int]] | None:
+        """As `SinkAdaptor.held`."""
+        if not self._ownership.mine():
+            return []
+        with self.locked(None):  # beside a run that appends
+            return self.ranges()
+
     def begin(self, epoch: int) -> list[tuple[int, int]] | None:
-        """Become the owner; delete temporary files of earlier runs. Returns the offsets that it holds, None where they are not known."""
-        new = not (self.work / "owner.json").exists()
-        if (former := self._ownership.former_log()) is not None:
-            self.leave(former)
-            new = True
-        if new and self.occupied():
-            if self._adaptor.existing == "fail":
-                raise AlreadyExists(
-                    f"{self._adaptor.path} is there already.", hint='Move it away, or say existing="append" or "overwrite".'
-                )
-            if self._adaptor.existing == "overwrite":
+        """Delete temporary files of earlier runs. Returns the offsets that it holds, None where they are not known.
+
+        Errors: `Conflict` where another sink or log is the owner; `Fenced` for an older run.
+        """
+        owner = self.owner()
+        self._ownership.refuse_other(owner)
+        if owner is None or not owner.begun:  # this sink has never written here
+            self._refuse_existing()
+            if self._adaptor.existing == "overwrite" and self.occupied():
                 self.clear()
-        self.work.mkdir(parents=True, exist_ok=True)
-        with self.held(None):
+        self._make_work()
+        with self.locked(None):
+            if owner is None:
+                self.leave("unknown")  # whoever deleted the note: the offsets may be another log's
             self._ownership.take(epoch)
             for leftover in self.work.glob("tmp-*"):
                 if _epoch(leftover) < epoch:  # of the same run, another process (a second step) may be about to publish it
                     self._files.unlink(leftover)
             self._files.sync_dir(self.work)
-            return self.recovered(new)
+            return self.recovered()
 
+    def _make_work(self) -> None:
+        try:
+            make_dirs(self._files, self.work)
+        except OSError as error:
+            raise explained(error, self._adaptor.path) from error
+
+    def _refuse_existing(self) -> None:
+        """Errors: `AlreadyExists` for `existing="fail"`."""
+        if self._adaptor.existing == "fail" and self.occupied():
+            raise AlreadyExists(f"{self._adaptor.path} is there already.", hint='Move it away, or say existing="append" or "overwrite".')
+
+    def seen(self) -> bool:
+        """Whether this process sees the owner that `begin` noted: of this sink, whatever its run."""
+        return self._ownership.mine()
+
+    @abstractmethod
     def leave(self, former: str) -> None:
         """Keep the files of a former log, and delete its progress."""
-        shutil.rmtree(self.work)
+
+    @abstractmethod
+    def ranges(self) -> list[tuple[int, int]]:
+        """The offsets that the target holds. Changes nothing. Errors: `Differs` where others have changed it."""
+
+    def part_around(self, position: int) -> tuple[int, int] | None:
+        """As `SinkAdaptor.part_around`."""
+        return None
 
     @abstractmethod
     def forget(self, position: int, epoch: int) -> None:
         """Let offsets above `position` come again: an operator has moved the sink."""
 
     @contextmanager
-    def held(self, epoch: int | None) -> Iterator[None]:
+    def locked(self, epoch: int | None) -> Iterator[None]:
         """Holds the target's lock. Errors: `Fenced` where a newer run is the owner."""
         try:
             lock = FileLock(self._files, self.work / "lock")
@@ -101,11 +150,11 @@ class Target(ABC):
 
     @abstractmethod
     def clear(self) -> None:
-        """Delete the existing files, for `existing="overwrite"`."""
+        """Delete the existing files, for `existing="overwrite"`; what is in the work folder stays."""
 
     @abstractmethod
-    def recovered(self, new: bool) -> list[tuple[int, int]]:
-        """Undo the unfinished work of a dead run; return the offsets that the target holds. `new`: this sink has never written here."""
+    def recovered(self) -> list[tuple[int, int]]:
+        """Undo the unfinished work of a dead run; return the offsets that the target holds. Errors: as `ranges`."""
 
     def publish(self, part: Part, receipt: dict[str, Any]) -> None:
         """As `CanWrite.publish`. Where it fails, the run writes everything again: the temporary files are deleted, or retries would fill

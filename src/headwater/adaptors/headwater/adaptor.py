@@ -12,9 +12,12 @@ import msgspec
 from headwater.adaptors.headwater.formats import FORMATS, known
 from headwater.core.errors import BadConfig, BadInput, HeadwaterError
 from headwater.log.record import check_topic_name
-from headwater.pipeline.adaptor import About, Adaptor, CanCopy, CanTail, CanWrite, Delivery
+from headwater.pipeline.adaptor import About, Adaptor
 from headwater.pipeline.env import Env
-from headwater.pipeline.options import Means, Names, Texts, factory
+from headwater.pipeline.location import TOPICS
+from headwater.pipeline.options import DecimalsOption, Means, Names, Texts, factory
+from headwater.pipeline.sink_adaptor import CanWrite, Delivery
+from headwater.pipeline.source_adaptor import CanCopy, CanTail
 
 OWN = "pipeline-"  # how the topics of pipelines begin
 _ANY = "{namespace}"
@@ -39,6 +42,7 @@ class HeadwaterAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         sample='headwater("data", topic="orders")',
     )
 
+    stores: ClassVar[tuple[str, ...]] = (TOPICS,)
     source_class: ClassVar[str] = "headwater.adaptors.headwater.source:HeadwaterSource"
     sink_class: ClassVar[str] = "headwater.adaptors.headwater.sink:HeadwaterSink"
 
@@ -67,10 +71,11 @@ class HeadwaterAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         Names,
         Means('The fields of a document\'s id. Default: `"_id"`; the key for bytes; those of the other pipeline for messages.'),
     ] = ()
+    decimals: DecimalsOption = "decimal"
     partitions: Annotated[int, Means("The partitions of a topic that is created.", 1, 4096)] = 1
-    client: Annotated[Texts, Means('Further settings of Kafka\'s client, such as `{"sasl.password": "${SECRET}"}`.')] = msgspec.field(
-        default_factory=dict
-    )
+    client: Annotated[
+        Texts, Means('Further settings of Kafka\'s client, such as `{"sasl.password": "${SECRET}"}`.', files=(".location",))
+    ] = msgspec.field(default_factory=dict)
     home: str = ""  # the base of relative directories: tasks may run in another folder
 
     def checked(self) -> Self:

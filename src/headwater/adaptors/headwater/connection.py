@@ -43,6 +43,10 @@ class HeadwaterConnection(Closing):
     @abstractmethod
     def bounds(self, topic: str, partition: int) -> Bounds: ...
 
+    def epoch(self, topic: str, partition: int) -> int:
+        """The newest claim, where reading that begins behind it must know of it; 0 where there is none, or where that is not told."""
+        return 0
+
     @abstractmethod
     def read(self, topic: str, partition: int, start: int, limit: int) -> list[Record]:
         """As `Log.read`, some `BYTES` at most."""
@@ -71,6 +75,17 @@ class HeadwaterConnection(Closing):
     def all_bounds(self, topic: Topic) -> list[Bounds]:
         return [self.bounds(topic.name, number) for number in range(topic.partitions)]
 
+    def claimed_bounds(self, topic: Topic) -> list[tuple[Bounds, int]]:
+        """The bounds of each partition, and the newest claim before its end."""
+        found: list[tuple[Bounds, int]] = []
+        for number in range(topic.partitions):
+            epoch, before = self.epoch(topic.name, number), -1
+            while epoch != before:  # a claim that comes between the two answers may lie behind the end
+                bounds, before = self.bounds(topic.name, number), epoch
+                epoch = self.epoch(topic.name, number)
+            found.append((bounds, epoch))
+        return found
+
 
 class LogConnection(HeadwaterConnection):
     """A log that this process opens: a directory, or Kafka."""
@@ -91,6 +106,9 @@ class LogConnection(HeadwaterConnection):
 
     def bounds(self, topic: str, partition: int) -> Bounds:
         return self._log.bounds(topic, partition)
+
+    def epoch(self, topic: str, partition: int) -> int:
+        return 0 if self.splits else self._log.epoch(topic, partition)
 
     def read(self, topic: str, partition: int, start: int, limit: int) -> list[Record]:
         return self._log.read(topic, partition, start, limit=limit, max_bytes=BYTES)

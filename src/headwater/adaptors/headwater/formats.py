@@ -24,6 +24,7 @@ from headwater.pipeline import values
 from headwater.pipeline.message import Message, Mode, Op, identified
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.running.work import PROGRESS, UNREADABLE, CopyProgress
+from headwater.pipeline.values import Decimals
 
 if TYPE_CHECKING:
     from headwater.spark.tables import SparkTable
@@ -67,6 +68,10 @@ class Decoder(ABC):
 class JsonDecoder(Decoder):
     """A value is a document; a null value deletes the document whose id is the key."""
 
+    def __init__(self, topic: str, ids: tuple[str, ...], decimals: Decimals = "decimal") -> None:
+        super().__init__(topic, ids)
+        self._decimals = decimals
+
     def decode(self, partition: int, record: Record) -> Iterable[tuple[Message, str]]:
         headers = dict(record.headers) if record.headers else {}
         op, wrong = Op.INSERT, ""
@@ -76,7 +81,7 @@ class JsonDecoder(Decoder):
         else:
             if record.op == Op.UPDATE and SENT in headers:  # other producers may use the number for something else
                 op = Op.UPDATE
-            data, wrong = decoded(record.value)
+            data, wrong = decoded(record.value, decimals=self._decimals)
             if not wrong and record.key is not None and not any(name in data for name in self._ids):
                 for name, value in identified(record.key, None, self._ids).items():
                     data.setdefault(name, value)  # a key of several fields may contradict one that the value has

@@ -12,7 +12,6 @@ from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
 from headwater.adaptors.headwater.address import resolved_address
 from headwater.adaptors.headwater.connection import BYTES, HeadwaterConnection, counted, opened
 from headwater.adaptors.headwater.formats import OFFSET, SENT, as_bytes, as_json
-from headwater.adaptors.headwater.loop_check import refuse_loop
 from headwater.adaptors.pieces import portions
 from headwater.core.errors import (
     AlreadyExists,
@@ -32,9 +31,10 @@ from headwater.log.layout import too_large
 from headwater.log.partitioner import partition_for
 from headwater.log.record import Bounds, Record, Topic
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part, SinkAdaptor, SinkWriter
+from headwater.pipeline.location import TOPICS, Location
 from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.sink_adaptor import Batch, Part, SinkAdaptor, SinkWriter
 
 _ONCE = 10_000
 Sent = tuple[int, Record]  # the message's offset, and what it became
@@ -69,18 +69,32 @@ class HeadwaterSink(SinkAdaptor[HeadwaterAdaptor]):
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
         """Create the topic. This also reports a wrong token before the first message."""
         self.adaptor.check_written()
+        if (address := resolved_address(self.adaptor)).kind == "directory":
+            os.makedirs(address.where, exist_ok=True)
         if "{namespace}" not in self.adaptor.topic:
             with opened(self.adaptor, read_only=False) as connection:
                 topic = made(connection, self.adaptor.topic, self.adaptor.partitions)
                 connection.probe(topic)
-                refuse_loop(connection, pipeline, topic)
         return None
+
+    def seen(self, part: Part) -> bool:
+        address = resolved_address(self.adaptor)
+        return address.kind != "directory" or os.path.isdir(address.where)
 
     def writer(self, part: Part) -> SinkWriter:
         return HeadwaterWriter(self.adaptor, part)
 
+    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        return values.decode(values.encode(data))  # floats are plain numbers there
+
     def place(self, namespace: str) -> str:
         return self.adaptor.topic_for(namespace)
+
+    def overlaps(self, reads: Sequence[Location]) -> list[Location]:
+        ids = {place.name for place in reads if place.system == TOPICS and place.name}
+        with opened(self.adaptor, read_only=False) as connection:
+            wanted = connection.names() if "{namespace}" in self.adaptor.topic else [self.adaptor.topic]
+            return [Location(TOPICS, name) for name in wanted if _generation(connection, name) in ids]
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         """The last document of each key; of records without a key each message once, however often it was sent."""
@@ -117,7 +131,7 @@ class HeadwaterWriter(ConvertingWriter[Addressed]):
     def write(self, batch: Batch) -> None:
         try:
             super().write(batch)
-        except Rejected:
+        except (Rejected, Fenced):
             raise
         except Unavailable as error:
             raise self.late() if self._clock() >= self._deadline else error from error
@@ -154,8 +168,6 @@ class HeadwaterWriter(ConvertingWriter[Addressed]):
 
     def _found(self, name: str) -> Topic:
         topic = made(self._connection, name, self._adaptor.partitions)
-        if self._part.start == 0:  # by now the plan of a first run is stored, which `begin` could not see
-            refuse_loop(self._connection, self._part.pipeline, topic)
         self._topics[name] = topic
         return topic
 
@@ -174,6 +186,7 @@ class HeadwaterWriter(ConvertingWriter[Addressed]):
     def _append(self, topic: str, partition: int, sent: Sequence[Sent]) -> Rejected | None:
         """Append these. Where one is refused, append those before it, and return the refusal."""
         left = self.left()
+        self.fence()
         try:
             self._connection.append(topic, partition, [record for _, record in sent], left)
         except Fenced:
@@ -188,6 +201,14 @@ class HeadwaterWriter(ConvertingWriter[Addressed]):
                 return rejected(sent[0][0], error)
             half = len(sent) // 2
             return self._append(topic, partition, sent[:half]) or self._append(topic, partition, sent[half:])
+        return None
+
+
+def _generation(connection: HeadwaterConnection, name: str) -> str | None:
+    """A topic's generation; None where it does not exist."""
+    try:
+        return connection.find(name).generation
+    except UnknownTopic:
         return None
 
 

@@ -14,18 +14,21 @@ from headwater.adaptors.converting_writer import blaming_no_message
 from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
 from headwater.adaptors.headwater.connection import BYTES, HeadwaterConnection, counted, opened
 from headwater.adaptors.headwater.formats import BytesDecoder, Decoder, JsonDecoder, MessageDecoder, TableDecoder, table_of, topic_of
-from headwater.adaptors.headwater.loop_check import stored_reader
+from headwater.adaptors.headwater.lent_messages import LentMessages
+from headwater.adaptors.headwater.stored_reader import stored_reader
 from headwater.adaptors.pieces import portions
-from headwater.core.errors import BadBounds, Differs, NotFound, OffsetGone, Unavailable, UnknownTopic
+from headwater.core.errors import BadBounds, Differs, NotFound, OffsetGone, Unavailable, UnknownTopic, Unreachable
 from headwater.log.epochs import Epochs, unmarked
 from headwater.log.record import Record, Topic
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
+from headwater.pipeline.location import TOPICS, Location
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.piece_size import piece_size
+from headwater.pipeline.source_adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.source_progress import CopySize
 
 _ONCE = 10_000  # records asked for at once
 _LOOK = 5.0  # seconds between two checks that the topic was not created anew
-_AGAIN = "Read it anew from its beginning with `headwater pipeline run --again`."
+_AGAIN = "Read it anew from its beginning with `headwater pipeline run FILE --again`."
 
 
 class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
@@ -38,11 +41,20 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
             count = sum(one.end - one.start for one in connection.all_bounds(topic))
             return [f"topic {topic.name} at {connection.where}: {counted(topic.partitions)}, {count:,} offsets"]
 
+    def locations(self, chosen: Namespaces) -> list[Location]:
+        """The topic, by its generation: it is the same one at every address."""
+        self.adaptor.check_read()
+        with opened(self.adaptor, read_only=True) as connection:
+            return [Location(TOPICS, self._topic(connection, chosen).generation)]
+
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         self.adaptor.check_read()
         with blaming_no_message(Unavailable), opened(self.adaptor, read_only=True) as connection:
             topic = self._topic(connection, chosen)
-            every = connection.all_bounds(topic)
+            # Changes begin behind claims that the copy reads: without them, what a superseded writer appends later would count.
+            both = self.adaptor.tail and self.adaptor.copy
+            claimed = connection.claimed_bounds(topic) if both else [(one, 0) for one in connection.all_bounds(topic)]
+            every = [one for one, _ in claimed]
             ids = self._ids(connection)
             identity = {"topic": topic.name, "generation": topic.generation}
             size = CopySize(total=sum(one.end - one.start for one in every), unit="offsets")
@@ -60,10 +72,13 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
                 for number, one in enumerate(every)
                 for begin, end in _cut(one.start, one.end, share if connection.splits else one.end - one.start)
             ]
-            at = {str(number): [one.end, 0] for number, one in enumerate(every)}
+            at = {str(number): [one.end, epoch] for number, (one, epoch) in enumerate(claimed)}
             cursor = {"generation": topic.generation, "at": at}
             repeats = len(parts) == len({part.spec["partition"] for part in parts})
             return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, cursor=cursor, size=size, repeats=repeats)
+
+    def unit(self, part: Slice) -> tuple[str, Any]:
+        return part.namespace, part.spec["generation"]
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         with blaming_no_message(Unavailable), opened(self.adaptor, read_only=True) as connection:
@@ -130,12 +145,15 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
     def _partition(self, connection: HeadwaterConnection, topic: Topic, number: int, position: Sequence[int]) -> _Partition:
         # In the log of a pipeline every message counts: one that compaction removed before it was read is lost, and must be reported.
         whole = self.adaptor.format == "message" and not self.adaptor.compacted
-        return _Partition(connection, topic.name, number=number, at=position[0], epoch=position[1], whole=whole)
+        lent: LentMessages | None = None
+        if self.adaptor.format == "message":
+            lent = LentMessages(lambda: stored_reader(connection, topic.name.removeprefix("pipeline-")))
+        return _Partition(connection, topic.name, number=number, at=position[0], epoch=position[1], whole=whole, lent=lent)
 
     def _decoder(self, connection: HeadwaterConnection, chosen: Namespaces, generation: str) -> Decoder:
         match self.adaptor.format:
             case "json":
-                return JsonDecoder(self.adaptor.topic, self.adaptor.ids)
+                return JsonDecoder(self.adaptor.topic, self.adaptor.ids, self.adaptor.decimals)
             case "bytes":
                 return BytesDecoder(self.adaptor.topic, self.adaptor.ids)
             case "message":
@@ -158,8 +176,18 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
 class _Partition:
     """One partition, read from `at` on. `epoch`: of the claim that holds there. `whole`: a missing offset is an error."""
 
-    def __init__(self, connection: HeadwaterConnection, topic: str, *, number: int, at: int, epoch: int, whole: bool) -> None:
-        self._connection, self._topic, self.number, self.at, self._whole = connection, topic, number, at, whole
+    def __init__(
+        self,
+        connection: HeadwaterConnection,
+        topic: str,
+        *,
+        number: int,
+        at: int,
+        epoch: int,
+        whole: bool,
+        lent: LentMessages | None = None,
+    ) -> None:
+        self._connection, self._topic, self.number, self.at, self._whole, self._lent = connection, topic, number, at, whole, lent
         self._epochs = Epochs(epoch)
 
     def next(self, end: int | None) -> Iterator[tuple[list[Record], list[int]]]:
@@ -175,11 +203,19 @@ class _Partition:
             records = [one for one in records if (one.offset or 0) < end]
         if self._whole:
             self._check_whole(records, end)
+        left_out, undecided = self._lent.decided(records) if self._lent is not None else (set[int](), None)
+        if undecided is not None:
+            records = [one for one in records if (one.offset or 0) < undecided]
+            if not records and end is not None:
+                raise Unreachable(
+                    f"The pipeline of {self._topic} reads its source now: whether its messages from {undecided} on count is not known.",
+                    hint="Wait until it has read more, or run it again where it has ended.",
+                )
         if not records and end is not None:
             self.at = end  # compaction removed the records in between
             yield [], [self.at, self._epochs.epoch]
-        for some in portions(records, _size, BYTES):
-            admitted = [unmarked(one) for one in some if self._epochs.admits(one)]
+        for some in portions(records, _size, piece_size(BYTES)):
+            admitted = [unmarked(one) for one in some if self._epochs.admits(one) and one.offset not in left_out]
             self.at = (some[-1].offset or 0) + 1
             yield admitted, [self.at, self._epochs.epoch]
 

@@ -9,10 +9,11 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from headwater.core.errors import BadConfig
-from headwater.pipeline.adaptor import About, CanWrite, Delivery
+from headwater.pipeline.adaptor import About
 from headwater.pipeline.clients import shown
 from headwater.pipeline.env import Env, resolve
 from headwater.pipeline.options import Means, Texts, factory
+from headwater.pipeline.sink_adaptor import CanWrite, Delivery
 
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # what a header's name is made of
 _OWN = ("content-type", "content-length", "idempotency-key", "host", "transfer-encoding")
@@ -29,7 +30,9 @@ class Http(CanWrite, frozen=True, kw_only=True):
         namespace="{namespace} in the address stands for it, written as a part of a path",
         sink="At least once. A request for each message, or for each batch with batched=True (lines of JSON, application/x-ndjson). A "
         'body is {"op", "namespace", "timestamp", "offset", "data"}, or the data alone with envelope=False. A request that is sent again '
-        "has the same Idempotency-Key: pipeline/sink/offset, of a batch pipeline/sink/first-last. An answer 2xx takes the message; 408, "
+        "has the same Idempotency-Key: pipeline/sink/offset, of a batch pipeline/sink/first-last. A batch that was taken does not come "
+        "again in another one, unless the run died before its next flush, or an operator moved the position: then tell messages apart by "
+        "their offsets, or leave batched=True out. An answer 2xx takes the message; 408, "
         "425, 429 and 5xx are tried again until the sink's timeout, which each request has for itself, then the sink waits; 401, 403, "
         "407 and 3xx are no message's fault, and the sink waits; every other 4xx refuses the message.",
         sample='http("https://hooks.example.com/orders", headers={"authorization": "Bearer ${HOOK_TOKEN}"})',
@@ -42,7 +45,7 @@ class Http(CanWrite, frozen=True, kw_only=True):
     method: Annotated[Literal["POST", "PUT", "PATCH"], Means("The method of the requests.")] = "POST"
     batched: Annotated[bool, Means("Send a batch as one request, as lines of JSON.")] = False
     envelope: Annotated[bool, Means("Send op, namespace, timestamp and offset around the data; off, the data alone.")] = True
-    ca: Annotated[str | None, Means("A file of authorities to trust.")] = None
+    ca: Annotated[str | None, Means("A file of authorities to trust.", path=True)] = None
 
     @property
     def shown(self) -> str:

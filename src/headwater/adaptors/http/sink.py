@@ -15,10 +15,10 @@ import httpx2
 from headwater.adaptors.http.adaptor import Http
 from headwater.core.errors import BadConfig, Denied, Rejected, Timeout, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part, SinkAdaptor, SinkWriter
 from headwater.pipeline.clients import Closing, error_text, trusting
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.sink_adaptor import Batch, Part, SinkAdaptor, SinkWriter
 
 RETRIED = (408, 425, 429)  # tried again, as are all from 500 on
 UNAUTHORIZED = (401, 403, 407)  # a wrong token is wrong for every message
@@ -38,6 +38,9 @@ class HttpSink(SinkAdaptor[Http]):
         if status in UNAUTHORIZED:
             raise Denied(f"{poster.place} refuses the token ({status}).", hint="Look at the headers: a token is missing or old.")
         return [f"{poster.place} answers (HEAD: {status})"]
+
+    def shareable(self) -> bool:
+        return not self.adaptor.batched  # the key of a batch is that of its first and last message
 
     def writer(self, part: Part) -> SinkWriter:
         return HttpWriter(self.adaptor, part, WebhookClient(self.adaptor))
@@ -206,6 +209,7 @@ class HttpWriter(SinkWriter):
         deadline = self._clock() + part.timeout
         while (left := deadline - self._clock()) > 0:
             later: float | None = None
+            self.fence()
             try:
                 answer = self._poster.send(namespace, body, headers, left)
             except Timeout:

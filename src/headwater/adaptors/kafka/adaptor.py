@@ -7,9 +7,12 @@ from typing import Annotated, ClassVar, Self
 import msgspec
 
 from headwater.core.errors import BadConfig, BadInput
-from headwater.pipeline.adaptor import About, CanCopy, CanTail, CanWrite, Delivery
+from headwater.pipeline.adaptor import About
 from headwater.pipeline.env import Env
-from headwater.pipeline.options import Means, Names, Texts, factory
+from headwater.pipeline.location import TOPICS
+from headwater.pipeline.options import DecimalsOption, Means, Names, Texts, factory
+from headwater.pipeline.sink_adaptor import CanWrite, Delivery
+from headwater.pipeline.source_adaptor import CanCopy, CanTail
 
 _OURS = frozenset(
     {
@@ -39,6 +42,7 @@ class KafkaAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
     )
 
     extra: ClassVar[str] = "kafka"
+    stores: ClassVar[tuple[str, ...]] = (TOPICS,)
     source_class: ClassVar[str] = "headwater.adaptors.kafka.source:KafkaSource"
     sink_class: ClassVar[str] = "headwater.adaptors.kafka.sink:KafkaSink"
 
@@ -46,8 +50,13 @@ class KafkaAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
     topic: Annotated[str, Means("The sink's topic; `{namespace}` in it is replaced.")] = "{namespace}"
     tail: Annotated[bool, Means("Follow the topics after the copy.")] = False
     id: Annotated[Names, Means("The fields of a document's id.")] = ("_id",)
+    decimals: DecimalsOption = "decimal"
     client: Annotated[
-        Texts, Means('Further settings of the client, such as `{"security.protocol": "SASL_SSL", "sasl.password": "${SECRET}"}`.')
+        Texts,
+        Means(
+            'Further settings of the client, such as `{"security.protocol": "SASL_SSL", "sasl.password": "${SECRET}"}`.',
+            files=(".location",),
+        ),
     ] = msgspec.field(default_factory=dict)
 
     def checked(self) -> Self:

@@ -145,6 +145,14 @@ class Cluster(Closing):
                 ends.setdefault(name, {})[number] = (int(begin), int(end))
         return ends
 
+    def system(self) -> str:
+        """The identity of the cluster, whatever broker was asked. Errors: `Unreachable`, `Denied`."""
+        admin = new_client(AdminClient, settings(self._adaptor))
+        try:
+            return f"kafka {admin.describe_cluster(request_timeout=SECONDS).result().cluster_id}"
+        except KafkaException as error:
+            raise explained(error.args[0], self.where, "describing the cluster") from None
+
     def identity(self, topics: list[str]) -> dict[str, str]:
         """The id of each topic, which changes when a topic is created anew. Errors: `NotFound`."""
         admin = new_client(AdminClient, settings(self._adaptor))

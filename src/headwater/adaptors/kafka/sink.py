@@ -10,14 +10,17 @@ from confluent_kafka import KafkaException, Producer
 from headwater.adaptors.converting_writer import ConvertingWriter, as_unreachable, identity_of, key_of
 from headwater.adaptors.kafka.adaptor import KafkaAdaptor
 from headwater.adaptors.kafka.connection import GONE, ClientErrors, Cluster, explained, new_client, settings
+from headwater.adaptors.pieces import portions
 from headwater.core.errors import HeadwaterError, NotFound, Rejected, Timeout
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
+from headwater.pipeline.location import TOPICS, Location
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.sink_adaptor import Part, SinkAdaptor, SinkWriter
 
 _TOO_LARGE = frozenset({"MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
 _REFUSED = _TOO_LARGE | {"INVALID_RECORD", "INVALID_TIMESTAMP", "POLICY_VIOLATION", "TOPIC_EXCEPTION"} | GONE
+_REQUEST = 1_000_000  # bytes, about: what the client puts into one request to a partition
 _LATE = frozenset({"_MSG_TIMED_OUT", "_TIMED_OUT", "_PURGE_QUEUE", "_PURGE_INFLIGHT"})
 
 
@@ -30,6 +33,16 @@ class KafkaSink(SinkAdaptor[KafkaAdaptor]):
             if "{namespace}" not in self.adaptor.topic and self.adaptor.topic not in topics:
                 raise NotFound(f"Kafka at {cluster.where} has no topic {self.adaptor.topic}.", hint="Create it first.")
         return [f"{len(topics)} topics"]
+
+    def place(self, namespace: str) -> str:
+        return self.adaptor.topic_for(namespace)
+
+    def overlaps(self, reads: Sequence[Location]) -> list[Location]:
+        ids = {place.name for place in reads if place.system == TOPICS}
+        with Cluster(self.adaptor) as cluster:
+            system = cluster.system()
+            found = [Location(system, name) for name, one in cluster.identity(list(cluster.partitions())).items() if one in ids]
+        return [*found, *(place for place in reads if place.system == system)]
 
     def writer(self, part: Part) -> SinkWriter:
         return KafkaSinkWriter(self.adaptor, part)
@@ -80,8 +93,14 @@ class KafkaSinkWriter(ConvertingWriter[OutgoingRecord]):
         return OutgoingRecord(message.offset, topic, key_of(identity), value, message.timestamp, headers)
 
     def send(self, converted: Sequence[OutgoingRecord]) -> None:
+        # What the client holds it sends even after the process was stopped for long, so it is given one request's worth at a time.
+        for some in portions(converted, lambda one: len(one.key or b"") + len(one.value or b""), _REQUEST):
+            self.fence()
+            self._send(some)
+
+    def _send(self, records: Sequence[OutgoingRecord]) -> None:
         self._failed = {}
-        for one in converted:
+        for one in records:
             self._produce(one)
         if self._producer.flush(max(0.0, self._deadline - self._clock())):
             raise self._late()  # even where others failed: messages in flight may lie before them, and would count as taken

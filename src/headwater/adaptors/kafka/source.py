@@ -14,10 +14,12 @@ from headwater.adaptors.kafka.connection import DENIED, GONE, Cluster, explained
 from headwater.adaptors.pieces import PieceBuffer, decoded
 from headwater.core.errors import Differs, HeadwaterError, NotFound, OffsetGone, Unreachable
 from headwater.log.kafka.records import UNREADABLE, headers_of
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
+from headwater.pipeline.location import TOPICS, Location
 from headwater.pipeline.message import Message, Mode, Op, identified, op_said
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.source_progress import CopySize
+from headwater.pipeline.values import Decimals
 
 _PIECE = 4 << 20  # bytes
 _ONCE = 2000  # messages asked for at once
@@ -33,10 +35,19 @@ Cursor = dict[str, dict[str, Any]]  # by topic, the next offset of each partitio
 class KafkaSource(SourceAdaptor[KafkaAdaptor]):
     """Topics. Positions are offsets of their partitions."""
 
+    joins = "followed"
+
     def check(self, chosen: Namespaces) -> list[str]:
         with Cluster(self.adaptor) as cluster:
             found = cluster.bounds(cluster.topics(chosen))
         return [f"topic {name}: {sum(end - begin for begin, end in ends.values()):,} offsets" for name, ends in found.items()]
+
+    def locations(self, chosen: Namespaces) -> list[Location]:
+        """The topics by their names, and by their ids, as a log on Kafka knows them. Topics that are made later are followed, too."""
+        with Cluster(self.adaptor) as cluster:
+            system, topics = cluster.system(), cluster.identity(list(cluster.topics(chosen)))
+        found = [*(Location(system, name) for name in topics), *(Location(TOPICS, one) for one in topics.values())]
+        return [*found, Location(system, chosen=chosen)] if self.adaptor.tail else found
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         with Cluster(self.adaptor) as cluster:
@@ -78,7 +89,7 @@ class KafkaSource(SourceAdaptor[KafkaAdaptor]):
                     if error is None:
                         at = got.offset() + 1
                         if got.offset() < end:
-                            gathered.add(*message_of(got, self.adaptor.id), size=len(got))
+                            gathered.add(*message_of(got, self.adaptor.id, self.adaptor.decimals), size=len(got) + len(got.key() or b""))
                     elif error.code() == KafkaError._PARTITION_EOF:
                         at = max(at, got.offset())
                     elif is_gone(error):
@@ -109,7 +120,7 @@ class KafkaSource(SourceAdaptor[KafkaAdaptor]):
                 for got in cluster.consumer.consume(_ONCE, _WAIT):
                     error = got.error()
                     if error is None:
-                        gathered.add(*message_of(got, self.adaptor.id), size=len(got))
+                        gathered.add(*message_of(got, self.adaptor.id, self.adaptor.decimals), size=len(got) + len(got.key() or b""))
                         at[got.topic()][str(got.partition())] = got.offset() + 1
                         if gathered.full:
                             yield gathered.piece(_copied(at))
@@ -140,7 +151,7 @@ def _assign(cluster: Cluster, at: Cursor, chosen: Namespaces, known: Cursor) -> 
         if at.setdefault(name, {_ID: id}).setdefault(_ID, id) != id:
             raise Differs(
                 f"The topic {name} of Kafka at {cluster.where} was deleted and made anew since it was read.",
-                hint="Read everything anew from its beginning with `headwater pipeline run --again`.",
+                hint="Read everything anew from its beginning with `headwater pipeline run FILE --again`.",
             )
     more = [(name, number) for name, numbers in topics.items() for number in numbers if str(number) not in known.get(name, {})]
     for name, number in more:
@@ -190,7 +201,7 @@ def _copied(at: Cursor) -> Cursor:
     return {name: dict(numbers) for name, numbers in at.items()}
 
 
-def message_of(got: Any, ids: tuple[str, ...]) -> tuple[Message, str]:
+def message_of(got: Any, ids: tuple[str, ...], decimals: Decimals = "decimal") -> tuple[Message, str]:
     """The message of a record, and its error, which may be empty. A value that is no JSON object is kept as text."""
     found = dict(headers_of(got))
     headers = {name: value for name, value in found.items() if value is not None}
@@ -200,7 +211,7 @@ def message_of(got: Any, ids: tuple[str, ...]) -> tuple[Message, str]:
         op, data = Op.DELETE, identified(got.key(), headers.get("data"), ids)
         wrong = wrong or ("" if data else "It has neither a value nor a key.")
     else:
-        data, unreadable = decoded(value)
+        data, unreadable = decoded(value, decimals=decimals)
         wrong = unreadable or wrong
     if wrong:
         wrong = f"Offset {got.offset()} of {got.topic()}, partition {got.partition()}: {wrong}"

@@ -8,9 +8,11 @@ import msgspec
 
 from headwater.core.errors import BadConfig, BadInput
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import About, CanCopy, CanTail, CanWrite, Delivery
+from headwater.pipeline.adaptor import About
 from headwater.pipeline.env import Env
 from headwater.pipeline.options import Means, factory
+from headwater.pipeline.sink_adaptor import CanWrite, Delivery
+from headwater.pipeline.source_adaptor import CanCopy, CanTail
 
 if TYPE_CHECKING:
     from headwater.adaptors.mongodb.connection import MongoConnection
@@ -26,7 +28,9 @@ class MongoDB(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         namespace="a collection of the database that the address names; system.* and views are left out.",
         source="ranges of _id, in the order of _id and resumed behind the last one. With tail=True the oplog of a replica set is "
         "followed from where it was before the copy, and the primary is asked whatever the address prefers: updates are read again as "
-        "whole documents, deletes carry the _id. Commands such as dropping a collection are not passed on. Filters hold for copies and "
+        "whole documents, deletes carry the _id. Transactions come in pieces, prepared ones when they are committed. Commands such as "
+        "dropping a collection are not passed on; one that renames a followed collection, or another one to its name as $out does, ends "
+        "the run with `Differs`. Filters hold for copies and "
         "changes alike: what leaves the choice is a delete.",
         sink="whole documents are put in place by _id (replaced or inserted), deletes by _id, in order; durable on a majority unless "
         "the address says otherwise. BSON types come out as they went in. A message without an id gets one made of the pipeline and "
@@ -35,12 +39,16 @@ class MongoDB(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
     )
 
     extra: ClassVar[str] = "mongodb"
+    stores: ClassVar[tuple[str, ...]] = ("mongodb",)
     source_class: ClassVar[str] = "headwater.adaptors.mongodb.source:MongoSource"
     sink_class: ClassVar[str] = "headwater.adaptors.mongodb.sink:MongoSink"
 
     uri: Annotated[
         str | Env,
-        Means("`mongodb://[user:password@]host:port/DATABASE`, with the client's own options behind a question mark."),
+        Means(
+            "`mongodb://[user:password@]host:port/DATABASE`, with the client's own options behind a question mark.",
+            files=("tlsCAFile", "tlsCertificateKeyFile", "tlsCRLFile"),
+        ),
     ]
     tail: Annotated[bool, Means("Follow the changes after the copy.")] = False
     collection_filters: Annotated[

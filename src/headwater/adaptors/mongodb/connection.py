@@ -15,7 +15,7 @@ from pymongo.uri_parser import parse_uri
 
 from headwater.adaptors.mongodb.types import CODEC
 from headwater.core.errors import BadConfig, BadInput, Denied, HeadwaterError, NotFound, Timeout, Unreachable
-from headwater.pipeline.clients import Closing, error_text, shown
+from headwater.pipeline.clients import Closing, addresses, error_text, shown
 from headwater.pipeline.env import Env
 from headwater.pipeline.namespaces import Namespaces
 
@@ -69,6 +69,15 @@ class MongoConnection(Closing):
     def version(self) -> str:
         with self.asking():
             return str(self._client.server_info()["version"])
+
+    def identities(self) -> list[str]:
+        """The identities of the database: by the primary's process, or by the addresses of a server that does not tell it."""
+        with self.asking():
+            primary = self._client.get_database("admin", read_preference=ReadPreference.PRIMARY)
+            process = primary.command("isMaster").get("topologyVersion", {}).get("processId")  # `hello` is unknown to servers before 5
+            host, port = self._client.address or ("", 0)
+        servers = [str(process)] if process else [f"{address}:{port}" for address in addresses(host)]
+        return [f"mongodb {server}/{self.database.name}" for server in servers]
 
     def collections(self, chosen: Namespaces) -> dict[str, str | None]:
         """The chosen collections with their UUIDs, without views and system collections. Errors: `NotFound`."""

@@ -1,6 +1,8 @@
 """Following changes by the oplog of a replica set, which is polled for the entries behind the last one.
 
-A cursor is the timestamp of an entry. Each query also asks for that entry: where it is gone, the oplog has dropped it and changes are lost.
+A cursor is the timestamp of an entry, with `within` for an entry of which so many changes were returned: a transaction is one entry, and
+its documents may be larger than any piece. Each query also asks for that entry: where it is gone, the oplog has dropped it and changes are
+lost.
 """
 
 from __future__ import annotations
@@ -16,17 +18,17 @@ from headwater.adaptors.mongodb.connection import MongoConnection
 from headwater.adaptors.mongodb.source import PIECE
 from headwater.adaptors.mongodb.types import NO_TEXT, to_json
 from headwater.adaptors.pieces import PieceBuffer
-from headwater.core.errors import BadInput, OffsetGone, Timeout, Unsupported
+from headwater.core.errors import BadInput, Differs, OffsetGone, Timeout, Unsupported
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_adaptor import Piece
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 REST = 0.5  # seconds between two queries when nothing has changed
-FIRST, MOST = 64, 1000  # documents of changes that are looked up at once
+FIRST, MOST = 8, 128  # documents of changes that are looked up at once: each may have 16 MiB
 PATIENCE = 30.0  # seconds for the newest entry to become readable
 
 
@@ -68,26 +70,52 @@ class Oplog:
     def follow(
         self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool], *, filters: Mapping[str, Any], batch: int
     ) -> Iterator[Piece]:
-        position = Timestamp(cursor["t"], cursor["i"])
+        position, begun = Timestamp(cursor["t"], cursor["i"]), cursor.get("within", 0)
         while not stopped():
             entries, more = self._entries(position, batch)
             if position != Timestamp(0, 0):
                 if not entries or entries[0]["ts"] != position:
-                    raise OffsetGone(
-                        f"The oplog at {self._connection.where} no longer has the entry of {position.as_datetime():%Y-%m-%d %H:%M:%S} UTC.",
-                        hint="Changes since then were dropped there: start the copy anew, and give the server a larger oplog.",
-                    )
-                entries = entries[1:]
-            if entries:
-                position = entries[-1]["ts"]
+                    raise self._gone(position)
+                entries = entries if begun else entries[1:]
+            problem = None
+            for number, entry in enumerate(entries):
+                if problem := self._renamed(entry, chosen):
+                    entries = entries[:number]
+                    break
             changes = [change for entry in entries for change in self._changes(entry) if change.collection in chosen]
-            for some in self._groups(changes):
+            if begun:
+                changes = [change for change in changes if change.stamp != position or change.number >= begun]
+            if entries:
+                position, begun = entries[-1]["ts"], 0
+            for some, end in self._groups(changes):
                 self._look_up_all(some, filters)
-                yield from self._pieces(some, filters)
+                yield from self._pieces(some, end, filters)
+            if problem is not None:
+                raise problem
             if not more:  # an empty piece says that there is nothing new
                 yield Piece(position=_cursor(position))
                 if not entries:
                     self._wait(REST)
+
+    def _renamed(self, entry: dict[str, Any], chosen: Namespaces) -> Differs | None:
+        """An error for a followed collection that gets another name, or all documents of another one, as by `$out`: none is told of."""
+        value = entry.get("o") or {}
+        if entry["op"] != "c" or "renameCollection" not in value:
+            return None
+        names = [str(value[end]).partition(".")[::2] for end in ("renameCollection", "to")]
+        if not any(database == self._database and collection in chosen for database, collection in names):
+            return None
+        return Differs(
+            f"The collection {value['renameCollection']} was renamed to {value['to']}: its documents are in no change.",
+            hint="Read everything anew: `headwater pipeline run FILE --again`.",
+        )
+
+    def _gone(self, position: Timestamp) -> OffsetGone:
+        return OffsetGone(
+            f"The oplog at {self._connection.where} no longer has the entry of {position.as_datetime():%Y-%m-%d %H:%M:%S} UTC.",
+            hint="Changes since then were dropped there: give the server a larger oplog, and start the copy anew: "
+            "`headwater pipeline run FILE --again`.",
+        )
 
     def _entries(self, position: Timestamp, batch: int) -> tuple[list[dict[str, Any]], bool]:
         """The entry at a position and those behind it, as many as fit into a piece; and whether there are more."""
@@ -102,40 +130,68 @@ class Oplog:
         return found, len(found) > batch
 
     def _changes(self, entry: dict[str, Any]) -> Iterator[OplogChange]:
-        """The changes of an entry that are about this database. A transaction is one entry."""
+        """The changes of an entry that are about this database, numbered: a transaction is one entry, or several in a chain."""
+        for number, operation in enumerate(self._operations(entry)):
+            change = self._change(operation, entry["ts"], number)
+            if change is not None:
+                yield change
+
+    def _operations(self, entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The operations on documents that an entry tells of."""
         op, value = entry["op"], entry.get("o") or {}
-        if op == "c" and "applyOps" in value:
-            for inner in value["applyOps"]:
-                for change in self._changes(inner | {"ts": entry["ts"]}):
-                    change.document = None  # looked up instead: the collection has what was committed
-                    yield change
-            return
+        if op == "c" and "commitTransaction" in value:
+            # What a transaction does that was prepared counts from its commit on; the entries before have the operations.
+            for before in self._chain(entry):
+                yield from self._operations({**before, "o": {"applyOps": before["o"].get("applyOps", ())}})
+        elif op == "c" and "applyOps" in value:
+            for inner in () if value.get("prepare") else value["applyOps"]:
+                for one in self._operations(inner):
+                    yield {**one, "inner": True}
+        else:
+            yield entry
+
+    def _chain(self, entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The entries of a transaction before this one, in their order. Errors: `OffsetGone`."""
+        stamps: list[Timestamp] = []
+        stamp = _before(entry)
+        while stamp is not None:
+            stamps.append(stamp)
+            stamp = _before(self._entry(stamp, {"ts": 1, "prevOpTime": 1}))
+        for stamp in reversed(stamps):
+            yield self._entry(stamp)
+
+    def _entry(self, stamp: Timestamp, fields: dict[str, int] | None = None) -> dict[str, Any]:
+        with self._connection.asking():
+            entry = self._connection.oplog.find_one({"ts": stamp}, fields)
+        if entry is None:
+            raise self._gone(stamp)
+        return entry
+
+    def _change(self, entry: dict[str, Any], stamp: Timestamp, number: int) -> OplogChange | None:
+        op, value = entry["op"], entry.get("o") or {}
         database, _, collection = str(entry.get("ns", "")).partition(".")
         if database != self._database or op not in ("i", "u", "d") or not collection or collection.startswith("system."):
-            return
-        match op:
-            case "i":
-                yield OplogChange(collection, Op.INSERT, value["_id"], entry["ts"], value)
-            case "u":
-                yield OplogChange(collection, Op.UPDATE, entry["o2"]["_id"], entry["ts"])
-            case "d":
-                yield OplogChange(collection, Op.DELETE, value["_id"], entry["ts"])
+            return None
+        if op == "u":
+            return OplogChange(collection, Op.UPDATE, entry["o2"]["_id"], stamp, number=number)
+        if op == "d":
+            return OplogChange(collection, Op.DELETE, value["_id"], stamp, number=number)
+        # Those of a transaction are looked up instead: the collection has what was committed.
+        return OplogChange(collection, Op.INSERT, value["_id"], stamp, None if entry.get("inner") else value, number)
 
-    def _groups(self, changes: Sequence[OplogChange]) -> Iterator[Sequence[OplogChange]]:
-        """Changes whose documents are looked up at once, never a part of an entry. Fewer after large documents: entries are small, and
+    def _groups(self, changes: Sequence[OplogChange]) -> Iterator[tuple[Sequence[OplogChange], Any]]:
+        """Changes whose documents are looked up at once, and the cursor behind them. Fewer after large documents: entries are small, and
         the documents that they change may be large."""
         start = 0
         while start < len(changes):
             end = min(len(changes), start + self._at_once)
-            while end < len(changes) and changes[end].stamp == changes[end - 1].stamp:
-                end += 1
             self._weight = 0
-            yield changes[start:end]
+            yield changes[start:end], _behind(changes, end - 1)
             self._at_once = max(1, min(MOST, self._at_once * PIECE // max(self._weight, PIECE // 2)))
             start = end
 
-    def _pieces(self, changes: Sequence[OplogChange], filters: Mapping[str, Any]) -> Iterator[Piece]:
-        """The messages of changes, in pieces that end where an entry ends: a transaction is one entry."""
+    def _pieces(self, changes: Sequence[OplogChange], end: Any, filters: Mapping[str, Any]) -> Iterator[Piece]:
+        """The messages of changes. `end`: the cursor behind the last one."""
         gathered = PieceBuffer(PIECE)
         for number, change in enumerate(changes):
             message, wrong, size = _message(change, filters)
@@ -143,8 +199,8 @@ class Oplog:
                 gathered.add(message, wrong, size=size)
                 self._weight += size
             last = number + 1 == len(changes)
-            if gathered and (last or (gathered.full and changes[number + 1].stamp != change.stamp)):
-                yield gathered.piece(_cursor(change.stamp))
+            if gathered and (last or gathered.full):
+                yield gathered.piece(end if last else _behind(changes, number))
 
     def _look_up_all(self, changes: Sequence[OplogChange], filters: Mapping[str, Any]) -> None:
         for collection in {change.collection for change in changes}:
@@ -173,6 +229,7 @@ class OplogChange:
     id: Any
     stamp: Timestamp  # of its entry
     document: dict[str, Any] | None = field(default=None)
+    number: int = 0  # of the entry's operations
 
     def wanted(self, filters: Mapping[str, Any]) -> bool:
         """Whether the document is to be looked up: also where there is a filter, which only the server can evaluate."""
@@ -188,7 +245,7 @@ def _message(change: OplogChange, filters: Mapping[str, Any]) -> tuple[Message |
         op = Op.DELETE  # deleted, or no longer matched by the filter
     try:
         data = {"_id": to_json(change.id)} if op is Op.DELETE else to_json(change.document)
-        size = len(values.encode(data))
+        size = len(values.store(data))
     except (BadInput, UnicodeEncodeError) as error:
         data, wrong, size = {}, error.message if isinstance(error, BadInput) else NO_TEXT, 2
     return Message(change.collection, data, op, change.stamp.time * 1000, Mode.SYNC), wrong, size
@@ -196,6 +253,19 @@ def _message(change: OplogChange, filters: Mapping[str, Any]) -> tuple[Message |
 
 def _cursor(stamp: Timestamp) -> dict[str, int]:
     return {"t": stamp.time, "i": stamp.inc}
+
+
+def _behind(changes: Sequence[OplogChange], number: int) -> dict[str, int]:
+    """The cursor behind a change: of its entry, or inside of the entry where more of its changes follow."""
+    change = changes[number]
+    inside = number + 1 < len(changes) and changes[number + 1].stamp == change.stamp
+    return _cursor(change.stamp) | ({"within": change.number + 1} if inside else {})
+
+
+def _before(entry: Mapping[str, Any]) -> Timestamp | None:
+    """The timestamp of the entry before, in the chain of a transaction; None for its first one."""
+    stamp = (entry.get("prevOpTime") or {}).get("ts")
+    return stamp if isinstance(stamp, Timestamp) and stamp != Timestamp(0, 0) else None
 
 
 def _key(value: Any) -> bytes:

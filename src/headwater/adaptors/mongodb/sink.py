@@ -14,14 +14,15 @@ from pymongo import DeleteOne, ReplaceOne
 from pymongo.errors import BulkWriteError, InvalidName, WriteError
 from pymongo.write_concern import WriteConcern
 
-from headwater.adaptors.converting_writer import ConvertingWriter, blaming_no_message, identity_of
+from headwater.adaptors.converting_writer import ConvertingWriter, blaming_no_message, identity_of, made_id
 from headwater.adaptors.mongodb.adaptor import MongoDB
 from headwater.adaptors.mongodb.connection import MongoConnection
 from headwater.adaptors.mongodb.types import as_read, from_json, row, to_json
 from headwater.core.errors import BadInput, Denied, DiskFull, Rejected, Timeout, Unreachable
-from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
+from headwater.pipeline.location import Location
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.sink_adaptor import Part, SinkAdaptor, SinkWriter
 
 LARGEST = 16 << 20  # bytes of a document, a limit of the server
 FULL = (14031,)
@@ -67,6 +68,17 @@ class MongoSink(SinkAdaptor[MongoDB]):
 
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
         return row(as_read(data))
+
+    def identified(self, message: Message, pipeline: str) -> tuple[Any, dict[str, Any]]:
+        if message.id is None and not has_id(message):
+            identity = made_id(pipeline, message)
+            return [identity], {"_id": identity} | message.data
+        return [message.id], message.data  # null, too, is the id of one document
+
+    def overlaps(self, reads: Sequence[Location]) -> list[Location]:
+        with self.adaptor.connect() as connection:
+            systems = connection.identities()
+        return [place for place in reads if place.system in systems]
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         """The collection's documents as extended JSON, without an `_id` that repeats other fields."""
@@ -121,6 +133,7 @@ class MongoWriter(ConvertingWriter[MongoAction]):
     def _send(self, target: Any, actions: list[MongoAction]) -> MongoRefusal | None:
         """All of them in order, up to the first that is refused; None when all are done. Errors: `Unreachable`, `Timeout`, `DiskFull`."""
         left = self.left()
+        self.fence()
         try:
             with blaming_no_message(Denied), self._connection.asking(left):
                 try:
@@ -141,6 +154,7 @@ class MongoWriter(ConvertingWriter[MongoAction]):
 
     def _one_by_one(self, target: Any, actions: list[MongoAction]) -> MongoRefusal | None:
         for number, one in enumerate(actions):
+            self.fence()
             try:
                 if one.document is None:
                     target.delete_one(one.match)
@@ -166,10 +180,10 @@ class MongoWriter(ConvertingWriter[MongoAction]):
         raise Unreachable(f"{where} did not say which write it has refused.", hint="See its log.")
 
     def convert(self, message: Message) -> MongoAction:
-        named = "_id" in message.data and message.id_fields == ("_id",)  # null is an id in MongoDB
+        named = has_id(message)
         found = identity_of(message, "MongoDB", needed=() if named else (Op.UPDATE, Op.DELETE))
         if found is None and not named:
-            found = f"{self._part.pipeline}-{message.offset}"  # the same when the message is sent again
+            found = made_id(self._part.pipeline, message)
         identity = from_json(
             dict(zip(message.id_fields, found, strict=True)) if len(message.id_fields) > 1 and found is not None else found
         )
@@ -190,3 +204,8 @@ class MongoWriter(ConvertingWriter[MongoAction]):
         if len(data) > LARGEST:
             raise BadInput(f"The document has {len(data)} bytes; MongoDB takes at most {LARGEST}.", hint="Leave fields out of it.")
         return MongoAction(message.offset, message.namespace, match, RawBSONDocument(data))
+
+
+def has_id(message: Message) -> bool:
+    """Whether the document has an `_id`, by which it is identified: null is an id in MongoDB."""
+    return "_id" in message.data and message.id_fields == ("_id",)

@@ -19,8 +19,9 @@ from headwater.adaptors.mongodb.types import NO_TEXT, from_json, to_json
 from headwater.adaptors.pieces import PieceBuffer
 from headwater.core.errors import BadInput, Differs
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
+from headwater.pipeline.location import Location
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.source_progress import CopySize
 
 if TYPE_CHECKING:
@@ -60,6 +61,13 @@ class MongoSource(SourceAdaptor[MongoDB]):
                 newest = Oplog(connection).newest()
                 lines.append(f"oplog: can be followed, newest entry {newest['t']}.{newest['i']}")
             return lines
+
+    def locations(self, chosen: Namespaces) -> list[Location]:
+        """Collections that are made later are followed, too."""
+        with self.adaptor.connect() as connection:
+            systems, names = connection.identities(), connection.collections(chosen)
+        found = [Location(system, name) for system in systems for name in names]
+        return [*found, *(Location(system, chosen=chosen) for system in systems if self.adaptor.tail)]
 
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         from headwater.adaptors.mongodb.oplog import Oplog
@@ -123,7 +131,7 @@ def _cut(collection: Collection[Any], slices: int) -> list[dict[str, Any]]:
     bounds: list[Any] = []
     for number in range(1, slices):
         found = list(collection.find({}, {"_id": 1}).sort("_id", 1).skip(count * number // slices).limit(1))
-        bounds += [to_json(one["_id"]) for one in found if _usable(one["_id"]) and to_json(one["_id"]) not in bounds]
+        bounds += [place for one in found if _usable(one["_id"]) and (place := _place(one["_id"])) not in bounds]
     if not bounds:
         return [{}]
     inner = [{"from": low, "before": high} for low, high in pairwise(bounds)]
@@ -153,7 +161,7 @@ def _read(connection: MongoConnection, part: Slice, position: Any, *, chosen: An
     gathered = PieceBuffer(PIECE)
     with connection.asking():
         for document in connection.database[part.namespace].find(query).sort("_id", 1).batch_size(batch):
-            here = to_json(document["_id"])
+            here = _place(document["_id"])
             text, wrong = _text(document, here)
             if gathered.exceeded_by(len(text)) or len(gathered) >= batch:
                 yield gathered.piece(position)
@@ -161,6 +169,11 @@ def _read(connection: MongoConnection, part: Slice, position: Any, *, chosen: An
             position = {"after": here}  # in an object, because null is an id as well
     if gathered:
         yield gathered.piece(position)
+
+
+def _place(identity: Any) -> Any:
+    """An id as a position has it, in which JSON keeps every type."""
+    return values.tagged(to_json(identity), every=True)
 
 
 def range_of(spec: dict[str, Any], position: Any) -> dict[str, Any]:
@@ -183,8 +196,8 @@ def range_of(spec: dict[str, Any], position: Any) -> dict[str, Any]:
 
 def _text(document: dict[str, Any], identity: Any) -> tuple[bytes, str]:
     try:
-        return values.encode(to_json(document)), ""
+        return values.store(to_json(document)), ""
     except BadInput as error:
-        return values.encode({"_id": identity}), error.message
+        return values.store({"_id": identity}), error.message
     except UnicodeEncodeError:
-        return values.encode({"_id": identity}), NO_TEXT
+        return values.store({"_id": identity}), NO_TEXT

@@ -1,15 +1,13 @@
 """BSON as extended JSON and back: what was read from a collection is written to another as the very same BSON.
 
-Plain JSON is used where it is exact: an int32, a larger integer (which BSON stores as int64), a double that prints without an exponent,
-text, true, false and null. Everything else is an object of extended JSON. Deprecated types (symbol, undefined, DBPointer) become their
-successors.
+A double is a float, a decimal128 a `Decimal`, an int32 and a larger integer (which BSON stores as int64) an integer; text, true, false and
+null are plain. Everything else is an object of extended JSON. Deprecated types (symbol, undefined, DBPointer) become their successors.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -37,7 +35,7 @@ FLAGS = {"i": 2, "l": 4, "m": 8, "s": 16, "u": 32, "x": 64}
 def to_json(value: Any) -> Any:
     """A BSON value as extended JSON. Errors: `BadInput` for a document whose field names would be taken for a type."""
     kind = type(value)
-    if kind is str or kind is int or kind is bool or value is None:
+    if kind is str or kind is int or kind is float or kind is bool or value is None:
         return value
     writer = _WRITERS.get(kind)
     if writer is not None:
@@ -101,11 +99,9 @@ def _object(value: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _float(value: float) -> Any:
-    if math.isfinite(value):
-        text = repr(value)
-        return value if "e" not in text else {"$numberDouble": text}  # JSON's 1e22 would come back as a decimal
-    return {"$numberDouble": "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}
+def _number(value: Decimal128) -> Any:
+    found = value.to_decimal()
+    return found if found.is_finite() else {"$numberDecimal": str(value)}
 
 
 def _long(value: Int64) -> Any:
@@ -138,14 +134,13 @@ def _pointer(value: DBRef) -> Any:
 
 
 _WRITERS: dict[type, Callable[[Any], Any]] = {
-    float: _float,
     Int64: _long,
     dict: _object,
     list: lambda value: [to_json(one) for one in value],
     ObjectId: lambda value: {"$oid": str(value)},
     datetime: _date,
     DatetimeMS: lambda value: {"$date": {"$numberLong": str(int(value))}},
-    Decimal128: lambda value: {"$numberDecimal": str(value)},
+    Decimal128: _number,
     bytes: _binary,
     Binary: _binary,
     Timestamp: lambda value: {"$timestamp": {"t": value.time, "i": value.inc}},

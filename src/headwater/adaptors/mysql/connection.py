@@ -31,6 +31,9 @@ _DATA = frozenset(
     {1048, 1062, 1118, 1216, 1217, 1264, 1265, 1292, 1364, 1366, 1367, 1406, 1411, 1416, 1451, 1452, 1526, 1644, 1690, 1697}
     | {3140, 3141, 3819, 3903, 4025, 4038}
 )
+# A name, a type or a count of columns that the server does not take; 4092 and 4161 are MariaDB's.
+_TABLES = frozenset({1059, 1060, 1064, 1069, 1070, 1071, 1074, 1102, 1103, 1113, 1117, 1118, 1166, 1170, 1171, 1300, 4092, 4161})
+_UNMADE = (139, 140, 185)  # the engine's reasons: a row that is too long, options that go together with nothing, too many columns
 _MEANINGS: dict[int, tuple[type[HeadwaterError], str]] = {
     1021: (DiskFull, "Make room there, then start again."),
     1040: (Unavailable, "Raise max_connections, or use less parallelism."),
@@ -190,6 +193,11 @@ class MySQLSession(Session):
     @staticmethod
     def about_data(error: BaseException) -> bool:
         return isinstance(error, pymysql.err.DataError | pymysql.err.IntegrityError) or code_of(error) in _DATA
+
+    @staticmethod
+    def about_tables(error: BaseException) -> bool:
+        code = code_of(error)
+        return code in _TABLES or (code in (1005, 1025) and any(f"errno: {one} " in str(error.args[-1]) for one in _UNMADE))
 
     @staticmethod
     def explained(error: Any, where: object) -> HeadwaterError:

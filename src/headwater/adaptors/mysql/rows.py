@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from math import isfinite
 from typing import Any, ClassVar
 from uuid import UUID
 
-from headwater.adaptors.mysql.tables import MysqlTable
+from headwater.adaptors.mysql.tables import MysqlColumn, MysqlTable
+from headwater.adaptors.sql import column_limits
+from headwater.adaptors.sql.column_limits import Keeps
 from headwater.adaptors.sql.row_shape import RowShape
 from headwater.pipeline import values
 
@@ -24,6 +27,9 @@ class MySQLShape(RowShape[MysqlTable]):
         super().__init__(table)
         self._writable = tuple(column.name for column in table.columns if not column.generated)
         self._names: dict[frozenset[str], tuple[str, ...]] = {}
+
+    def limits(self) -> Mapping[str, Keeps]:
+        return {one.name: keeps for one in self.table.columns if (keeps := _limit(one)) is not None}
 
     def names(self, absent: frozenset[str]) -> tuple[str, ...]:
         """The columns that an INSERT names."""
@@ -54,3 +60,29 @@ class MySQLShape(RowShape[MysqlTable]):
                 return self.json(nested)
             case other:
                 return other
+
+
+def _limit(column: MysqlColumn) -> Keeps | None:
+    """The test of what a column keeps; None where the server keeps or refuses every value."""
+    match column.kind:
+        case "decimal":
+            return column_limits.decimals(column.scale or 0)
+        case "float" | "double":
+            keeps = column_limits.single if column.kind == "float" else column_limits.double
+            return keeps if column.scale is None else column_limits.both(keeps, column_limits.decimals(column.scale))
+        case "moment":
+            return column_limits.seconds(column.precision)
+        case "time":
+            return column_limits.clock(column.precision)
+        case "date":
+            return column_limits.day
+        case "int" if column.data_type == "year":
+            return column_limits.year
+        case "set":
+            return column_limits.member(column.members)
+        case "text" if column.data_type == "enum":
+            return column_limits.member(column.members)
+        case "text":
+            letters = column_limits.letters(column.letters)
+            return column_limits.both(column_limits.no_truth, letters) if column.letters else column_limits.no_truth
+    return None

@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from pymysql import MySQLError
 
 from headwater.adaptors.mysql import sql
 from headwater.adaptors.mysql.adaptor import MySQL
+from headwater.adaptors.mysql.columns import RULES
 from headwater.adaptors.mysql.connection import MySQLAddress, MySQLSession, code_of, parsed, quote
 from headwater.adaptors.mysql.rows import MySQLShape
 from headwater.adaptors.mysql.source import MySQLSource
 from headwater.adaptors.mysql.tables import table
 from headwater.adaptors.pieces import portions
 from headwater.adaptors.sql.adaptor import SqlSink
-from headwater.adaptors.sql.infer import ColumnKind
+from headwater.adaptors.sql.column_types import SqlColumns
 from headwater.adaptors.sql.ranges import TakenRange
 from headwater.adaptors.sql.row_batch import RowBatch
 from headwater.adaptors.sql.statements import Statements
 from headwater.adaptors.sql.table import COMMITTED
 from headwater.adaptors.sql.writer import SqlWriter
-from headwater.core.errors import BadConfig, Forbidden, ReadOnly, Rejected
-from headwater.pipeline.adaptor import Part
+from headwater.core.errors import BadConfig, Forbidden, NotFound, ReadOnly, Rejected
+from headwater.pipeline.columns import ColumnType
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.sink_adaptor import Part
 
 STATEMENT = 4 << 20  # bytes of one statement with more than one row, about
 DELETES = 500  # keys of one statement
 LEFT_ALONE = 10  # seconds that a transaction may be idle, beyond the timeout of a batch
 RIGHTS = "SELECT, INSERT, UPDATE, DELETE, CREATE"
+NAME = 64  # characters of the longest name
 BYTES = "surrogateescape"  # how PyMySQL keeps bytes inside of a statement's text
 
 
@@ -68,6 +71,9 @@ class MySQLSink(SqlSink[MySQL]):
     def writer(self, part: Part) -> MySQLWriter:
         return MySQLWriter(self._where, part, create=self.adaptor.create)
 
+    def rules(self) -> SqlColumns:
+        return RULES
+
     def source(self) -> MySQLSource:
         return MySQLSource(self.adaptor)
 
@@ -81,6 +87,7 @@ class MySQLSink(SqlSink[MySQL]):
 class MySQLWriter(SqlWriter[MySQLShape]):
     call: ClassVar[str] = "mysql"
     once: ClassVar[bool] = False
+    longest: ClassVar[str] = f"{NAME} characters"
 
     def __init__(self, where: MySQLAddress, part: Part, *, create: bool) -> None:
         # A server that does not answer at all is noticed by the socket's own timeout.
@@ -92,7 +99,7 @@ class MySQLWriter(SqlWriter[MySQLShape]):
             # MariaDB only; MySQL takes it for a comment.
             f"SET SESSION innodb_lock_wait_timeout = {patience} /*M!100300 , idle_transaction_timeout = {patience + LEFT_ALONE} */",
         ]
-        super().__init__(session, sql.STATEMENTS, part, settings=settings, schema=where.database, create=create)
+        super().__init__(session, sql.STATEMENTS, part, rules=RULES, settings=settings, schema=where.database, create=create)
         self._own, self._link = session, session.link
         self._packet = int(session.one("SELECT @@max_allowed_packet"))
         self._most = min(STATEMENT, self._packet // 2)
@@ -123,13 +130,24 @@ class MySQLWriter(SqlWriter[MySQLShape]):
             raise BadConfig(f"The table {found.namespace} has an engine without transactions.", hint="ALTER TABLE ... ENGINE = InnoDB.")
         return MySQLShape(found) if found is not None else None
 
-    def create_table(self, schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str]) -> Sequence[str]:
-        exact = sql.MARIADB if "mariadb" in self._own.version().lower() else sql.MYSQL
-        made = sql.create_table(schema, name, columns, key, exact)
-        return (made,) if schema == self._schema else (sql.create_database(schema), made)
+    def names_fit(self, *names: str) -> bool:
+        return all(len(name) <= NAME for name in names)
 
-    def add_columns(self, shape: MySQLShape, columns: dict[str, ColumnKind]) -> Sequence[str]:
-        return [sql.add_column(shape.table, name, kind) for name, kind in columns.items()]
+    def create_table(self, schema: str, name: str, columns: Mapping[str, ColumnType], key: Iterable[str]) -> Sequence[str]:
+        exact = sql.MARIADB if "mariadb" in self._own.version().lower() else sql.MYSQL
+        if not self._session.ask("SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s", (schema,)):
+            raise NotFound(
+                f"MySQL at {self._session.where} has no database {schema}, so the table {schema}.{name} cannot be made: "
+                "create=True makes tables, and what stands before the first dot of a namespace is a database.",
+                hint=f'Create the database, or give the namespace another name: remap({{"{schema}.{name}": ...}}).',
+            )
+        return (sql.create_table(schema, name, columns, key, exact),)
+
+    def add_columns(self, shape: MySQLShape, columns: Mapping[str, ColumnType]) -> Sequence[str]:
+        return (sql.add_columns(shape.table, columns),)
+
+    def widen_columns(self, shape: MySQLShape, columns: Mapping[str, ColumnType]) -> Sequence[str]:
+        return (sql.widen_columns(shape.table, columns),)
 
     def _upsert(self, batch: RowBatch[MySQLShape]) -> None:
         """Many rows with one statement. Where the key is the only unique index, a row that is there is replaced."""
@@ -145,10 +163,11 @@ class MySQLWriter(SqlWriter[MySQLShape]):
         """Row by row: with a second unique index, ON DUPLICATE KEY could replace another document's row."""
         names = batch.shape.names(batch.absent)
         update = sql.update(batch.shape.table, names, batch.key, batch.absent)
+        replaced = sql.replaced(batch.shape.table, names, batch.key)
         insert = sql.insert(batch.shape.table, names) + f"({', '.join(['%s'] * len(names))})"
         with self._link.cursor() as cursor:
             for row in batch.rows:
-                given = [row.get(name) for name in names if name not in batch.key] + [row[name] for name in batch.key]
+                given = [row.get(name) for name in replaced] + [row[name] for name in batch.key]
                 if not self._say(cursor.mogrify(update, given).encode(errors=BYTES)):
                     self._say(cursor.mogrify(insert, [row.get(name) for name in names]).encode(errors=BYTES))
 

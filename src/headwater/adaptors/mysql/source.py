@@ -16,13 +16,16 @@ from pymysql.cursors import SSCursor
 
 from headwater.adaptors.mysql.adaptor import MySQL
 from headwater.adaptors.mysql.connection import MySQLSession, abandon, parsed
-from headwater.adaptors.mysql.tables import MysqlTable, document, table, tables
+from headwater.adaptors.mysql.table_watch import check_keys
+from headwater.adaptors.mysql.tables import MysqlTable, document, identities, table, tables, written_names
 from headwater.adaptors.mysql.tail import follow, prepare
 from headwater.adaptors.sql.adaptor import SqlSource
 from headwater.core.errors import TooLarge
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Piece, Slice
+from headwater.pipeline.location import Location
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.piece_size import piece_size
+from headwater.pipeline.source_adaptor import CopyPlan, Piece, Slice
 
 PIECE = 4 << 20  # bytes
 PAGE = 2 << 20  # bytes, about
@@ -51,6 +54,18 @@ class MySQLSource(SqlSource[MySQL, MySQLSession, MysqlTable]):
             lines.append(f"the binary log is at {cursor['file']}:{cursor['pos']}")
         return lines
 
+    def systems(self, session: MySQLSession, *, writing: bool) -> list[str]:
+        return identities(session, writing=writing)
+
+    def locations(self, chosen: Namespaces) -> list[Location]:
+        """Tables that are created later are followed, too."""
+        with self.session() as session:
+            names = written_names(session, self.tables(session, chosen))
+            folded = bool(session.one("SELECT @@lower_case_table_names"))
+            systems = self.systems(session, writing=False)
+        places = [Location(system, name, folded=folded) for system in systems for name in names]
+        return places + [Location(system, chosen=chosen) for system in systems if self.adaptor.tail]
+
     def cursor(self, chosen: Namespaces) -> Any:
         return prepare(self._where, chosen)
 
@@ -70,11 +85,16 @@ class MySQLSource(SqlSource[MySQL, MySQLSession, MysqlTable]):
         """The slice's rows behind `position`: the last key read, or the count of rows where there is no key to go on from."""
         with self.session(read_timeout=600) as session:
             one = self.planned(session, part)
+            session.do("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")  # under another one the server ignores the snapshot
             session.do("START TRANSACTION WITH CONSISTENT SNAPSHOT")
             if one.sliced:
                 yield from _pages(session.link, one, part.spec, position)
             else:
                 yield from _sorted(session.link, one, position) if one.key else _stream(session.link, one, position)
+
+    def check_followed(self, plan: CopyPlan, chosen: Namespaces) -> None:
+        with self.session() as session:
+            check_keys(session, plan, chosen)
 
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
         return follow(self._where, self.adaptor.server_id, cursor, chosen, stopped)
@@ -140,7 +160,7 @@ def _read(link: Any, question: str) -> Iterator[list[tuple[Any, ...]]]:
         while page := cursor.fetchmany(at_once):
             out += page
             size += sum(len(row[0] or "") for row in page)
-            if size >= PIECE:
+            if size >= piece_size(PIECE):
                 yield out
                 out, size = [], 0
             at_once = max(1, min(1000, PAGE * len(out) // size if size else AT_ONCE))
@@ -167,7 +187,7 @@ def _cuts(session: MySQLSession, one: MysqlTable, slices: int) -> list[list[Any]
 def _key(row: tuple[Any, ...], one: MysqlTable) -> list[Any]:
     """The row's key: of each column the literal that was read with it, or the document's value."""
     told, marks = values.decode(_text(row[0], one)), iter(row[1:])
-    return [_mark(next(marks)) if column.mark else told[column.name] for column in one.places]
+    return [_mark(next(marks)) if column.mark else values.tagged(told[column.name], every=True) for column in one.places]
 
 
 def _mark(value: Any) -> Any:
@@ -202,5 +222,5 @@ def _text(value: Any, one: MysqlTable) -> bytes:
         raise TooLarge(f"A row of {one.namespace} is larger than the server's max_allowed_packet.", hint="Raise max_allowed_packet.")
     data = value.encode() if isinstance(value, str) else bytes(value)
     if b"\n" in data or b"\r" in data:  # JSON columns keep their line breaks; a line of JSON must not have any
-        return values.encode(values.decode(data))
+        return values.store(values.decode(data))
     return data

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from headwater.adaptors.mysql.columns import IN_A_KEY, RULES
 from headwater.adaptors.mysql.connection import quote
 from headwater.adaptors.mysql.tables import MysqlTable
-from headwater.adaptors.sql.infer import ColumnKind
 from headwater.adaptors.sql.statements import Statements
-from headwater.adaptors.sql.table import COMMITTED, EPOCH, safe
+from headwater.adaptors.sql.table import COMMITTED, EPOCH, OWNER, safe
+from headwater.pipeline.columns import ColumnType
 
 _NAMES = "pipeline varchar(255) CHARACTER SET ascii, sink varchar(255) CHARACTER SET ascii"
 _OF = "WHERE pipeline = %s AND sink = %s"
@@ -30,6 +31,13 @@ STATEMENTS = Statements(
     take=f"INSERT IGNORE INTO {COMMITTED} (pipeline, sink, start_offset, end_offset, bucket, buckets) VALUES (%s, %s, %s, %s, %s, %s)",
     untake=f"DELETE FROM {COMMITTED} {_OF} AND start_offset = %s AND end_offset = %s AND bucket = %s AND buckets = %s",
     clear=f"DELETE FROM {COMMITTED} {_OF}",
+    owners_there=f"SHOW TABLES LIKE '{OWNER}'",
+    create_owners=f"CREATE TABLE IF NOT EXISTS {OWNER} ({_NAMES}, note text CHARACTER SET utf8mb4 NOT NULL, PRIMARY KEY (pipeline, sink)) "
+    "ENGINE=InnoDB",
+    first_owner=f"INSERT IGNORE INTO {OWNER} VALUES (%s, %s, '')",
+    read_owner=f"SELECT note FROM {OWNER} {_OF}",
+    lock_owner=f"SELECT note FROM {OWNER} {_OF} FOR UPDATE",
+    set_owner=f"UPDATE {OWNER} SET note = %s {_OF}",
 )
 
 # The changes of the sink's tables in forms that change nothing: they tell whether the user has the rights.
@@ -40,44 +48,29 @@ ATTEMPTS = (
 )
 ATTEMPT_TO_CREATE = f"CREATE TABLE {COMMITTED} LIKE {COMMITTED}_that_is_not_there"
 
-_TYPES: dict[ColumnKind, str] = {
-    "bool": "boolean",
-    "int": "bigint",
-    "decimal": "decimal(65,30)",
-    "float": "double",
-    "text": "longtext",
-    "moment": "datetime(6)",
-    "bytes": "longblob",
-    "uuid": "char(36)",
-    "json": "json",
-}
-_IN_A_KEY: dict[ColumnKind, str] = {
-    "text": "varchar(255)",
-    "bytes": "varbinary(255)",
-    "json": "varchar(255)",
-}  # types that an index can hold
 # Collations that compare ids exactly, with case and trailing blanks: under others two documents could share a row.
 MARIADB, MYSQL = "utf8mb4_nopad_bin", "utf8mb4_0900_bin"
 
 
-def create_database(name: str) -> str:
-    return f"CREATE DATABASE IF NOT EXISTS {quote(name)}"
-
-
-def create_table(schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str], exact: str) -> str:
+def create_table(schema: str, name: str, columns: Mapping[str, ColumnType], key: Iterable[str], exact: str) -> str:
     """`exact`: the collation of ids."""
     names = tuple(key)
     body = []
     for column, kind in columns.items():
-        declared = _IN_A_KEY.get(kind, _TYPES[kind]) if column in names else _TYPES[kind]
+        declared = IN_A_KEY.get(kind.kind, RULES.named(kind)) if column in names else RULES.named(kind)
         body.append(f"{quote(column)} {declared}{f' COLLATE {exact}' if column in names and declared.startswith('varchar') else ''}")
     if names:
         body.append(f"PRIMARY KEY ({', '.join(quote(column) for column in names)})")
     return f"CREATE TABLE IF NOT EXISTS {quote(schema)}.{quote(name)} ({', '.join(body)}) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
 
 
-def add_column(table: MysqlTable, name: str, kind: ColumnKind) -> str:
-    return f"ALTER TABLE {table.quoted} ADD COLUMN {quote(name)} {_TYPES[kind]}"
+def add_columns(table: MysqlTable, columns: Mapping[str, ColumnType]) -> str:
+    """One statement, so that of columns that are too many none is added."""
+    return f"ALTER TABLE {table.quoted} " + ", ".join(f"ADD COLUMN {quote(name)} {RULES.named(kind)}" for name, kind in columns.items())
+
+
+def widen_columns(table: MysqlTable, columns: Mapping[str, ColumnType]) -> str:
+    return f"ALTER TABLE {table.quoted} " + ", ".join(f"MODIFY COLUMN {quote(name)} {RULES.named(kind)}" for name, kind in columns.items())
 
 
 def insert(table: MysqlTable, names: Sequence[str]) -> str:
@@ -86,14 +79,19 @@ def insert(table: MysqlTable, names: Sequence[str]) -> str:
 
 def on_conflict(table: MysqlTable, names: Sequence[str], key: Sequence[str], absent: frozenset[str]) -> str:
     """The clause by which an INSERT replaces the row of its key. Correct only where the key is the only unique index."""
-    sets = [f"{safe(quote(one))} = VALUES({safe(quote(one))})" for one in names if one not in key]
+    sets = [f"{safe(quote(one))} = VALUES({safe(quote(one))})" for one in replaced(table, names, key)]
     sets += [f"{safe(quote(one))} = DEFAULT" for one in sorted(absent) if one not in key]
     same = safe(quote(key[0]))
     return " ON DUPLICATE KEY UPDATE " + (", ".join(sets) if sets else f"{same} = {same}")
 
 
+def replaced(table: MysqlTable, names: Sequence[str], key: Sequence[str]) -> list[str]:
+    """The columns that a row of the same key gets anew: those of text in the key, too, since equal keys may differ in case or accents."""
+    return [one for one in names if one not in key or ((column := table.column(one)) is not None and column.kind == "text")]
+
+
 def update(table: MysqlTable, names: Sequence[str], key: Sequence[str], absent: frozenset[str]) -> str:
-    sets = [f"{safe(quote(one))} = %s" for one in names if one not in key]
+    sets = [f"{safe(quote(one))} = %s" for one in replaced(table, names, key)]
     sets += [f"{safe(quote(one))} = DEFAULT" for one in sorted(absent) if one not in key]
     tests = " AND ".join(f"{safe(quote(one))} = %s" for one in key)
     return f"UPDATE {safe(table.quoted)} SET {', '.join(sets) or f'{safe(quote(key[0]))} = {safe(quote(key[0]))}'} WHERE {tests}"

@@ -9,14 +9,13 @@ import json
 import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
-from decimal import Decimal
 from typing import Any, Literal
 
 import msgspec
 from pymysql import MySQLError
 
 from headwater.adaptors.mysql.connection import MySQLSession, code_of, quote
-from headwater.adaptors.sql.table import COMMITTED, EPOCH, SqlTable
+from headwater.adaptors.sql.table import COMMITTED, EPOCH, OWNER, SqlTable
 from headwater.core.errors import NotFound
 from headwater.pipeline import values
 from headwater.pipeline.namespaces import Namespaces
@@ -46,11 +45,11 @@ _NUMBERED = frozenset({"enum", "set", "bit"})  # sorted by their number, not as 
 _TABLES = """
 SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.TABLE_ROWS, t.AVG_ROW_LENGTH, COALESCE(e.TRANSACTIONS, 'NO') = 'YES', t.CREATE_TIME
 FROM information_schema.TABLES t LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
-WHERE t.TABLE_TYPE = 'BASE TABLE' AND t.TABLE_NAME NOT IN (%s, %s) AND t.TABLE_SCHEMA NOT IN %s
+WHERE t.TABLE_TYPE = 'BASE TABLE' AND t.TABLE_NAME NOT IN (%s, %s, %s) AND t.TABLE_SCHEMA NOT IN %s
 """
 _COLUMNS = """
 SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COLUMN_DEFAULT IS NOT NULL AND COLUMN_DEFAULT <> 'NULL', EXTRA,
-       COALESCE(CHARACTER_OCTET_LENGTH, 0), COALESCE(DATETIME_PRECISION, 0)
+       COALESCE(CHARACTER_OCTET_LENGTH, 0), COALESCE(DATETIME_PRECISION, 0), NUMERIC_SCALE, COALESCE(CHARACTER_MAXIMUM_LENGTH, 0)
 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION
 """
 _KEYS = """
@@ -71,6 +70,9 @@ class MysqlColumn(msgspec.Struct, frozen=True):
     bytes: int = 0  # of a binary(n)
     precision: int = 0  # digits behind the second
     members: tuple[str, ...] = ()  # of an enum or a set, in their order
+    declared: str = ""  # as in CREATE TABLE
+    scale: int | None = None  # places of a number; None for a float without them
+    letters: int = 0  # of a char(n) or varchar(n)
 
     @property
     def ordered(self) -> bool:
@@ -117,9 +119,33 @@ class MysqlTable(SqlTable[MysqlColumn], frozen=True, kw_only=True):
         return bool(self.key) and all(column.ordered for column in self.places)
 
 
+def identities(session: MySQLSession, *, writing: bool) -> list[str]:
+    """The identities of the server: its name, port and folder, and when it was started, which copies of its files do not share.
+
+    The server tells its start in whole seconds ago, so that two questions may differ by one: a writer has the seconds around it, too.
+    """
+    ((host, port, folder, number, now),) = session.ask("SELECT @@hostname, @@port, @@datadir, @@server_id, UNIX_TIMESTAMP()")
+    started = int(now) - int(dict(session.ask("SHOW GLOBAL STATUS LIKE 'Uptime'"))["Uptime"])
+    return [f"mysql {host}:{port}{folder} {number} {started + more}" for more in ((-1, 0, 1) if writing else (0,))]
+
+
+def written_names(session: MySQLSession, tables: list[MysqlTable]) -> list[str]:
+    """The names of the tables, and of the views that mention them."""
+    names = {table.namespace for table in tables}
+    views = session.ask(
+        "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME), VIEW_DEFINITION FROM information_schema.VIEWS WHERE IS_UPDATABLE = 'YES'"
+    )
+    quoted = {f"{quote(table.schema)}.{quote(table.name)}": table.namespace for table in tables}
+    while found := [(view, text) for view, text in views if view not in names and any(one in text for one in quoted)]:
+        for view, _ in found:
+            names.add(view)
+            quoted[".".join(map(quote, view.split(".", 1)))] = view
+    return sorted(names)
+
+
 def tables(session: MySQLSession, chosen: Namespaces) -> list[MysqlTable]:
     """The chosen tables, of the session's database where the URI names one. Errors: `NotFound` when there is none."""
-    rows = session.ask(_TABLES + " ORDER BY 1, 2", (COMMITTED, EPOCH, SYSTEM))
+    rows = session.ask(_TABLES + " ORDER BY 1, 2", (COMMITTED, EPOCH, OWNER, SYSTEM))
     found = [row for row in rows if session.database in ("", row[0]) and f"{row[0]}.{row[1]}" in chosen]
     if not found:
         raise NotFound(f"No table matches the namespace {chosen}.", hint=r"A table's namespace is database.table: ^shop\.orders$.")
@@ -128,7 +154,7 @@ def tables(session: MySQLSession, chosen: Namespaces) -> list[MysqlTable]:
 
 def table(session: MySQLSession, schema: str, name: str) -> MysqlTable | None:
     """One table; None where it does not exist."""
-    rows = session.ask(_TABLES + " AND t.TABLE_SCHEMA = %s AND t.TABLE_NAME = %s", ("", "", ("",), schema, name))
+    rows = session.ask(_TABLES + " AND t.TABLE_SCHEMA = %s AND t.TABLE_NAME = %s", ("", "", "", ("",), schema, name))
     return _described(session, rows[0]) if rows else None
 
 
@@ -141,7 +167,7 @@ def _described(session: MySQLSession, row: tuple[Any, ...]) -> MysqlTable:
             raise
         checks = []
     columns = []
-    for _, _, column, data_type, declared, default, extra, size, precision in session.ask(_COLUMNS, (schema, name)):
+    for _, _, column, data_type, declared, default, extra, size, precision, scale, longest in session.ask(_COLUMNS, (schema, name)):
         kind: Kind = _KINDS.get(data_type, "text")
         if kind == "text" and f"json_valid(`{column.lower()}`)" in checks:
             kind = "json"
@@ -151,7 +177,18 @@ def _described(session: MySQLSession, row: tuple[Any, ...]) -> MysqlTable:
         length = int(size) if data_type == "binary" else 0
         columns.append(
             MysqlColumn(
-                column, kind, data_type, bool(default) or automatic, generated, automatic, length, int(precision), _members(declared)
+                column,
+                kind,
+                data_type,
+                bool(default) or automatic,
+                generated,
+                automatic,
+                length,
+                int(precision),
+                _members(declared),
+                str(declared),
+                None if scale is None else int(scale),
+                int(longest) if data_type in ("char", "varchar") else 0,
             )
         )
     indexes: dict[str, list[tuple[str, bool]]] = {}
@@ -183,10 +220,14 @@ def json_of(column: MysqlColumn) -> str:
     """An SQL expression: the column's value as JSON text, where it is not NULL."""
     name = f"t.{quote(column.name)}"
     match column.kind:
-        case "int" | "decimal" | "bits":
+        case "int" | "bits":
             return f"CAST({name} + 0 AS CHAR)"  # a ZEROFILL column's own text begins with zeros, as no number of JSON does
+        case "decimal":  # without a point it would read as an integer
+            text = f"CAST({name} + 0 AS CHAR)"
+            return f"""IF(LOCATE('.', {text}), {text}, CONCAT('{{"$numberDecimal":"', {text}, '"}}'))"""
         case "float" | "double":
-            return f"CAST({name} + 0e0 AS CHAR)"  # the text of a float has six digits only, that of a double has all
+            # The text of a float has six digits only, that of a double has all. A sum would lose the sign of -0.
+            return f"""CONCAT('{{"$numberDouble":"', CAST({name} * 1e0 AS CHAR), '"}}')"""
         case "moment":
             text = f"DATE_FORMAT({name}, '%Y-%m-%dT%H:%i:%s.%f')"
             short = f"IF(RIGHT({text}, 3) = '000', LEFT({text}, 23), {text})"
@@ -221,10 +262,8 @@ def converter(column: MysqlColumn) -> Callable[[Any], Any]:
     match column.kind:
         case "bits":
             return lambda value: int(value, 2) if isinstance(value, str) else int(value)
-        case "decimal":
-            return lambda value: values.decode_any(str(value)) if isinstance(value, Decimal) else value
-        case "float" | "double":
-            return lambda value: int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
+        case "float" | "double" | "decimal":
+            return lambda value: value
         case "set":
             return lambda value: ",".join(one for one in column.members if one in value) if isinstance(value, set) else value
         case "json":
@@ -258,7 +297,7 @@ def _own_json(value: Any) -> Any:
         return value.decode(errors="replace")
     if isinstance(value, dict):
         return {_own_json(name): _own_json(one) for name, one in value.items()}
-    return [_own_json(one) for one in value] if isinstance(value, list) else values.extended(value)
+    return [_own_json(one) for one in value] if isinstance(value, list) else values.from_text(values.extended(value))
 
 
 def _json(value: Any) -> Any:

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from headwater.core.errors import BadConfig, BadInput
 from headwater.core.units import Duration, Size
-from headwater.pipeline.adaptor import About, CanCopy, CanWrite, Delivery
+from headwater.pipeline.adaptor import About
 from headwater.pipeline.env import Env
-from headwater.pipeline.options import Means, factory
+from headwater.pipeline.options import DecimalsOption, Means, factory
+from headwater.pipeline.sink_adaptor import CanWrite, Delivery
+from headwater.pipeline.source_adaptor import CanCopy
 
 if TYPE_CHECKING:
     from headwater.adaptors.opensearch.client import SearchClient
@@ -38,6 +40,7 @@ class OpenSearch(CanCopy, CanWrite, frozen=True, kw_only=True):
     )
 
     extra: ClassVar[str] = "opensearch"
+    stores: ClassVar[tuple[str, ...]] = ("opensearch",)
     source_class: ClassVar[str] = "headwater.adaptors.opensearch.source:OpenSearchSource"
     sink_class: ClassVar[str] = "headwater.adaptors.opensearch.sink:OpenSearchSink"
 
@@ -47,7 +50,8 @@ class OpenSearch(CanCopy, CanWrite, frozen=True, kw_only=True):
     batch: Annotated[int, Means("Documents read at once.", 1, 10_000)] = 1000
     body: Annotated[Size, Means("Bytes sent at once.", 1 << 10, 100 << 20)] = Size(8 << 20)
     keep: Annotated[Duration, Means("The keep-alive of a scroll between two reads.", 1000, DAY)] = Duration(300_000)
-    ca: Annotated[str | None, Means("A file with the authority's certificate.")] = None
+    decimals: DecimalsOption = "decimal"
+    ca: Annotated[str | None, Means("A file with the authority's certificate.", path=True)] = None
 
     def checked(self) -> Self:
         hint = 'Give the name of an index, such as "orders" or "shop-{namespace}".'

@@ -94,6 +94,10 @@ class SearchClient(Closing):
             raise Unavailable(f"The cluster at {self.where} has lost shards (its health is red).", hint="Look at _cluster/health.")
         return f"{product} {version.get('number', '?')} at {self.where}, cluster {about.get('cluster_name')}, {status}"
 
+    def system(self) -> str:
+        """The identity of the cluster."""
+        return f"opensearch {self.get('/').get('cluster_uuid')}"
+
     def counts(self, names: list[str]) -> Iterator[tuple[str, int]]:
         for name in names:
             yield name, self.get(f"/{name}/_count")["count"]

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import msgspec
 
-from headwater.adaptors.converting_writer import ConvertingWriter, as_unreachable, blaming_no_message, identity_of
+from headwater.adaptors.converting_writer import ConvertingWriter, as_unreachable, blaming_no_message, identity_of, made_id
 from headwater.adaptors.opensearch.adaptor import OpenSearch
 from headwater.adaptors.opensearch.client import BulkFailure, SearchClient, explained
 from headwater.adaptors.opensearch.source import all_documents
@@ -22,9 +22,10 @@ from headwater.adaptors.opensearch.versions import Versions
 from headwater.adaptors.pieces import portions
 from headwater.core.errors import BadInput, Denied, DiskFull, NotFound, Rejected, Timeout, Unavailable, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
+from headwater.pipeline.location import Location
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.sink_adaptor import Part, SinkAdaptor, SinkWriter
 
 LONGEST_ID = 512  # bytes; the server refuses the whole request for a longer one
 ACTION = 200  # bytes, about, of an item besides its document
@@ -73,11 +74,22 @@ class OpenSearchSink(SinkAdaptor[OpenSearch]):
         return OpenSearchWriter(self.adaptor, part, client)
 
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
-        found = {name: value for name, value in data.items() if name != "_id"}
-        return row(id_text(data["_id"]), plain(found)) if data.get("_id") is not None else dict(plain(found))
+        found = values.decode(values.encode(plain({name: value for name, value in data.items() if name != "_id"})))
+        return row(id_text(data["_id"]), found) if data.get("_id") is not None else found
+
+    def identified(self, message: Message, pipeline: str) -> tuple[Any, dict[str, Any]]:
+        if message.id is None:
+            identity = made_id(pipeline, message)
+            return identity, message.data | {"_id": identity}
+        return id_text(message.id), message.data
 
     def place(self, namespace: str) -> str:
         return self.adaptor.index_for(namespace)
+
+    def overlaps(self, reads: Sequence[Location]) -> list[Location]:
+        with self.adaptor.connect() as client:
+            system = client.system()
+        return [place for place in reads if place.system == system]
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         """The documents of the namespace's index, in no order: with `_id` as text, unless it repeats other fields."""
@@ -113,8 +125,7 @@ class OpenSearchWriter(ConvertingWriter[BulkItem]):
 
     def convert(self, message: Message) -> BulkItem:
         found = identity_of(message, "OpenSearch")
-        # An id made of the offset is the same when the message is sent again: there is no second copy.
-        text = f"{self._part.pipeline}-{message.offset}" if found is None else id_text(found)
+        text = made_id(self._part.pipeline, message) if found is None else id_text(found)
         if not text or len(text.encode()) > LONGEST_ID:
             raise BadInput(
                 f"The id {text[:40]!r}... has {len(text.encode())} bytes; OpenSearch takes 1 to {LONGEST_ID}.", hint="Shorten it."
@@ -145,6 +156,7 @@ class OpenSearchWriter(ConvertingWriter[BulkItem]):
         pause, why = PAUSE, NO_TIME
         while items:
             left = self.left(why)
+            self.fence()
             try:
                 answer = self._client.ask("POST", "/_bulk", body=b"".join(item.lines for item in items), seconds=left, patient=True)
             except Timeout as error:

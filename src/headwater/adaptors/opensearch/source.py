@@ -12,11 +12,12 @@ from typing import Any
 
 from headwater.adaptors.opensearch.adaptor import OpenSearch
 from headwater.adaptors.opensearch.client import SearchClient
-from headwater.adaptors.pieces import PieceBuffer
+from headwater.adaptors.pieces import PieceBuffer, with_floats
 from headwater.core.errors import Differs, HeadwaterError, NotFound, Unreachable, Unsupported
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
+from headwater.pipeline.location import Location
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.source_progress import CopySize
 
 PIECE = 8 << 20
@@ -29,6 +30,14 @@ class OpenSearchSource(SourceAdaptor[OpenSearch]):
     def check(self, chosen: Namespaces) -> list[str]:
         with self.adaptor.connect() as client:
             return [client.described(), *(f"{name}: {count} documents" for name, count in client.counts(indices(client, chosen)))]
+
+    def locations(self, chosen: Namespaces) -> list[Location]:
+        """The indices, by their names and those of their aliases."""
+        with self.adaptor.connect() as client:
+            system, names = client.system(), indices(client, chosen)
+            aliases = client.get("/_cat/aliases", format="json", h="alias,index")
+        every = {*names, *(one["alias"] for one in aliases if one["index"] in names)}
+        return [Location(system, name) for name in sorted(every)]
 
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         ids: dict[str, str] = {}
@@ -44,6 +53,9 @@ class OpenSearchSource(SourceAdaptor[OpenSearch]):
             size = CopySize.about(sum(count for _, count in client.counts(list(ids))))
         return CopyPlan(identity={"indices": ids}, slices=tuple(cut), ids=dict.fromkeys(ids, ("_id",)), size=size)
 
+    def unit(self, part: Slice) -> tuple[str, Any]:
+        return part.namespace, part.spec["uuid"]
+
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         with self.adaptor.connect() as client:
             try:
@@ -53,7 +65,8 @@ class OpenSearchSource(SourceAdaptor[OpenSearch]):
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         with self.adaptor.connect() as client:
-            yield from _read(client, part, position, size=self.adaptor.batch, keep=self.adaptor.keep)
+            pieces = _read(client, part, position, size=self.adaptor.batch, keep=self.adaptor.keep)
+            yield from map(with_floats, pieces) if self.adaptor.decimals == "float" else pieces
 
 
 def indices(client: SearchClient, chosen: Namespaces) -> list[str]:
@@ -77,7 +90,7 @@ def _read(client: SearchClient, part: Slice, position: Any, *, size: int, keep: 
     gathered = PieceBuffer(PIECE)
     for page in _pages(client, part.namespace, body, size=size, keep=keep):
         for hit in page:
-            text = values.encode(_document(hit, part.namespace))
+            text = values.store(_document(hit, part.namespace))
             if gathered.exceeded_by(len(text)):
                 yield gathered.piece(position)
             gathered.add(text)

@@ -98,6 +98,11 @@ class PostgresSession(Session):
         return state[:2] in _DATA or state in _DATA_STATES
 
     @staticmethod
+    def about_tables(error: BaseException) -> bool:
+        state = getattr(error, "sqlstate", None) or ""
+        return (state[:2] in ("42", "54") and state != "42501") or (state == "" and isinstance(error, psycopg.DataError))
+
+    @staticmethod
     def explained(error: Any, where: object) -> HeadwaterError:
         said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         state, server = error.sqlstate or "", f"PostgreSQL at {where}"

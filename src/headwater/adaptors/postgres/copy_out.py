@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from headwater.adaptors.postgres.connection import PostgresSession
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Piece
+from headwater.pipeline.source_adaptor import Piece
 from headwater.pipeline.texts import Texts
 
 _HEADER = b"PGCOPY\n\xff\r\n\0"
@@ -94,7 +94,7 @@ def _piece(some: list[bytes], by: str) -> Piece:
     texts = Texts.within(data, begins, begins + overlapping[starts + 2])
     if texts.contain(b"\n") or texts.contain(b"\r"):
         # A column of type json keeps its line breaks; a line of JSON must not have any.
-        whole = [values.encode(values.decode(one)) if b"\n" in one or b"\r" in one else one for one in texts]
+        whole = [values.store(values.decode(one)) if b"\n" in one or b"\r" in one else one for one in texts]
         texts = Texts(pa.array(whole, pa.binary()))
     return Piece(position={by: _behind(some[-1])}, values=texts)
 

@@ -13,6 +13,14 @@ from headwater.core.errors import BadConfig, Forbidden
 
 _KNOWN = "SELECT puballtables, pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s"
 _THERE = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
+# Both columns exist since PostgreSQL 15.
+_NARROWED = """
+SELECT n.nspname || '.' || c.relname, to_jsonb(r) ->> 'prqual' IS NOT NULL
+FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid JOIN pg_class c ON c.oid = r.prrelid
+JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE p.pubname = %s AND r.prrelid = ANY(%s::oid[]) AND (to_jsonb(r) ->> 'prqual' IS NOT NULL OR to_jsonb(r) ->> 'prattrs' IS NOT NULL)
+ORDER BY 1
+"""
 # To publish a table takes its owner. To create a publication takes CREATE on the database, to add to one its owner.
 _ALLOWED = """
 SELECT (SELECT coalesce(bool_and(pg_has_role(relowner, 'USAGE')), true) FROM pg_class WHERE oid = ANY(%s))
@@ -21,17 +29,29 @@ SELECT (SELECT coalesce(bool_and(pg_has_role(relowner, 'USAGE')), true) FROM pg_
 """
 
 
-def missing_statement(session: PostgresSession, publication: str, found: Sequence[PostgresTable]) -> str:
-    """The statement that publishes the tables; empty where they are published. Errors: `BadConfig`."""
-    known = session.ask(_KNOWN, (publication,))
-    if not known:
+def missing_statement(session: PostgresSession, publication: str, found: Sequence[PostgresTable], *, slot: str = "") -> str:
+    """The statement that publishes the tables; empty where they are published. `slot`: the slot, where it exists.
+
+    Errors: `BadConfig` for a publication that leaves changes out, and for a slot that exists without one.
+    """
+    if not slot and not session.ask(_KNOWN, (publication,)):
         names = ", ".join(one.quoted for one in found)
         return f"CREATE PUBLICATION {quote(publication)} FOR TABLE {names} WITH (publish_via_partition_root = true)"
-    ((every_table, every_change, by_root),) = known
-    _complete(publication, found, every_change=every_change, by_root=by_root)
+    every_table = check_complete(session, publication, found, slot=slot)
     there = set(session.ask(_THERE, (publication,)))
     lacking = [one.quoted for one in found if (one.schema, one.name) not in there]
     return f"ALTER PUBLICATION {quote(publication)} ADD TABLE {', '.join(lacking)}" if lacking and not every_table else ""
+
+
+def check_complete(session: PostgresSession, publication: str, found: Sequence[PostgresTable], *, slot: str) -> bool:
+    """Whether the publication has all tables. Errors: `BadConfig` for one that does not exist, or leaves out changes of these tables."""
+    known = session.ask(_KNOWN, (publication,))
+    if not known:
+        raise older_slot(slot, publication)
+    ((every_table, every_change, by_root),) = known
+    _complete(publication, found, every_change=every_change, by_root=by_root)
+    _unfiltered(session, publication, found)
+    return bool(every_table)
 
 
 def _complete(publication: str, found: Sequence[PostgresTable], *, every_change: bool, by_root: bool) -> None:
@@ -49,9 +69,30 @@ def _complete(publication: str, found: Sequence[PostgresTable], *, every_change:
         )
 
 
-def publish(session: PostgresSession, publication: str, found: Sequence[PostgresTable]) -> None:
-    """Publish the tables. Errors: `Forbidden`, `BadConfig`."""
-    statement = missing_statement(session, publication, found)
+def _unfiltered(session: PostgresSession, publication: str, found: Sequence[PostgresTable]) -> None:
+    """Errors: `BadConfig` where only some rows or columns of a table are published: the copy has them all."""
+    quoted = {one.namespace: one.quoted for one in found}
+    for namespace, rows in session.ask(_NARROWED, (publication, [one.oid for one in found])):
+        what = "some rows of it (a row filter)" if rows else "some of its columns (a column list)"
+        alter = f"ALTER PUBLICATION {quote(publication)}"
+        raise BadConfig(
+            f"The publication {publication} has {namespace} with {what} only: changes of the others would be missed.",
+            hint=f"Let its owner run: {alter} DROP TABLE {quoted[namespace]}; {alter} ADD TABLE {quoted[namespace]}",
+        )
+
+
+def older_slot(slot: str, publication: str) -> BadConfig:
+    """For a slot with changes from before its publication was created: the server cannot send them, nor anything behind them."""
+    return BadConfig(
+        f"The replication slot {slot} is older than the publication {publication}: changes since the slot was created are not published.",
+        hint=f"Drop the slot: SELECT pg_drop_replication_slot('{slot}'). "
+        "Then `headwater pipeline run FILE --again` creates it and reads anew.",
+    )
+
+
+def publish(session: PostgresSession, publication: str, found: Sequence[PostgresTable], *, slot: str = "") -> None:
+    """Publish the tables. Errors: those of `missing_statement`; `Forbidden`."""
+    statement = missing_statement(session, publication, found, slot=slot)
     if statement:
         try:
             session.do(statement)
@@ -59,9 +100,9 @@ def publish(session: PostgresSession, publication: str, found: Sequence[Postgres
             raise forbidden(publication, statement) from error
 
 
-def check(session: PostgresSession, publication: str, found: Sequence[PostgresTable]) -> None:
+def check(session: PostgresSession, publication: str, found: Sequence[PostgresTable], *, slot: str = "") -> None:
     """Errors: those of `publish`."""
-    statement = missing_statement(session, publication, found)
+    statement = missing_statement(session, publication, found, slot=slot)
     if statement and not session.one(_ALLOWED, ([one.oid for one in found], publication)):
         raise forbidden(publication, statement)
 

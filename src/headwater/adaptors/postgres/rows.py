@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from math import isfinite
@@ -9,12 +11,20 @@ from typing import Any
 from uuid import UUID
 
 from headwater.adaptors.postgres.tables import PostgresTable
+from headwater.adaptors.sql import column_limits
+from headwater.adaptors.sql.column_limits import Keeps
 from headwater.adaptors.sql.row_shape import AS_IT_IS, RowShape
 from headwater.pipeline import values
+
+_DECLARED = re.compile(r"([a-z ]+?)(?:\((\d+)(?:,(-?\d+))?\))?(?: with(?:out)? time zone)?")
+_BEYOND_MICROS = re.compile(r"(\.\d{6})\d+")
 
 
 class PostgresShape(RowShape[PostgresTable]):
     """Rows for `json_populate_recordset`."""
+
+    def limits(self) -> Mapping[str, Keeps]:
+        return {one.name: keeps for one in self.table.columns if (keeps := _limit(one.declared)) is not None}
 
     def json(self, value: Any) -> Any:
         return value
@@ -23,6 +33,8 @@ class PostgresShape(RowShape[PostgresTable]):
         if isinstance(value, list):
             return [one if type(one) in AS_IT_IS else self.plain(one, kind) for one in value]
         text = value["$date"] if isinstance(value, dict) and value.keys() == {"$date"} else None
+        if isinstance(text, str):  # the server would round nanoseconds, and a day may end by that; all sinks cut them
+            text = _BEYOND_MICROS.sub(r"\1", text)
         if isinstance(text, str) and text.endswith("Z"):
             return text  # PostgreSQL reads it for any year
         match values.native(value):
@@ -40,3 +52,29 @@ class PostgresShape(RowShape[PostgresTable]):
                 return number if number.is_finite() else str(number)
             case other:
                 return other
+
+
+def _limit(declared: str) -> Keeps | None:
+    """The test of what a column keeps; None where the server keeps or refuses every value. Types of lists and domains are not known."""
+    found = _DECLARED.fullmatch(declared)
+    if found is None:
+        return None
+    name, first, second = found.groups()
+    match name:
+        case "numeric" if first:
+            return column_limits.decimals(int(second or 0))
+        case "double precision":
+            return column_limits.double
+        case "real":
+            return column_limits.single
+        case "timestamp":
+            return column_limits.seconds(int(first or 6))
+        case "time":
+            return column_limits.clock(int(first or 6))
+        case "date":
+            return column_limits.day
+        case "character varying" | "character" if first:
+            return column_limits.letters(int(first))
+        case _ if name.startswith("interval"):
+            return column_limits.text
+    return None

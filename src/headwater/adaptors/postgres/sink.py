@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from psycopg.errors import FeatureNotSupported
 
 from headwater.adaptors.postgres import sql
 from headwater.adaptors.postgres.adaptor import Postgres
+from headwater.adaptors.postgres.columns import RULES
 from headwater.adaptors.postgres.connection import PostgresSession
 from headwater.adaptors.postgres.rows import PostgresShape
 from headwater.adaptors.postgres.source import PostgresSource
 from headwater.adaptors.postgres.tables import table
 from headwater.adaptors.sql.adaptor import SqlSink
-from headwater.adaptors.sql.infer import ColumnKind
+from headwater.adaptors.sql.column_types import SqlColumns
 from headwater.adaptors.sql.ranges import TakenRange
 from headwater.adaptors.sql.row_batch import RowBatch
 from headwater.adaptors.sql.statements import Statements
@@ -22,9 +23,11 @@ from headwater.adaptors.sql.table import COMMITTED, quote
 from headwater.adaptors.sql.writer import SqlWriter
 from headwater.core.errors import BadConfig, Forbidden, ReadOnly, Rejected
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Part
+from headwater.pipeline.columns import ColumnType
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.sink_adaptor import Part
 
+NAME = 63  # bytes of the longest name: the server cuts others without an error
 LEFT_ALONE = 10.0  # seconds that a transaction may be idle, beyond the timeout of a batch
 
 
@@ -54,6 +57,9 @@ class PostgresSink(SqlSink[Postgres]):
         adaptor = self.adaptor
         return PostgresWriter(adaptor.address(), part, schema=adaptor.schema, state=adaptor.state_schema, create=adaptor.create)
 
+    def rules(self) -> SqlColumns:
+        return RULES
+
     def source(self) -> PostgresSource:
         return PostgresSource(self.adaptor)
 
@@ -67,6 +73,7 @@ class PostgresSink(SqlSink[Postgres]):
 class PostgresWriter(SqlWriter[PostgresShape]):
     call: ClassVar[str] = "postgres"
     once: ClassVar[bool] = True  # ON CONFLICT refuses to change a row twice
+    longest: ClassVar[str] = f"{NAME} bytes"
 
     def __init__(self, uri: str, part: Part, *, schema: str, state: str, create: bool) -> None:
         session = PostgresSession(uri)
@@ -78,7 +85,7 @@ class PostgresWriter(SqlWriter[PostgresShape]):
             # Releases the locks of a writer that hangs or has lost its machine: a new run would wait for them for ever.
             f"SET idle_in_transaction_session_timeout = {patience + int(LEFT_ALONE * 1000)}",
         ]
-        super().__init__(session, sql.statements(state), part, settings=settings, schema=schema, create=create)
+        super().__init__(session, sql.statements(state), part, rules=RULES, settings=settings, schema=schema, create=create)
         self._own = session
         self._open = sql.open_batch(state)
 
@@ -113,11 +120,17 @@ class PostgresWriter(SqlWriter[PostgresShape]):
             )
         return PostgresShape(found) if found is not None else None
 
-    def create_table(self, schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str]) -> Sequence[str]:
+    def names_fit(self, *names: str) -> bool:
+        return all(len(name.encode()) <= NAME for name in names)
+
+    def create_table(self, schema: str, name: str, columns: Mapping[str, ColumnType], key: Iterable[str]) -> Sequence[str]:
         # Asked first: CREATE SCHEMA IF NOT EXISTS needs a right in the database even where the schema exists.
         there = self._session.ask("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
         made = sql.create_table(schema, name, columns, key)
         return (made,) if there else (sql.create_schema(schema), made)
 
-    def add_columns(self, shape: PostgresShape, columns: dict[str, ColumnKind]) -> Sequence[str]:
+    def add_columns(self, shape: PostgresShape, columns: Mapping[str, ColumnType]) -> Sequence[str]:
         return (sql.add_columns(shape.table, columns),)
+
+    def widen_columns(self, shape: PostgresShape, columns: Mapping[str, ColumnType]) -> Sequence[str]:
+        return (sql.widen_columns(shape.table, columns),)

@@ -17,25 +17,30 @@ from headwater.adaptors.postgres.adaptor import Postgres
 from headwater.adaptors.postgres.connection import PostgresSession
 from headwater.adaptors.postgres.copy_out import pieces
 from headwater.adaptors.postgres.publication import check as check_publication
+from headwater.adaptors.postgres.publication import check_complete
 from headwater.adaptors.postgres.slot import slot_position
+from headwater.adaptors.postgres.table_watch import TableWatch, with_entries
 from headwater.adaptors.postgres.tables import (
     PostgresColumn,
     PostgresTable,
     document,
     estimated_rows,
     followable,
+    identities,
     leaves,
     logical,
     may_replicate,
     table,
     tables,
+    written_names,
 )
 from headwater.adaptors.postgres.tail import follow, prepare
 from headwater.adaptors.sql.adaptor import SqlSource
 from headwater.adaptors.sql.table import quote
 from headwater.core.errors import BadConfig, Differs
-from headwater.pipeline.adaptor import Piece, Slice
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.piece_size import piece_size
+from headwater.pipeline.source_adaptor import CopyPlan, Piece, Slice
 
 PIECE = 4 << 20  # bytes
 SAMPLE = 2000  # rows of the sample for each slice, by which a table is cut into parts of about the same size
@@ -43,6 +48,8 @@ SAMPLE = 2000  # rows of the sample for each slice, by which a table is cut into
 
 class PostgresSource(SqlSource[Postgres, PostgresSession, PostgresTable]):
     """The tables of one database."""
+
+    joins = "never"  # a table that joins the publication needs a slot that begins behind the transactions which are open then
 
     def session(self, **more: Any) -> PostgresSession:
         return PostgresSession(self.adaptor.address(), **more)
@@ -55,9 +62,11 @@ class PostgresSource(SqlSource[Postgres, PostgresSession, PostgresTable]):
             lines, found = [session.version()], self.tables(session, chosen)
             lines += map(str, found)
             if self.adaptor.tail:
-                lines.append(self._check_slot(session))
+                slot = self._check_slot(session)
+                lines.append(slot)
                 followable(found)
-                check_publication(session, self.adaptor.publication, found)
+                there = self.adaptor.slot if slot_position(session, self.adaptor.slot) is not None else ""
+                check_publication(session, self.adaptor.publication, found, slot=there)
         return lines
 
     def _check_slot(self, session: PostgresSession) -> str:
@@ -69,6 +78,12 @@ class PostgresSource(SqlSource[Postgres, PostgresSession, PostgresTable]):
         if free <= 0:
             raise BadConfig("The server has no free replication slot.", hint="Raise max_replication_slots, or drop one that nobody uses.")
         return f"the slot {self.adaptor.slot} will be made; {free} are free"
+
+    def systems(self, session: PostgresSession, *, writing: bool) -> list[str]:
+        return identities(session, writing=writing)
+
+    def names(self, session: PostgresSession, tables: list[PostgresTable]) -> list[str]:
+        return written_names(session, tables)
 
     def cursor(self, chosen: Namespaces) -> Any:
         return prepare(self.adaptor, chosen)
@@ -91,9 +106,22 @@ class PostgresSource(SqlSource[Postgres, PostgresSession, PostgresTable]):
             columns = [column for column in one.columns if not (self.adaptor.tail and column.generated)]
             statement = _statement(session, one, columns, part.spec, position)
             try:
-                yield from pieces(session, statement, "key" if part.spec["key"] else "row", PIECE)
+                yield from pieces(session, statement, "key" if part.spec["key"] else "row", piece_size(PIECE))
             except (errors.UndefinedTable, errors.UndefinedColumn) as error:
                 raise Differs(f"The table {part.namespace} has changed under the copy: {error}.", hint="Begin the copy anew.") from error
+
+    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
+        plan = super().plan(chosen, slices)
+        if not self.adaptor.tail:
+            return plan
+        with self.session() as session:
+            return with_entries(plan, session, self.adaptor.publication)
+
+    def check_followed(self, plan: CopyPlan, chosen: Namespaces) -> None:
+        watch = TableWatch.of_plan(plan, self.adaptor.publication, chosen)
+        with self.session() as session:
+            check_complete(session, self.adaptor.publication, (), slot=self.adaptor.slot)  # without it, every table would be missing
+            check_complete(session, self.adaptor.publication, watch.check(session), slot=self.adaptor.slot)
 
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
         return follow(self.adaptor, cursor, chosen, stopped)

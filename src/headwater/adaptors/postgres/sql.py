@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from headwater.adaptors.postgres.columns import RULES
 from headwater.adaptors.postgres.tables import PostgresTable
-from headwater.adaptors.sql.infer import ColumnKind
 from headwater.adaptors.sql.statements import Statements
-from headwater.adaptors.sql.table import COMMITTED, EPOCH, quote, safe
+from headwater.adaptors.sql.table import COMMITTED, EPOCH, OWNER, quote, safe
+from headwater.pipeline.columns import ColumnType
 
 _OF = "WHERE pipeline = %s AND sink = %s"
 _TAKEN = "(pipeline, sink, start_offset, end_offset, bucket, buckets)"
 
 
 def statements(schema: str) -> Statements:
-    """How a sink remembers, in two tables of the schema."""
-    epoch, committed = f"{quote(schema)}.{EPOCH}", f"{quote(schema)}.{COMMITTED}"
+    """How a sink remembers, in three tables of the schema."""
+    epoch, committed, owner = (f"{quote(schema)}.{name}" for name in (EPOCH, COMMITTED, OWNER))
     return Statements(
         there="SELECT 1 WHERE to_regclass('{}') IS NOT NULL".format(committed.replace("'", "''")),
         create=(
@@ -32,6 +33,12 @@ def statements(schema: str) -> Statements:
         take=safe(f"INSERT INTO {committed} {_TAKEN} ") + "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
         untake=safe(f"DELETE FROM {committed} ") + f"{_OF} AND start_offset = %s AND end_offset = %s AND bucket = %s AND buckets = %s",
         clear=safe(f"DELETE FROM {committed} ") + _OF,
+        owners_there="SELECT 1 WHERE to_regclass('{}') IS NOT NULL".format(owner.replace("'", "''")),
+        create_owners=f"CREATE TABLE IF NOT EXISTS {owner} (pipeline text, sink text, note text NOT NULL, PRIMARY KEY (pipeline, sink))",
+        first_owner=safe(f"INSERT INTO {owner} ") + "VALUES (%s, %s, '') ON CONFLICT DO NOTHING",
+        read_owner=safe(f"SELECT note FROM {owner} ") + _OF,
+        lock_owner=safe(f"SELECT note FROM {owner} ") + f"{_OF} FOR UPDATE",
+        set_owner=safe(f"UPDATE {owner} ") + f"SET note = %s {_OF}",
     )
 
 
@@ -53,33 +60,26 @@ def open_batch(schema: str) -> str:
     """
 
 
-_TYPES: dict[ColumnKind, str] = {
-    "bool": "boolean",
-    "int": "bigint",
-    "decimal": "numeric",
-    "float": "double precision",
-    "text": "text",
-    "moment": "timestamptz",
-    "bytes": "bytea",
-    "uuid": "uuid",
-    "json": "jsonb",
-}
-
-
 def create_schema(schema: str) -> str:
     return f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}"
 
 
-def create_table(schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str]) -> str:
-    body = [f"{quote(column)} {_TYPES[kind]}" for column, kind in columns.items()]
+def create_table(schema: str, name: str, columns: Mapping[str, ColumnType], key: Iterable[str]) -> str:
+    body = [f"{quote(column)} {RULES.named(kind)}" for column, kind in columns.items()]
     if names := ", ".join(quote(column) for column in key):
         body.append(f"PRIMARY KEY ({names})")
     return f"CREATE TABLE IF NOT EXISTS {quote(schema)}.{quote(name)} ({', '.join(body)})"
 
 
-def add_columns(table: PostgresTable, columns: dict[str, ColumnKind]) -> str:
+def add_columns(table: PostgresTable, columns: Mapping[str, ColumnType]) -> str:
     return f"ALTER TABLE {table.quoted} " + ", ".join(
-        f"ADD COLUMN IF NOT EXISTS {quote(name)} {_TYPES[kind]}" for name, kind in columns.items()
+        f"ADD COLUMN IF NOT EXISTS {quote(name)} {RULES.named(kind)}" for name, kind in columns.items()
+    )
+
+
+def widen_columns(table: PostgresTable, columns: Mapping[str, ColumnType]) -> str:
+    return f"ALTER TABLE {table.quoted} " + ", ".join(
+        f"ALTER COLUMN {quote(name)} TYPE {RULES.named(kind)}" for name, kind in columns.items()
     )
 
 
@@ -96,7 +96,7 @@ def upsert(table: PostgresTable, key: tuple[str, ...], absent: frozenset[str]) -
     sets = [
         f"{safe(quote(one.name))} = {'DEFAULT' if one.name in absent else f'EXCLUDED.{safe(quote(one.name))}'}"
         for one in writable
-        if one.name not in key
+        if one.name not in key or (one.loose and one.name not in absent)
     ]
     target = ", ".join(safe(quote(name)) for name in key)
     return f"{text} ON CONFLICT ({target}) DO " + (f"UPDATE SET {', '.join(sets)}" if sets else "NOTHING")

@@ -17,19 +17,24 @@ from psycopg import pq
 
 from headwater.adaptors.postgres.connection import PostgresSession
 from headwater.adaptors.postgres.pgoutput import lsn_text
-from headwater.core.errors import OffsetGone, Unavailable, Unreachable
+from headwater.adaptors.postgres.publication import older_slot
+from headwater.core.errors import HeadwaterError, OffsetGone, Unavailable, Unreachable
 
 STATUS_EVERY = 10.0  # seconds between two status messages: the server ends the connection after a minute without one
 BUSY_FOR = 10.0  # seconds to wait for a slot that our own lost connection may still hold
+PROBED = 1.0  # seconds for the first change of a slot to arrive before a copy begins
 _DATA = struct.Struct(">cQQq")
 _ALIVE = struct.Struct(">cQqB")
 
 
 class ReplicationStream:
-    """Changes of one slot behind `start`. Errors: `OffsetGone`, `Unreachable`, `Unavailable` for a slot that another client uses."""
+    """Changes of one slot behind `start`.
+
+    Errors: `OffsetGone`; `Unreachable`; `Unavailable` for a slot that another client uses; `BadConfig` for one older than the publication.
+    """
 
     def __init__(self, uri: str, slot: str, publication: str, start: int) -> None:
-        self._session, self._slot = PostgresSession(uri, replication="database"), slot
+        self._session, self._slot, self._publication = PostgresSession(uri, replication="database"), slot, publication
         self._connection: Any = self._session.link.pgconn
         self._kept = start
         self._said = time.monotonic()
@@ -57,11 +62,7 @@ class ReplicationStream:
                 if found is not None:
                     return found
             elif size < 0:
-                said = connection.get_result()
-                text = said.error_message.decode(errors="replace").strip() if said is not None else "the stream has ended"
-                raise Unreachable(
-                    f"PostgreSQL at {self._session.where} has ended the stream: {text}.", hint="See whether it runs, then start again."
-                )
+                raise self._ended(connection.get_result())
             else:
                 left = deadline - time.monotonic()
                 if not select.select([connection.socket], [], [], max(0.0, min(left, STATUS_EVERY)))[0]:
@@ -86,6 +87,15 @@ class ReplicationStream:
 
     def close(self) -> None:
         self._session.close()
+
+    def _ended(self, result: Any) -> HeadwaterError:
+        if result is not None and result.error_field(pq.DiagnosticField.SQLSTATE) == b"42704":
+            # The server decodes a change with the catalog of that moment. It has not the publication, and so it will be at every try.
+            return older_slot(self._slot, self._publication)
+        text = result.error_message.decode(errors="replace").strip() if result is not None else "the stream has ended"
+        return Unreachable(
+            f"PostgreSQL at {self._session.where} has ended the stream: {text}.", hint="See whether it runs, then start again."
+        )
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -118,8 +128,24 @@ class ReplicationStream:
                 continue
             if state == "55006":
                 raise Unavailable(
-                    f"The replication slot {self._slot} is in use: {text}.", hint="Give each pipeline a slot of its own: slot=..."
+                    f"The replication slot {self._slot} is in use: {text}.",
+                    hint="Stop the run that uses it, or give each pipeline a slot of its own: slot=...",
                 )
             if state in ("42704", "55000"):
-                raise OffsetGone(f"The changes of the replication slot {self._slot} are gone: {text}.", hint="Begin the copy anew.")
+                raise OffsetGone(
+                    f"The changes of the replication slot {self._slot} are gone: {text}.",
+                    hint="Begin the copy anew: `headwater pipeline run FILE --again`.",
+                )
             raise Unreachable(f"PostgreSQL at {self._session.where} does not send changes: {text}.", hint="See the server's log.")
+
+
+def probe(uri: str, slot: str, publication: str, *, start: int, end: int) -> None:
+    """Begin a stream and end it with the first change, or at `end`, keeping nothing. Errors: those of a stream, before hours of copying."""
+    stream = ReplicationStream(uri, slot, publication, start)
+    try:
+        deadline = time.monotonic() + PROBED
+        while (left := deadline - time.monotonic()) > 0 and (got := stream.receive(left)) is not None:
+            if got[1] or got[0] >= end:
+                return
+    finally:
+        stream.close()

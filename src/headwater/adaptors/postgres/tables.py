@@ -9,7 +9,7 @@ import msgspec
 
 from headwater.adaptors.postgres.connection import PostgresSession
 from headwater.adaptors.postgres.types import Kind, Type, json_of, type_of
-from headwater.adaptors.sql.table import COMMITTED, EPOCH, SqlTable, quote
+from headwater.adaptors.sql.table import COMMITTED, EPOCH, OWNER, SqlTable, quote
 from headwater.core.errors import BadConfig, Forbidden, NotFound
 from headwater.pipeline import values
 from headwater.pipeline.namespaces import Namespaces
@@ -20,7 +20,7 @@ SELECT c.oid::bigint, n.nspname, c.relname, c.relkind = 'p', c.relreplident::tex
        c.relkind = 'r' AND EXISTS (SELECT 1 FROM pg_inherits h WHERE h.inhparent = c.oid)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
-  AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_' AND c.relname NOT IN (%s, %s)
+  AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_' AND c.relname NOT IN (%s, %s, %s)
   AND (%s::text IS NULL OR (n.nspname = %s AND c.relname = %s))
 ORDER BY 2, 3
 """
@@ -32,8 +32,10 @@ WITH RECURSIVE base(oid, into_oid) AS (
     SELECT b.oid, t.typbasetype FROM base b JOIN pg_type t ON t.oid = b.into_oid WHERE t.typtype = 'd'
 )
 SELECT a.attrelid::bigint, a.attname, t.typname, e.typname, format_type(a.atttypid, a.atttypmod),
-       a.attgenerated <> '', a.attidentity <> '', a.atthasdef OR a.attidentity <> '', a.atttypid::bigint
+       a.attgenerated <> '', a.attidentity <> '', a.atthasdef OR a.attidentity <> '', a.atttypid::bigint,
+       t.typname IN ('citext', 'numeric') OR NOT coalesce(l.collisdeterministic, true)
 FROM pg_attribute a
+LEFT JOIN pg_collation l ON l.oid = a.attcollation
 JOIN base b ON b.oid = a.atttypid
 JOIN pg_type t ON t.oid = b.into_oid AND t.typtype <> 'd'
 LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typcategory = 'A'
@@ -61,6 +63,25 @@ SELECT CASE WHEN bool_and(c.reltuples > 0 OR pg_relation_size(c.oid) = 0) THEN s
 FROM t JOIN pg_class c USING (oid) WHERE c.relkind = 'r'
 """
 
+# The tables, their partitions and heirs, and the views over them: through each of these, rows can be written.
+_NAMES = """
+WITH RECURSIVE t(oid) AS (
+    SELECT unnest(%s::bigint[])::oid
+  UNION
+    SELECT n.oid FROM t CROSS JOIN LATERAL (
+        SELECT h.inhrelid FROM pg_inherits h WHERE h.inhparent = t.oid
+      UNION
+        SELECT r.ev_class FROM pg_depend d JOIN pg_rewrite r ON r.oid = d.objid JOIN pg_class v ON v.oid = r.ev_class AND v.relkind = 'v'
+        WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = t.oid
+    ) n(oid)
+)
+SELECT n.nspname || '.' || c.relname FROM t JOIN pg_class c USING (oid) JOIN pg_namespace n ON n.oid = c.relnamespace ORDER BY 1
+"""
+_IDENTITY = """
+SELECT extract(epoch FROM pg_postmaster_start_time())::text, pg_is_in_recovery(),
+       (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
 
 class PostgresColumn(msgspec.Struct, frozen=True):
     name: str
@@ -70,6 +91,7 @@ class PostgresColumn(msgspec.Struct, frozen=True):
     identity: bool = False
     default: bool = False
     oid: int = 0
+    loose: bool = False  # equal values may differ: by case (citext, some collations), by zeros (numeric)
 
     @property
     def kind(self) -> Kind:
@@ -100,22 +122,36 @@ class PostgresTable(SqlTable[PostgresColumn], frozen=True, kw_only=True):
         return self.key if self.identity in ("d", "f") else ()
 
 
-def tables(session: PostgresSession, chosen: Namespaces) -> list[PostgresTable]:
-    """The chosen tables. Errors: `NotFound` when there is none, `Forbidden` for one that cannot be read."""
-    found = [row for row in session.ask(_TABLES, (COMMITTED, EPOCH, None, None, None)) if f"{row[1]}.{row[2]}" in chosen]
+def identities(session: PostgresSession, *, writing: bool) -> list[str]:
+    """The identities of the database. A copy of a server's files has its system identifier, but another start; a standby is its primary."""
+    may_ask = session.one("SELECT has_function_privilege('pg_control_system()', 'EXECUTE')")
+    system = session.one("SELECT system_identifier FROM pg_control_system()") if may_ask else ""
+    ((started, standby, database),) = session.ask(_IDENTITY)
+    found = [f"postgres {system}/{started}/{database}"]
+    return [*found, f"postgres {system}/{database}"] if system and (standby or writing) else found
+
+
+def written_names(session: PostgresSession, tables: list[PostgresTable]) -> list[str]:
+    """The names of the tables, and of the partitions, heirs and views through which their rows can be written."""
+    return [row[0] for row in session.ask(_NAMES, ([table.oid for table in tables],))]
+
+
+def tables(session: PostgresSession, chosen: Namespaces, *, readable: bool = True) -> list[PostgresTable]:
+    """The chosen tables. Errors: `NotFound` when there is none; with `readable` `Forbidden` for one that cannot be read."""
+    found = [row for row in session.ask(_TABLES, (COMMITTED, EPOCH, OWNER, None, None, None)) if f"{row[1]}.{row[2]}" in chosen]
     if not found:
         raise NotFound(
             f"No table in the database matches the namespace {chosen}.", hint=r"A table's namespace is schema.table: ^public\.orders$."
         )
     for row in found:
-        if not row[5]:
+        if readable and not row[5]:
             raise Forbidden(f"The table {row[1]}.{row[2]} may not be read.", hint="Grant SELECT on it, or choose a narrower namespace.")
     return _described(session, found)
 
 
 def table(session: PostgresSession, schema: str, name: str) -> PostgresTable | None:
     """One table; None where it does not exist."""
-    return next(iter(_described(session, session.ask(_TABLES, ("", "", name, schema, name)))), None)
+    return next(iter(_described(session, session.ask(_TABLES, ("", "", "", name, schema, name)))), None)
 
 
 def followable(found: Sequence[PostgresTable]) -> None:

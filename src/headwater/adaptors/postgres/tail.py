@@ -10,19 +10,24 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from headwater.adaptors.pieces import names_size
 from headwater.adaptors.postgres.adaptor import Postgres
 from headwater.adaptors.postgres.connection import PostgresSession
 from headwater.adaptors.postgres.pgoutput import UNCHANGED, Begin, Cell, Commit, Relation, RowChange, Truncate, decode, lsn, lsn_text
 from headwater.adaptors.postgres.publication import publish
-from headwater.adaptors.postgres.slot import check_cursor, created_slot, slot_position
-from headwater.adaptors.postgres.stream import ReplicationStream
+from headwater.adaptors.postgres.slot import check_cursor, create_slot, slot_position, wal_end
+from headwater.adaptors.postgres.stream import ReplicationStream, probe
+from headwater.adaptors.postgres.table_watch import TableWatch
 from headwater.adaptors.postgres.tables import PostgresTable, document, followable, logical, table, tables, types
 from headwater.adaptors.postgres.types import Type, converter
+from headwater.adaptors.postgres.writers import wait_for_writers
 from headwater.adaptors.sql.table import quote
+from headwater.core.errors import Differs
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Piece
 from headwater.pipeline.message import Message, Mode, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.piece_size import piece_size
+from headwater.pipeline.source_adaptor import Piece
 
 T = TypeVar("T")
 PIECE_BYTES = 4 << 20
@@ -30,22 +35,30 @@ PIECE_MESSAGES = 10_000
 WAIT = 0.5  # seconds without a change until an empty piece is returned
 IDLE_WAL = 16 << 20  # bytes of WAL without a change of the chosen tables, after which the slot advances nevertheless
 DECODING = 60.0  # seconds that a server may take to decode what is behind a cursor, until it counts as nothing
+LOOK = 60.0  # seconds between two looks at what is told by no change: tables renamed, unpublished, or new
 AWAY = 20.0  # seconds without a status message, after which the server may have closed the connection
 
 
 def prepare(adaptor: Postgres, chosen: Namespaces) -> dict[str, Any]:
     """Make publication and slot where they are missing. Returns the cursor before everything that is copied afterwards.
 
-    Errors: `BadConfig` for a server or a table whose changes cannot be followed; `Forbidden`.
+    Every transaction that this cursor does not include has ended when it returns, so that a copy includes it. Errors: `BadConfig` for a
+    server, table, slot or publication whose changes cannot be followed; `Forbidden`; `Timeout` while others have yet to end.
     """
-    with PostgresSession(adaptor.address()) as session:
+    uri, slot, publication = adaptor.address(), adaptor.slot, adaptor.publication
+    with PostgresSession(uri) as session:
         logical(session)
         found = tables(session, chosen)
         followable(found)
-        slot_position(session, adaptor.slot)  # one that cannot be used is an error before anything is made
-        publish(session, adaptor.publication, found)
-        # After the publication: the server decodes a change with the catalog of that moment, in which the publication must exist.
-        return {"lsn": created_slot(session, adaptor.slot), "seen": 0}
+        at = slot_position(session, slot)  # one that cannot be used is an error before anything is made
+        publish(session, publication, found, slot=slot if at is not None else "")
+        if at is None:
+            # After the publication: the server decodes a change with the catalog of that moment, in which the publication must exist.
+            at = create_slot(session, slot)
+        else:
+            probe(uri, slot, publication, start=lsn(at), end=wal_end(session))
+        wait_for_writers(session, [one.oid for one in found])
+        return {"lsn": at, "seen": 0}
 
 
 def follow(adaptor: Postgres, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
@@ -53,12 +66,12 @@ def follow(adaptor: Postgres, cursor: Any, chosen: Namespaces, stopped: Callable
     uri = adaptor.address()
     with PostgresSession(uri) as session:
         check_cursor(session, adaptor.slot, lsn(cursor["lsn"]))
-        # The end of the WAL; 0 for a standby.
-        end = lsn(session.one("SELECT CASE WHEN pg_is_in_recovery() THEN '0/0' ELSE pg_current_wal_flush_lsn()::text END"))
-    kept = dict(cursor)
+        end = wal_end(session)
+        watch = TableWatch.of_now(session, adaptor.publication, chosen)
+    kept, looked = dict(cursor), time.monotonic()
     while not stopped():
         stream = ReplicationStream(uri, adaptor.slot, adaptor.publication, lsn(kept["lsn"]))
-        reading = _ChangeReader(uri, chosen, kept, end)
+        reading = _ChangeReader(uri, watch, chosen, cursor=kept, end=end)
         try:
             while not stopped():
                 piece = reading.piece(stream)
@@ -66,6 +79,9 @@ def follow(adaptor: Postgres, cursor: Any, chosen: Namespaces, stopped: Callable
                 yield piece
                 if piece.messages:
                     kept = piece.position
+                if asked - looked > LOOK:
+                    looked = asked
+                    reading.look()
                 if time.monotonic() - asked > AWAY:
                     break  # the server has probably closed the connection: begin again at the last durable cursor
                 if piece.messages:
@@ -78,9 +94,10 @@ def follow(adaptor: Postgres, cursor: Any, chosen: Namespaces, stopped: Callable
 class _ChangeReader:
     """Reads one replication stream: its position, and the tables that it has described."""
 
-    def __init__(self, uri: str, chosen: Namespaces, cursor: dict[str, Any], end: int) -> None:
+    def __init__(self, uri: str, watch: TableWatch, chosen: Namespaces, *, cursor: dict[str, Any], end: int) -> None:
         """`end`: of the WAL when following began. Before that is reached, there may be changes that the server has yet to decode."""
-        self._uri, self._chosen = uri, chosen
+        self._uri, self._watch, self._chosen = uri, watch, chosen
+        self._problem: Differs | None = None  # raised once everything before it is returned
         self._lsn, self._skip = lsn(cursor["lsn"]), int(cursor.get("seen", 0))
         self._end, self._patience = end, time.monotonic() + DECODING
         self._fetched = 0  # bytes of large values that were read from the table for one change
@@ -91,11 +108,18 @@ class _ChangeReader:
         self._tables: dict[int, _FollowedTable] = {}
         self._session: PostgresSession | None = None
 
+    def look(self) -> None:
+        """Compare the tables with what they were. Errors: `Differs`."""
+        self._ask(self._watch.check)
+
     def piece(self, stream: ReplicationStream) -> Piece:
+        """The next changes. Errors: `Differs` for a table that is no longer what was copied."""
+        if self._problem is not None:
+            raise self._problem
         out: list[Message] = []
         size = 0
         waits = time.monotonic() + WAIT
-        while size < PIECE_BYTES and len(out) < PIECE_MESSAGES:
+        while size < piece_size(PIECE_BYTES) and len(out) < PIECE_MESSAGES:
             # Takes what has arrived; does not wait for more once there is a message.
             got = stream.receive(0.0 if out and not self._open else waits - time.monotonic())
             if got is None:
@@ -110,8 +134,15 @@ class _ChangeReader:
                         break
                 continue
             self._fetched = 0
-            out += self._messages(data)
-            size += len(data) + self._fetched
+            try:
+                messages = self._messages(data)
+            except Differs as problem:
+                if not out:
+                    raise
+                self._problem = problem
+                break
+            out += messages
+            size += len(data) + self._fetched + sum(map(names_size, messages))
         # An empty piece says that there is nothing new, and a run would end here, before changes that the server has still to decode.
         if not out and (self._lsn - self._told >= IDLE_WAL or size >= PIECE_BYTES or self._decoding()):
             out.append(Message(self._name(), {"lsn": lsn_text(self._lsn)}, Op.NOOP, 0, Mode.SYNC))
@@ -168,7 +199,8 @@ class _ChangeReader:
         if change.kind == "update":
             if change.old is not None:
                 before = one.document(change.old)
-                if any(before.get(name) != data.get(name) for name in one.ids):
+                # Compared as they are written: 1.1 and 1.10 are equal numbers, and may be two rows of a sink.
+                if any(values.canonical(before.get(name)) != values.canonical(data.get(name)) for name in one.ids):
                     out.append(self._message(one, Op.DELETE, {name: before.get(name) for name in one.ids}))
                 if change.whole:
                     data = {name: data.get(name, before.get(name)) for name in one.names}
@@ -204,7 +236,9 @@ class _ChangeReader:
     def _followed(self, relation: Relation) -> _FollowedTable:
         oids = [kind for _, kind in relation.columns]
         kinds, now = self._ask(lambda session: (types(session, oids), table(session, relation.schema, relation.name)))
-        return _FollowedTable(relation, kinds, now)
+        found = _FollowedTable(relation, kinds, now)
+        self._ask(lambda session: self._watch.check_change(session, relation.oid, found.namespace, found.ids))
+        return found
 
     def _ask(self, question: Callable[[PostgresSession], T]) -> T:
         """Ask over a second connection, which stays open."""

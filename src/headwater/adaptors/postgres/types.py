@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Literal
 
 import msgspec
@@ -15,7 +16,24 @@ import msgspec
 from headwater.core.errors import BadInput
 from headwater.pipeline import values
 
-Kind = Literal["bool", "int", "decimal", "float", "text", "padded", "moment", "date", "bytes", "uuid", "json", "list", "texts"]
+Kind = Literal[
+    "bool",
+    "int",
+    "decimal",
+    "float",
+    "text",
+    "padded",
+    "address",
+    "moment",
+    "date",
+    "bytes",
+    "uuid",
+    "json",
+    "list",
+    "floats",
+    "decimals",
+    "texts",
+]
 
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("int2", "int4", "int8", "oid"), "int"),
@@ -25,12 +43,14 @@ _KINDS: dict[str, Kind] = {
     "bool": "bool",
     "numeric": "decimal",
     "bpchar": "padded",
+    "inet": "address",
     "date": "date",
     "bytea": "bytes",
     "uuid": "uuid",
 }
+_LISTS = frozenset({"list", "floats", "decimals", "texts"})
 # Element types for which the server's JSON of an array equals ours of each element. For others it has objects, numbers or padded text.
-_PLAIN_LISTS = frozenset({"bool", "int2", "int4", "int8", "numeric", "float4", "float8", "json", "jsonb"})
+_PLAIN_LISTS = frozenset({"bool", "int2", "int4", "int8", "inet", "json", "jsonb"})
 
 
 class Type(msgspec.Struct, frozen=True):
@@ -44,6 +64,10 @@ def type_of(name: str, element: str | None) -> Type:
     """The type of these names in the catalog; `element` is an array's element type. Unknown types are text."""
     if element is None:
         return Type(_KINDS.get(name, "text"))
+    if _KINDS.get(element) == "float":
+        return Type("floats", "float")
+    if _KINDS.get(element) == "decimal":
+        return Type("decimals", "decimal")
     if element in _PLAIN_LISTS:
         return Type("list", _KINDS[element])
     # All others are PostgreSQL's text, which it reads back.
@@ -55,11 +79,10 @@ def json_of(kind: Kind, column: str) -> str:
     match kind:
         case "bool" | "int":
             return f"{column}::text"
-        case "decimal" | "float":
-            special = "$numberDecimal" if kind == "decimal" else "$numberDouble"
-            # NaN and the infinities sort outside of these two.
-            finite = f"{column} > '-Infinity' AND {column} < 'Infinity'"
-            return f"""CASE WHEN {finite} THEN {column}::text ELSE '{{"{special}":"'||{column}||'"}}' END"""
+        case "decimal":  # without a point it would read as an integer, and NaN and the infinities are no JSON
+            return f"""CASE WHEN position('.' in {column}::text) > 0 THEN {column}::text ELSE '{{"$numberDecimal":"'||{column}||'"}}' END"""
+        case "float":
+            return f"""'{{"$numberDouble":"'||{column}||'"}}'"""
         case "moment" | "date":
             text = f"{column}||'T00:00:00.000'"
             if kind == "moment":
@@ -73,8 +96,13 @@ def json_of(kind: Kind, column: str) -> str:
             return f"""'{{"$uuid":"'||{column}||'"}}'"""
         case "json":
             return f"{column}::text"
-        case "list":
+        case "list" | "address":  # a cast of inet to text adds a mask that PostgreSQL does not print: 10.0.0.1/32
             return f"to_json({column})::text"
+        case "floats":
+            return f"""regexp_replace(to_json({column}::text[])::text, '"([^"]+)"', '{{"$numberDouble":"\\1"}}', 'g')"""
+        case "decimals":
+            plain = f"""regexp_replace(to_json({column}::text[])::text, '"(-?[0-9]+\\.[0-9]+)"', '\\1', 'g')"""
+            return f"""regexp_replace({plain}, '"([^"]+)"', '{{"$numberDecimal":"\\1"}}', 'g')"""
         case "texts":
             return f"to_json({column}::text[])::text"
         case _:
@@ -83,14 +111,14 @@ def json_of(kind: Kind, column: str) -> str:
 
 def converter(kind: Type) -> Callable[[str], Any]:
     """The function from PostgreSQL's text of a value to its JSON: the same that `json_of` gives."""
-    if kind.kind in ("list", "texts"):
+    if kind.kind in _LISTS:
         element = Type(kind.element or "text")
         return lambda text: _list(text, element)
     return _CONVERTERS.get(kind.kind, str)
 
 
-def _number(special: str) -> Callable[[str], Any]:
-    return lambda text: values.decode_any(text) if text[-1].isdigit() else {special: text}
+def _decimal(text: str) -> Any:
+    return Decimal(text) if text[-1].isdigit() else {"$numberDecimal": text}
 
 
 def _binary(text: str) -> Any:
@@ -132,28 +160,22 @@ def _items(text: str, at: int, element: Type) -> tuple[list[Any], int]:
                 at += text[at] == "\\"
                 letters.append(text[at])
                 at += 1
-            out.append(_item("".join(letters), element))
+            out.append(converter(element)("".join(letters)))
             at += 1
         else:
             end = at
             while text[end] not in ",}":
                 end += 1
-            out.append(None if text[at:end] == "NULL" else _item(text[at:end], element))
+            out.append(None if text[at:end] == "NULL" else converter(element)(text[at:end]))
             at = end
     return out, at + 1
-
-
-def _item(text: str, element: Type) -> Any:
-    if element.kind in ("decimal", "float") and not text[-1].isdigit():
-        return text  # NaN and Infinity inside of lists are text, as the server's own JSON has them
-    return converter(element)(text)
 
 
 _CONVERTERS: dict[Kind, Callable[[str], Any]] = {
     "bool": lambda text: text == "t",
     "int": int,
-    "decimal": _number("$numberDecimal"),
-    "float": _number("$numberDouble"),
+    "decimal": _decimal,
+    "float": float,
     "moment": lambda text: _moment(text, whole_day=False),
     "date": lambda text: _moment(text, whole_day=True),
     "bytes": _binary,

@@ -6,10 +6,12 @@ import re
 from typing import Annotated, ClassVar, Literal, Self
 
 from headwater.core.errors import BadConfig
-from headwater.pipeline.adaptor import About, CanTail, CanWrite, Delivery
+from headwater.pipeline.adaptor import About
 from headwater.pipeline.env import Env
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.options import Means, Names, factory
+from headwater.pipeline.options import DecimalsOption, Means, Names, factory
+from headwater.pipeline.sink_adaptor import CanWrite, Delivery
+from headwater.pipeline.source_adaptor import CanTail
 
 _PLAIN = re.compile(r"\^?((?:[A-Za-z0-9_:/ -]|\\.)+)\$?")  # an expression that means one name
 
@@ -34,11 +36,13 @@ class RabbitMQ(CanTail, CanWrite, frozen=True, kw_only=True):
     )
 
     extra: ClassVar[str] = "rabbitmq"
+    stores: ClassVar[tuple[str, ...]] = ("rabbitmq",)
     source_class: ClassVar[str] = "headwater.adaptors.rabbitmq.source:RabbitMQSource"
     sink_class: ClassVar[str] = "headwater.adaptors.rabbitmq.sink:RabbitMQSink"
 
     uri: Annotated[str | Env, Means("A virtual host, such as `amqp://user:password@host:5672/`.")]
     queues: Annotated[Names, Means("The queues that are read.")] = ()
+    decimals: DecimalsOption = "decimal"
     exchange: Annotated[str, Means("The exchange that messages go to; `{namespace}` in it is replaced.")] = ""
     routing_key: Annotated[str, Means("The routing key that messages go with; `{namespace}` in it is replaced.")] = "{namespace}"
     key_in_field: Annotated[bool, Means("The routing key is the value of the field that `routing_key` names.")] = False
@@ -46,7 +50,7 @@ class RabbitMQ(CanTail, CanWrite, frozen=True, kw_only=True):
         Literal["persistent", "transient"], Means("Persistent messages survive a restart of the broker in queues that do.")
     ] = "persistent"
     prefetch: Annotated[int, Means("The most messages that are read and not yet durable.", 1, 65_535)] = 1000
-    ca: Annotated[str | None, Means("A file of authorities to trust with `amqps`.")] = None
+    ca: Annotated[str | None, Means("A file of authorities to trust with `amqps`.", path=True)] = None
 
     def checked(self) -> Self:
         if self.key_in_field and (not self.routing_key or "{" in self.routing_key):

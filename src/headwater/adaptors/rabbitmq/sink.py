@@ -6,6 +6,7 @@ To wait for each confirmation costs a sync of the broker's disk per message: abo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import pika
@@ -16,9 +17,10 @@ from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
 from headwater.adaptors.rabbitmq.connection import PRECONDITION, SECONDS, TOO_LARGE, connected, declared, explained, parameters, place
 from headwater.core.errors import BadInput, Denied, HeadwaterError, NotFound, Rejected, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Part, SinkAdaptor, SinkWriter
+from headwater.pipeline.location import Location
 from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.sink_adaptor import Part, SinkAdaptor, SinkWriter
 
 LONGEST_KEY = 255  # bytes: a limit of the protocol
 
@@ -41,6 +43,17 @@ class RabbitMQSink(SinkAdaptor[RabbitMQ]):
                 return ["connected"]
             declared(connection, exchange=exchange)
         return [f"exchange {exchange} is there"]
+
+    def place(self, namespace: str) -> str:
+        """The queue of a message that goes to the default exchange by its namespace: AMQP does not tell the queues of other exchanges."""
+        seen = not self.adaptor.exchange and not self.adaptor.key_in_field
+        return self.adaptor.routing_key.replace("{namespace}", namespace) if seen else namespace
+
+    def overlaps(self, reads: Sequence[Location]) -> list[Location]:
+        if self.adaptor.exchange or self.adaptor.key_in_field:
+            return []
+        where = virtual_host(self.adaptor)
+        return [one for one in reads if one.system == where]
 
     def writer(self, part: Part) -> SinkWriter:
         return RabbitMQWriter(self.adaptor, part)
@@ -111,6 +124,13 @@ class RabbitMQWriter(ConvertingWriter[OutgoingMessage]):
             )
 
 
+def virtual_host(adaptor: RabbitMQ) -> str:
+    """The identity of the virtual host, whatever address it is reached by. Errors: `Unreachable`, `Denied`, `BadConfig`."""
+    found = parameters(adaptor)
+    with closing(ConfirmingChannel(found)) as channel:
+        return f"rabbitmq {channel.cluster}/{found.virtual_host}"
+
+
 class DeadlinePassed(Exception):
     """The batch was not confirmed within its timeout."""
 
@@ -177,6 +197,11 @@ class ConfirmingChannel:
         finally:
             self._closed = True
             connection.ioloop.close()
+
+    @property
+    def cluster(self) -> str:
+        """The cluster's own name; the broker's address where it says none."""
+        return str((self._connection.server_properties or {}).get("cluster_name") or self.where)
 
     # -- the loop -------------------------------------------------------------------------------------------
 

@@ -13,11 +13,14 @@ from pika.exceptions import ChannelClosed
 from headwater.adaptors.pieces import PieceBuffer, decoded
 from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
 from headwater.adaptors.rabbitmq.connection import ABSENT, connected, declared, parameters, place
+from headwater.adaptors.rabbitmq.sink import virtual_host
 from headwater.core.errors import HeadwaterError, NotFound, TooLarge, Unreachable
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import LONGEST, Piece, SourceAdaptor
+from headwater.pipeline.location import Location
 from headwater.pipeline.message import Message, Mode, op_said
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_adaptor import LONGEST, Piece, SourceAdaptor
+from headwater.pipeline.values import Decimals
 
 _PIECE = 4 << 20  # bytes
 _WAIT = 0.2  # seconds between two checks whether to stop
@@ -40,6 +43,10 @@ class RabbitMQSource(SourceAdaptor[RabbitMQ]):
         with connected(self.adaptor) as connection:
             return [f"queue {name}: {declared(connection, queue=name)} messages" for name in self.adaptor.queues_for(chosen)]
 
+    def locations(self, chosen: Namespaces) -> list[Location]:
+        where = virtual_host(self.adaptor)
+        return [Location(where, name) for name in self.adaptor.queues_for(chosen)]
+
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
         """Messages of all queues on one channel: one acknowledgement covers everything up to a message."""
         queues = self.adaptor.queues_for(chosen)
@@ -50,7 +57,7 @@ class RabbitMQSource(SourceAdaptor[RabbitMQ]):
             channel.basic_qos(prefetch_count=self.adaptor.prefetch)
             channel.add_on_cancel_callback(lambda frame: cancelled.append(True))
             for queue in queues:
-                channel.basic_consume(queue, partial(_take, waiting, queue))
+                channel.basic_consume(queue, partial(_take, waiting, queue, self.adaptor.decimals))
             quiet_from = time.monotonic()
             while not stopped():
                 if not waiting:
@@ -84,8 +91,8 @@ def _ready(channel: Any, queues: list[str]) -> bool:
     return any(channel.queue_declare(queue, passive=True).method.message_count for queue in queues)
 
 
-def _take(waiting: deque[ReceivedMessage], queue: str, channel: Any, method: Any, properties: Any, body: bytes) -> None:
-    data, wrong = decoded(body, "body")
+def _take(waiting: deque[ReceivedMessage], queue: str, decimals: Decimals, channel: Any, method: Any, properties: Any, body: bytes) -> None:
+    data, wrong = decoded(body, "body", decimals=decimals)
     if wrong:
         which = f"message {properties.message_id}" if properties.message_id else f"delivery {method.delivery_tag} of this run"
         wrong = f"Queue {queue}, {which}: {wrong}"
@@ -104,7 +111,7 @@ def _piece(waiting: deque[ReceivedMessage]) -> tuple[Piece, int]:
     last = 0
     while waiting and not gathered.full:
         got = waiting[0]
-        if got.size * _GROWS > LONGEST and (length := len(values.encode(got.message.data))) > LONGEST:
+        if got.size * _GROWS > LONGEST and (length := len(values.store(got.message.data))) > LONGEST:
             if gathered:
                 break
             raise TooLarge(

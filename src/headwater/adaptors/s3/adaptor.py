@@ -6,10 +6,12 @@ from typing import Annotated, ClassVar, Self
 
 from headwater.adaptors.file.formats import Compression, Format, WrittenCompression, WrittenFormat, ending
 from headwater.core.errors import BadConfig
-from headwater.pipeline.adaptor import About, CanCopy, CanWrite, Delivery
+from headwater.pipeline.adaptor import About
 from headwater.pipeline.clients import shown
 from headwater.pipeline.env import Env
-from headwater.pipeline.options import Means, Names, factory
+from headwater.pipeline.options import DecimalsOption, Means, Names, factory
+from headwater.pipeline.sink_adaptor import CanWrite, Delivery
+from headwater.pipeline.source_adaptor import CanCopy
 
 
 class S3(CanCopy, CanWrite, frozen=True, kw_only=True):
@@ -31,6 +33,7 @@ class S3(CanCopy, CanWrite, frozen=True, kw_only=True):
     )
 
     extra: ClassVar[str] = "s3"
+    stores: ClassVar[tuple[str, ...]] = ("s3",)
     source_class: ClassVar[str] = "headwater.adaptors.s3.source:S3Source"
     sink_class: ClassVar[str] = "headwater.adaptors.s3.sink:S3Sink"
 
@@ -46,6 +49,7 @@ class S3(CanCopy, CanWrite, frozen=True, kw_only=True):
     ] = False
     id: Annotated[Names, Means("The fields of a document's id.")] = ("_id",)
     infer: Annotated[bool, Means("Numbers in CSV become numbers.")] = True
+    decimals: DecimalsOption = "decimal"
 
     @property
     def written_format(self) -> WrittenFormat:

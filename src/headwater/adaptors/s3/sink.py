@@ -9,25 +9,34 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
+
 from headwater.adaptors.converting_writer import blaming_no_message
+from headwater.adaptors.file.line_writer import TABLE
+from headwater.adaptors.file.parquet_summary import write_summary
 from headwater.adaptors.file.readback import read_as, stored_as
-from headwater.adaptors.file.sink import part_writer
+from headwater.adaptors.file.sink import part_writer, rules_of
 from headwater.adaptors.parts.offset_parts import OffsetParts
 from headwater.adaptors.parts.ownership import PartsOwnership
 from headwater.adaptors.s3.adaptor import S3
 from headwater.adaptors.s3.connection import PART, Bucket
+from headwater.adaptors.s3.locations import prefix_locations, writes_prefix
 from headwater.adaptors.s3.source import S3Source
 from headwater.adaptors.s3.store import WORK, PrefixStore
 from headwater.core.errors import Conflict, Denied, HeadwaterError, NotFound
 from headwater.core.files import explained
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part, SinkAdaptor, SinkWriter, Slice
+from headwater.pipeline.claim import SinkClaim, checked_owner
+from headwater.pipeline.columns import ColumnRules
+from headwater.pipeline.location import EVERYWHERE, Location
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.sink_adaptor import Batch, Part, SinkAdaptor, SinkWriter
+from headwater.pipeline.source_adaptor import Slice
 
 
 class S3Sink(SinkAdaptor[S3]):
@@ -47,15 +56,40 @@ class S3Sink(SinkAdaptor[S3]):
         except OSError as error:
             raise explained(error, error.filename or "the folder for temporary files") from error
         adaptor = self.adaptor
-        inner = part_writer(folder / "part", adaptor.written_format, adaptor.written_compression, envelope=adaptor.envelope)
+        kind, compression = adaptor.written_format, adaptor.written_compression
+        inner = part_writer(folder / "part", kind, compression, envelope=adaptor.envelope, decided=part.columns)
         return (S3TextWriter if inner.takes_text else S3Writer)(adaptor, part, folder, inner)
+
+    def owner(self, pipeline: str, sink: str) -> SinkClaim | None:
+        with Bucket(self.adaptor) as bucket:
+            return _ownership(PrefixStore(bucket), pipeline, sink).found()
+
+    def claim(self, mine: SinkClaim, former: SinkClaim | None = None) -> bool:
+        with Bucket(self.adaptor) as bucket:
+            store = PrefixStore(bucket)
+            ownership = _ownership(store, mine.pipeline, mine.sink)
+            owner = ownership.found()
+            checked_owner(owner, mine, former, store.where)
+            if owner is None:
+                _parts(self.adaptor, store).leave("unknown")
+            elif not owner.same_log(mine):
+                _parts(self.adaptor, store).leave(owner.generation)
+            ownership.claim(mine, former)
+        return True
+
+    def held(self, pipeline: str, sink: str) -> list[tuple[int, int]] | None:
+        with Bucket(self.adaptor) as bucket:
+            store = PrefixStore(bucket)
+            return _parts(self.adaptor, store).held() if _ownership(store, pipeline, sink).mine() else []
 
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
         with Bucket(self.adaptor) as bucket:
             store = PrefixStore(bucket)
             ownership, parts = _ownership(store, pipeline, sink), _parts(self.adaptor, store)
-            if (former := ownership.former_log()) is not None:
-                parts.leave(former)
+            owner = ownership.found()
+            ownership.refuse_other(owner)
+            if owner is None:
+                parts.leave("unknown")  # whoever deleted the note: the offsets may be another log's
             ownership.take(epoch)
             store.abort_uploads()
             return parts.recovered()
@@ -65,10 +99,16 @@ class S3Sink(SinkAdaptor[S3]):
         with Bucket(self.adaptor) as bucket, _of_the_bucket():
             store = PrefixStore(bucket)
             _ownership(store, part.pipeline, part.sink).check(part.epoch)
+            if self.adaptor.written_format == "parquet" and part.columns is not None and TABLE in part.columns:
+                write_summary(store, part.columns[TABLE])
             for one in reversed(receipt["uploads"]):
                 store.complete(one)
-            if not receipt["uploads"] and part.buckets > 1:
+            if not receipt["uploads"]:
                 _parts(self.adaptor, store).note_empty(part, int(receipt["end"]))
+
+    def part_around(self, pipeline: str, sink: str, position: int) -> tuple[int, int] | None:
+        with Bucket(self.adaptor) as bucket:
+            return _parts(self.adaptor, PrefixStore(bucket)).around(position)
 
     def forget(self, pipeline: str, sink: str, position: int, epoch: int) -> None:
         with Bucket(self.adaptor) as bucket:
@@ -76,19 +116,29 @@ class S3Sink(SinkAdaptor[S3]):
             _ownership(store, pipeline, sink).check(epoch)
             _parts(self.adaptor, store).forget(position)
 
+    def overlaps(self, reads: Sequence[Location]) -> list[Location]:
+        return [EVERYWHERE] if writes_prefix(self.adaptor, reads) else []
+
+    def exclusive(self) -> list[Location]:
+        return prefix_locations(self.adaptor)
+
+    def column_rules(self) -> ColumnRules | None:
+        return rules_of(self.adaptor.written_format, envelope=self.adaptor.envelope)
+
     def place(self, namespace: str) -> str:
-        return self.adaptor.kind  # one prefix holds all namespaces
+        return TABLE  # one prefix holds all namespaces
 
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
         return stored_as(self.adaptor.written_format, self.adaptor.envelope, self.adaptor.infer, data)
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
-        """The documents of all parts, in the order of offsets."""
+        """The documents of all parts, in the order of offsets, then what was sent again."""
         adaptor = self.adaptor
         with Bucket(adaptor) as bucket:
-            parts = list(bucket.objects(f"{bucket.folder}part-"))
+            parts = [one for kind in ("part", "replay") for one in bucket.objects(f"{bucket.folder}{kind}-")]
+        source = S3Source(msgspec.structs.replace(adaptor, decimals="decimal"))
         for one in parts:
-            for piece in S3Source(adaptor).read(Slice("", one._asdict()), None):
+            for piece in source.read(Slice("", one._asdict()), None):
                 for text in piece.values:
                     yield read_as(adaptor.written_format, adaptor.envelope, values.decode(text))
 

@@ -14,9 +14,11 @@ from headwater.adaptors.file.formats import collection, compression_of, decompre
 from headwater.adaptors.file.parquet_reader import group_rows, parquet_pieces
 from headwater.adaptors.s3.adaptor import S3
 from headwater.adaptors.s3.connection import Bucket, ObjectFile, S3Object
+from headwater.adaptors.s3.locations import prefix_locations
 from headwater.core.errors import NotFound
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
+from headwater.pipeline.location import Location
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.source_progress import CopySize
 
 _AHEAD = 8 << 20  # bytes asked for at once
@@ -30,6 +32,9 @@ class S3Source(SourceAdaptor[S3]):
             objects = found(self.adaptor, bucket, chosen)
         return [f"{len(objects)} objects, {sum(one.size for one in objects.values()):,} bytes"]
 
+    def locations(self, chosen: Namespaces) -> list[Location]:
+        return prefix_locations(self.adaptor, chosen)
+
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         with Bucket(self.adaptor) as bucket:
             objects = found(self.adaptor, bucket, chosen)
@@ -37,6 +42,10 @@ class S3Source(SourceAdaptor[S3]):
         size = CopySize(total=sum(one.size for one in objects.values()), unit="bytes")
         ids = dict.fromkeys(map(collection, objects), self.adaptor.id)
         return CopyPlan(identity=_identity(objects), slices=parts, ids=ids, size=size, repeats=True)
+
+    def unit(self, part: Slice) -> tuple[str, Any]:
+        one = S3Object(**part.spec)
+        return one.key, one.tag
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         with Bucket(self.adaptor) as bucket:
@@ -64,7 +73,8 @@ class S3Source(SourceAdaptor[S3]):
                     yield msgspec.structs.replace(piece, amount=one.size * (sum(rows[:group]) + row) // sum(rows))
                 return
             plain = compression == "none"
-            for piece in text_pieces(kind, decompressed(source, compression), position, infer=adaptor.infer, seek=plain):
+            opened = decompressed(source, compression)
+            for piece in text_pieces(kind, opened, position, infer=adaptor.infer, decimals=adaptor.decimals, seek=plain):
                 yield msgspec.structs.replace(piece, amount=piece.position if plain else source.tell())
 
 

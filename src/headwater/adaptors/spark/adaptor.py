@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, ClassVar, Self
 
 import msgspec
 
 from headwater.core.config import load
 from headwater.core.errors import BadConfig
-from headwater.pipeline.adaptor import About, CanCopy, CanWrite, Delivery
+from headwater.pipeline.adaptor import About
 from headwater.pipeline.env import Env, resolve
+from headwater.pipeline.location import FILES
 from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.options import Means, Names, Texts, factory
+from headwater.pipeline.sink_adaptor import CanWrite, Delivery
+from headwater.pipeline.source_adaptor import CanCopy
 
 _SECRET = ("password", "secret", "token", "key", "url")
 _WITHIN = re.compile(r"(?:password|pwd|secret|token)=([^;&]+)|//[^/:@]*:([^/@]+)@", re.IGNORECASE)  # of an address
@@ -33,12 +37,13 @@ class SparkAdaptor(CanCopy, CanWrite, frozen=True, kw_only=True):
         "that: so a copy goes on after a restart with the same rows. On a cluster the staging folder has to be one that all workers see. "
         "It is removed when the source is copied anew, also by another pipeline that reads the same: give each a staging= of its own.",
         sink="With a path, each range of offsets is a folder range-<start>-<end>, written by the run from what its tasks have staged, and "
-        "overwritten when it comes again: a message is there once, unless two runs write at once. Read them as path/{range,kept}-*; "
+        "overwritten when it comes again: a message is there once, unless two runs write at once. Read them as path/range-*; "
         "_headwater/ says whose they are. Without a path (JDBC) rows are appended, at least once. Inserts and updates are rows; deletes "
         "are refused.",
         sample='spark("orc", path="archive/orders")',
     )
 
+    stores: ClassVar[tuple[str, ...]] = (FILES, "spark")
     source_class: ClassVar[str] = "headwater.adaptors.spark.source:SparkSource"
     sink_class: ClassVar[str] = "headwater.adaptors.spark.sink:SparkSink"
 
@@ -49,7 +54,7 @@ class SparkAdaptor(CanCopy, CanWrite, frozen=True, kw_only=True):
             "`spark.jars` in `[spark.conf]`."
         ),
     ]
-    path: Annotated[str | Env | None, Means("What is loaded, or saved to.")] = None
+    path: Annotated[str | Env | None, Means("What is loaded, or saved to.", path=True)] = None
     options: Annotated[
         Texts,
         Means(
@@ -58,7 +63,9 @@ class SparkAdaptor(CanCopy, CanWrite, frozen=True, kw_only=True):
         ),
     ] = msgspec.field(default_factory=dict)
     namespace: Annotated[str, Means("The namespace of everything that is read.")] = ""
-    staging: Annotated[str, Means("The staging folder, which all workers must see; empty: `staging` in the data directory.")] = ""
+    staging: Annotated[str, Means("The staging folder, which all workers must see; empty: `staging` in the data directory.", path=True)] = (
+        ""
+    )
     id: Annotated[Names, Means("The fields of a document's id.")] = ("_id",)
 
     @property
@@ -69,6 +76,19 @@ class SparkAdaptor(CanCopy, CanWrite, frozen=True, kw_only=True):
         names = str(self.path or "").split("/")
         path = next((name for name in reversed(names) if name and not any(c in name for c in "*?[{")), "")
         return path or str(self.options.get("dbtable", "")) or self.format
+
+    @property
+    def local(self) -> Path | None:
+        """The path where it is one of this machine's file system."""
+        text = resolve(self.path) if self.path is not None else ""
+        return (
+            Path(text.removeprefix("file://").removeprefix("file:")) if text and (text.startswith("file:") or "://" not in text) else None
+        )
+
+    @property
+    def remote(self) -> str:
+        """The path where it is one of another file system, with a slash at its end; else empty."""
+        return "" if self.path is None or self.local is not None else f"{resolve(self.path).rstrip('/')}/"
 
     def resolved_options(self) -> dict[str, str]:
         """The options with variables replaced. Errors: `BadConfig`."""
@@ -87,11 +107,11 @@ class SparkAdaptor(CanCopy, CanWrite, frozen=True, kw_only=True):
                     text = text.replace(one, "***")
         return text
 
-    def first(self, chosen: Namespaces) -> Message | None:
-        """One message for `headwater pipeline test`. A plan would load everything, and delete what a run is reading."""
+    def sample(self, chosen: Namespaces, count: int) -> list[Message]:
+        """Some messages for `headwater pipeline test`. A plan would load everything, and delete what a run is reading."""
         from headwater.adaptors.spark.source import SparkSource
 
-        return SparkSource(self).first(chosen)
+        return SparkSource(self).sample(chosen, count)
 
     def checked(self) -> Self:
         if not self.format:

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headwater.adaptors.file.adaptor import File
+from headwater.adaptors.file.locations import read_locations
 from headwater.adaptors.file.source import FileSource
 from headwater.adaptors.spark.adaptor import SparkAdaptor
 from headwater.adaptors.spark.connection import explaining, loaded, staging
 from headwater.core.errors import NotFound
 from headwater.core.ids import random_id
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
+from headwater.pipeline.location import Location
 from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.source_adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,8 +30,17 @@ if TYPE_CHECKING:
 class SparkSource(SourceAdaptor[SparkAdaptor]):
     """One data set. A copy reads its staged files."""
 
+    replans = False  # a plan loads everything
+
     def check(self, chosen: Namespaces) -> list[str]:
         return [f"{self.adaptor.name}: {', '.join(loaded(self.adaptor).columns)}"]
+
+    def locations(self, chosen: Namespaces) -> list[Location]:
+        """The path; what JDBC and the like read is not known."""
+        local = self.adaptor.local
+        if local is not None:
+            return read_locations(local, [] if local.is_dir() else [local], Namespaces())
+        return [Location("spark", self.adaptor.remote, within=True)] if self.adaptor.remote else []
 
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         """Load everything into a new folder; delete those of earlier copies. Errors: `NotFound`, and as `explaining`."""
@@ -48,12 +59,12 @@ class SparkSource(SourceAdaptor[SparkAdaptor]):
             size=found.size,
         )
 
-    def first(self, chosen: Namespaces) -> Message | None:
-        """The first document. Stages nothing, and leaves the files of a run alone. Errors: as `plan`."""
+    def sample(self, chosen: Namespaces, count: int) -> list[Message]:
+        """The first documents. Stages nothing, and leaves the files of a run alone. Errors: as `plan`."""
         data, name = self._chosen(chosen), self.adaptor.name
         with self._spoken():
-            found = data.limit(1).collect()
-        return Message(name, values.extended(found[0].asDict(recursive=True)), offset=0, id_fields=self.adaptor.id) if found else None
+            found = data.limit(count).collect()
+        return [Message(name, values.extended(row.asDict(recursive=True)), offset=0, id_fields=self.adaptor.id) for row in found]
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         return _files(Path(part.spec["path"]).parent).read(part, position)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
@@ -10,7 +14,8 @@ from headwater.adaptors.parts.offset_parts import OffsetParts
 from headwater.adaptors.parts.store import PartStore
 from headwater.adaptors.spark.connection import current_session
 from headwater.core.errors import Unreachable
-from headwater.pipeline.adaptor import Part
+from headwater.core.files import FileLock, Files, make_dirs
+from headwater.pipeline.sink_adaptor import Part
 
 WORK = "_headwater/"
 _DONE = "_SUCCESS"  # Spark writes it when a folder is complete
@@ -24,6 +29,8 @@ class HadoopStore(PartStore):
         context = current_session().sparkContext
         self._jvm: Any = context._jvm
         self._files = self._at("").getFileSystem(context._jsc.hadoopConfiguration())
+        local = str(self._files.getUri().getScheme()) == "file"  # its renames and files are durable only once they are synced
+        self._folder = Path(str(self._at("").toUri().getPath())) if local else None
 
     def _at(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self.where}/{name}" if name else self.where)
@@ -65,6 +72,7 @@ class HadoopStore(PartStore):
         file = self._files.create(self._at(name), True)
         try:
             file.write(bytearray(data))
+            file.hsync()
         finally:
             file.close()
 
@@ -85,8 +93,36 @@ class HadoopStore(PartStore):
         if not self._files.rename(self._at(name), self._at(new)):
             raise Unreachable(f"{self.where}/{name} cannot be renamed to {new}.", hint="See whether Spark's user may write there.")
 
+    def sync_part(self, name: str) -> None:
+        """Make a folder that Spark has written durable, with its name, before its messages count as taken. Elsewhere it is at once."""
+        if self._folder is not None:
+            _sync_below(self._folder / name)
+            self.sync()
+
     def sync(self) -> None:
-        """Nothing to do: Hadoop has no sync of a directory."""
+        """Syncs a folder of this machine. Elsewhere there is nothing to do: Hadoop keeps names in a log of its own."""
+        if self._folder is not None and self._folder.is_dir():
+            Files().sync_dir(self._folder)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps other processes from changing a folder of this machine. Elsewhere nothing is locked: the owner's note alone decides."""
+        if self._folder is None:
+            yield
+            return
+        files = Files()
+        try:
+            make_dirs(files, self._folder / WORK)
+            lock = FileLock(files, self._folder / WORK / "lock")
+        except OSError as error:
+            raise Unreachable(
+                f"Spark could not use the folder {self.where}: {error.strerror}.", hint="See whether this process may write there."
+            ) from error
+        try:
+            lock.exclusive()
+            yield
+        finally:
+            lock.close()
 
     def try_to_write(self) -> None:
         new = next((name for name in ("", WORK) if not self.has(name)), None)  # the check creates it, and deletes it again
@@ -94,12 +130,26 @@ class HadoopStore(PartStore):
         self.delete(f"{WORK}check" if new is None else new)
 
 
+def _sync_below(path: Path) -> None:
+    """Sync the files of a folder that Spark has written: its tasks close them and do not."""
+    files = Files()
+    for one in (path, *path.rglob("*")):
+        if one.is_dir():
+            files.sync_dir(one)
+        elif one.is_file():
+            fd = files.open(one, os.O_RDONLY)
+            try:
+                files.sync(fd)
+            finally:
+                files.close(fd)
+
+
 def _beside(name: str) -> str:
     return name.removesuffix(".json") + ".new"
 
 
 class SparkRanges(OffsetParts):
-    """Folders `range-START-END`. Those that stay and do not count are renamed to `kept-`."""
+    """Folders `range-START-END`."""
 
     noun: ClassVar[str] = "range"
 
@@ -109,21 +159,19 @@ class SparkRanges(OffsetParts):
 
     def readable(self) -> list[str]:
         """The folders that hold rows."""
-        names = [*self._store.list("kept-"), *self._store.list("range-")]
+        names = [*self._store.list("range-"), *filter(self._whole, self._store.list("replay-"))]
         return [f"{self._store.where}/{name}" for name in names if self._store.list(f"{name}/") != [f"{name}/{_DONE}"]]
 
+    def sync_part(self, name: str) -> None:
+        """As `HadoopStore.sync_part`."""
+        self._folders.sync_part(name)
+
     def note_empty(self, part: Part, end: int) -> None:
-        self._store.write(f"{self.name(part, end)}/{_DONE}", b"")
+        if not part.again:
+            self._store.write(f"{self.name(part, end)}/{_DONE}", b"")
 
     def _whole(self, name: str) -> bool:
         return self._folders.has(f"{name}/{_DONE}")
 
     def _put_aside(self, name: str) -> None:
         self._store.rename(name, f"_replaced-{name}")
-
-    def _note_forgotten(self, names: set[str]) -> None:
-        for name in names:
-            self._store.rename(name, f"kept-{name}")
-
-    def _forgotten(self) -> list[str]:
-        return []

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
+from headwater.adaptors.sql.column_types import SqlColumns
 from headwater.adaptors.sql.compare import comparable
 from headwater.adaptors.sql.session import Session
 from headwater.adaptors.sql.state import SqlSinkState
@@ -13,10 +14,14 @@ from headwater.adaptors.sql.statements import Statements
 from headwater.adaptors.sql.table import SqlTable, split_name
 from headwater.core.errors import BadConfig, Differs
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import CanCopy, CanTail, CanWrite, CopyPlan, Delivery, SinkAdaptor, Slice, SourceAdaptor
+from headwater.pipeline.claim import SinkClaim
+from headwater.pipeline.columns import ColumnRules
 from headwater.pipeline.env import Env
+from headwater.pipeline.location import Location
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.options import Means
+from headwater.pipeline.sink_adaptor import CanWrite, Delivery, SinkAdaptor
+from headwater.pipeline.source_adaptor import CanCopy, CanTail, CopyPlan, Slice, SourceAdaptor
 from headwater.pipeline.source_progress import CopySize
 
 
@@ -75,6 +80,19 @@ class SqlSource(SourceAdaptor[AnySql], Generic[AnySql, AnySession, AnyTable]):
     def rows(self, session: AnySession, tables: list[AnyTable]) -> int | None:
         """An estimate of the rows of all tables; None where there is none."""
 
+    @abstractmethod
+    def systems(self, session: AnySession, *, writing: bool) -> list[str]:
+        """The identities of the connected server, by its own word: where a reader and a writer have one in common, it is one server."""
+
+    def names(self, session: AnySession, tables: list[AnyTable]) -> list[str]:
+        """The names under which rows of these tables can be written: their own, and those of their views and partitions."""
+        return [table.namespace for table in tables]
+
+    def locations(self, chosen: Namespaces) -> list[Location]:
+        with self.session() as session:
+            names = self.names(session, self.tables(session, chosen))
+            return [Location(system, name) for system in self.systems(session, writing=False) for name in names]
+
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         # The cursor is taken before the copy: the changes repeat what changes while it is read, and none is missed.
         cursor = self.cursor(chosen) if self.adaptor.tail else None
@@ -124,10 +142,27 @@ class SqlSink(SinkAdaptor[AnySql]):
         """The source that reads the tables back."""
 
     @abstractmethod
+    def rules(self) -> SqlColumns:
+        """What the tables that are made can hold."""
+
+    @abstractmethod
     def session(self) -> Session: ...
 
     @abstractmethod
     def statements(self) -> Statements: ...
+
+    def owner(self, pipeline: str, sink: str) -> SinkClaim | None:
+        with self.session() as session:
+            return SqlSinkState.owner(session, self.statements(), pipeline, sink)
+
+    def claim(self, mine: SinkClaim, former: SinkClaim | None = None) -> bool:
+        with self.session() as session:
+            SqlSinkState(session, self.statements(), mine.pipeline, mine.sink).claim(mine, former)
+        return True
+
+    def held(self, pipeline: str, sink: str) -> list[tuple[int, int]] | None:
+        with self.session() as session:
+            return SqlSinkState.held(session, self.statements(), pipeline, sink)
 
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
         with self.session() as session:
@@ -137,8 +172,31 @@ class SqlSink(SinkAdaptor[AnySql]):
         with self.session() as session:
             SqlSinkState(session, self.statements(), pipeline, sink).forget(position, epoch)
 
+    def column_rules(self) -> ColumnRules | None:
+        return self.rules() if self.adaptor.create else None
+
+    def columns_of(self, place: str) -> Collection[str]:
+        table = self._table(place)
+        return () if table is None else [column.name for column in table.columns]
+
+    def key_of(self, place: str) -> tuple[str, ...]:
+        table = self._table(place)
+        return () if table is None else table.key
+
+    def _table(self, place: str) -> SqlTable[Any] | None:
+        source = self.source()
+        with source.session() as session:
+            found: SqlTable[Any] | None = source.table(session, *split_name(place, source.default_schema()))
+            return found
+
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
         return comparable(data)
+
+    def overlaps(self, reads: Sequence[Location]) -> list[Location]:
+        source = self.source()
+        with source.session() as session:
+            systems = source.systems(session, writing=True)
+        return [place for place in reads if place.system in systems]
 
     def place(self, namespace: str) -> str:
         return ".".join(split_name(namespace, self.source().default_schema()))

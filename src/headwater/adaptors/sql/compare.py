@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from headwater.pipeline import values
+from headwater.pipeline.number_spelling import spelled
 
 
 def comparable(document: dict[str, Any]) -> dict[str, Any]:
@@ -22,11 +23,4 @@ def _spelled(value: Any) -> Any:
         return {name: _spelled(one) for name, one in value.items()}
     if isinstance(value, list):
         return [_spelled(one) for one in value]
-    if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, float | Decimal):
-        number = Decimal(repr(value)) if isinstance(value, float) else value
-        if not number.is_finite():
-            return values.extended(value)
-        return int(number) if number == number.to_integral_value() and abs(number) < 10**30 else number.normalize()
-    return value
+    return spelled(value) if isinstance(value, int | float | Decimal) else value

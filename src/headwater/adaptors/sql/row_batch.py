@@ -7,6 +7,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from headwater.adaptors.sql.row_shape import Row, RowShape
 from headwater.core.errors import Rejected
+from headwater.pipeline.id_hash import alike
 from headwater.pipeline.message import Message, Op
 
 Kind = Literal["upsert", "delete", "truncate"]
@@ -19,14 +20,14 @@ class RowBatch(Generic[AnyShape]):
     def __init__(self, shape: AnyShape, op: Kind, key: tuple[str, ...], absent: frozenset[str]) -> None:
         self.shape, self.op, self.key, self.absent = shape, op, key, absent
         self.rows: list[Row] = []
-        self._ids: set[tuple[str, ...]] = set()
+        self._ids: set[tuple[Any, ...]] = set()
 
     def takes(self, shape: AnyShape, op: Kind, key: tuple[str, ...], row: Row, absent: frozenset[str], *, once: bool) -> bool:
         """Add a row. Returns False where it does not belong to the batch."""
         if self.shape is not shape or (self.op, self.key, self.absent) != (op, key, absent):
             return False
         if once and key:
-            own = tuple([str(row[name]) for name in key])
+            own = tuple([alike(row[name]) for name in key])
             if own in self._ids:
                 return False
             self._ids.add(own)
@@ -35,7 +36,7 @@ class RowBatch(Generic[AnyShape]):
 
 
 def row_batches(messages: Sequence[Message], shape_of: Callable[[str], AnyShape], *, once: bool) -> Iterator[RowBatch[AnyShape]]:
-    """Cut messages into batches. `once`: no batch has the same id twice. Errors: `Rejected`."""
+    """Cut messages into batches. `once`: no batch has the same id twice, nor two that a table may call equal. Errors: `Rejected`."""
     batch: RowBatch[AnyShape] | None = None
     for message in messages:
         shape = shape_of(message.namespace)

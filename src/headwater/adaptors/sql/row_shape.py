@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
+from headwater.adaptors.sql.column_limits import Keeps
 from headwater.adaptors.sql.table import AnyColumn, SqlTable
 from headwater.core.errors import Rejected
+from headwater.pipeline import values
 from headwater.pipeline.message import Message, Op
 
 Row = dict[str, Any]
 AnyTable = TypeVar("AnyTable", bound=SqlTable[AnyColumn], covariant=True)
 AS_IT_IS = frozenset({int, str, bool, type(None)})
+SHOWN = 100  # letters of a value in an error
 _NONE: frozenset[str] = frozenset()
 
 
@@ -23,6 +27,8 @@ class RowShape(ABC, Generic[AnyTable]):
     def __init__(self, table: AnyTable) -> None:
         self.table = table
         self._kinds = {column.name: column.kind for column in table.columns}
+        self._limits = self.limits()
+        self.drops_nulls = False  # whether a field that is null needs no column
         self._defaults = frozenset(column.name for column in table.columns if column.default and not column.generated)
 
     @abstractmethod
@@ -35,6 +41,10 @@ class RowShape(ABC, Generic[AnyTable]):
 
         Errors: `ValueError` with the reason.
         """
+
+    @abstractmethod
+    def limits(self) -> Mapping[str, Keeps]:
+        """The columns that the server would change values for, each with the test of what it keeps."""
 
     def key(self, message: Message) -> tuple[str, ...]:
         """The columns that identify a message's row: the primary key, or a unique index on the fields of its id."""
@@ -71,16 +81,20 @@ class RowShape(ABC, Generic[AnyTable]):
         return (), row, absent
 
     def _row(self, data: Row, message: Message) -> Row:
-        known = self._kinds
+        known, limits = self._kinds, self._limits
         row: Row = {}
         for name, value in data.items():
             kind = known.get(name)
             if kind is None:
+                if value is None and self.drops_nulls:
+                    continue
                 raise Rejected(
                     f"The table {self.table.namespace} has no column {name}.",
                     offset=message.offset,
                     hint=f'Add the column, or leave the field out: omit("{name}").',
                 )
+            if name in limits and value is not None and not limits[name](value):
+                raise self._changed(name, value, message)
             if kind == "json":
                 row[name] = self.json(value)
             elif type(value) in AS_IT_IS and not (type(value) is str and kind in self.rounded):
@@ -91,3 +105,13 @@ class RowShape(ABC, Generic[AnyTable]):
                 except ValueError as error:
                     raise Rejected(f"The field {name} is {error}.", offset=message.offset) from None
         return row
+
+    def _changed(self, name: str, value: Any, message: Message) -> Rejected:
+        column = self.table.column(name)
+        shown = values.encode(value).decode()
+        return Rejected(
+            f"The column {name} of {self.table.namespace}, {column.declared if column else ''}, would change the value "
+            f"{shown if len(shown) <= SHOWN else shown[:SHOWN] + '…'}.",
+            offset=message.offset,
+            hint="Change the column's type, or the value with a transform: the server would round it, or cut it, without an error.",
+        )

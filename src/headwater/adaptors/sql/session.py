@@ -37,6 +37,11 @@ class Session(ABC):
         """Whether an error is about the values in a statement, and not about the server or the connection."""
 
     @staticmethod
+    def about_tables(error: BaseException) -> bool:
+        """Whether the server refuses to make a table or a column: by its name, its type, or because there are too many."""
+        return False
+
+    @staticmethod
     @abstractmethod
     def explained(error: Any, where: object) -> HeadwaterError:
         """The library's error as headwater's."""

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import msgspec
 
 from headwater.adaptors.sql.ranges import TakenRange, compacted, whole
 from headwater.adaptors.sql.session import Session
 from headwater.adaptors.sql.statements import Statements
-from headwater.core.errors import Fenced
+from headwater.core.errors import Damaged, Fenced
+from headwater.pipeline.claim import SinkClaim, checked_owner
 from headwater.pipeline.offsets.ranges import Span
 
+_TAKEN_OVER = 1 << 62  # the epoch of a log whose sink another log has taken over: no run of it writes again
 MANY = 1000  # rows of committed batches, above which they are compacted
 
 
@@ -23,11 +28,46 @@ class SqlSinkState:
         if make and not session.ask(statements.there):
             session.make(*statements.create)
 
+    @staticmethod
+    def owner(session: Session, statements: Statements, pipeline: str, sink: str) -> SinkClaim | None:
+        """The owner of a sink of this pipeline's name. Changes nothing."""
+        if not session.ask(statements.owners_there):
+            return None
+        return _claim(session.ask(statements.read_owner, (pipeline.partition("#")[0], sink)))
+
+    @staticmethod
+    def held(session: Session, statements: Statements, pipeline: str, sink: str) -> list[Span]:
+        """The offsets that are taken. Changes nothing."""
+        if not session.ask(statements.there):
+            return []
+        return whole(TakenRange(*row) for row in session.ask(statements.read, (pipeline, sink)))
+
+    def claim(self, mine: SinkClaim, former: SinkClaim | None) -> None:
+        """As `SinkAdaptor.claim`. Writers of the former log are fenced, and what it took no longer counts."""
+        session, sql, named = self._session, self._sql, (mine.name, mine.sink)
+        if not session.ask(sql.owners_there):
+            session.make(sql.create_owners)
+        with session.transaction():
+            session.do(sql.first_owner, named)
+            owner = _claim(session.ask(sql.lock_owner, named))
+            checked_owner(owner, mine, former, f"Sink {mine.sink} at {session.where}")
+            if owner is not None and owner.same_log(mine):
+                self.fence(owner.epoch, mine.epoch)
+            elif owner is not None:
+                session.do(sql.set_epoch, (_TAKEN_OVER, owner.pipeline, owner.sink))
+                session.do(sql.clear, (owner.pipeline, owner.sink))
+                session.do(sql.set_epoch, (mine.epoch, *self.me))  # this log's runs may have been fenced in the same way
+            session.do(sql.set_owner, (msgspec.json.encode(mine).decode(), *named))
+
     def begin(self, epoch: int) -> list[Span]:
         """Fence older runs; return the offsets that are taken."""
         with self._session.transaction():
             self._claim(epoch)
             return whole(self._compact())
+
+    def begun(self) -> bool:
+        """Whether a run of this sink has begun here."""
+        return bool(self._session.ask(self._sql.there)) and bool(self._session.ask(self._sql.share_epoch, self.me))
 
     def forget(self, position: int, epoch: int) -> None:
         """Set what is taken to everything up to the position, and nothing behind it."""
@@ -57,6 +97,11 @@ class SqlSinkState:
 
     def fence(self, newest: int, epoch: int) -> None:
         """Errors: `Fenced` where a newer run has begun."""
+        if newest >= _TAKEN_OVER:
+            raise Fenced(
+                f"A pipeline of the same name, with another log, has taken over the sink of {self._pipeline}.",
+                hint="Stop one of both, or give one of them another name or another database.",
+            )
         if newest > epoch:
             raise Fenced(
                 f"Run {newest} of {self._pipeline} writes to this sink now; this is run {epoch}.", hint="See `headwater pipeline status`."
@@ -100,3 +145,13 @@ class SqlSinkState:
         self._session.do(self._sql.clear, self.me)
         for row in rows:
             self.take(row)
+
+
+def _claim(rows: Sequence[tuple[Any, ...]]) -> SinkClaim | None:
+    try:
+        return msgspec.json.decode(rows[0][0], type=SinkClaim) if rows and rows[0][0] else None
+    except msgspec.DecodeError as error:
+        raise Damaged(
+            f"The note of who owns the sink cannot be understood: {error}.",
+            hint="Look at the table of owners, and delete the row where no other pipeline writes here.",
+        ) from error

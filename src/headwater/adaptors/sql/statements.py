@@ -19,3 +19,9 @@ class Statements(msgspec.Struct, frozen=True, kw_only=True):
     take: str  # and a span; inserts no row where it was taken before
     untake: str  # and a span
     clear: str
+    owners_there: str  # returns a row where the table of owners exists; no parameters
+    create_owners: str  # no parameters
+    first_owner: str  # with the pipeline's name only; changes nothing where there is one
+    read_owner: str  # the same
+    lock_owner: str  # the same, with an exclusive lock
+    set_owner: str  # the note first, and the pipeline's name only

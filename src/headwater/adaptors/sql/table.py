@@ -8,6 +8,7 @@ import msgspec
 
 COMMITTED = "headwater_committed"  # what a sink has taken
 EPOCH = "headwater_epoch"  # the newest run that writes to a sink
+OWNER = "headwater_owner"  # the log whose runs write to a sink
 
 
 class AnyColumn(Protocol):
@@ -18,6 +19,11 @@ class AnyColumn(Protocol):
 
     @property
     def kind(self) -> str: ...
+
+    @property
+    def declared(self) -> str:
+        """Its type as in CREATE TABLE."""
+        ...
 
     @property
     def default(self) -> bool: ...

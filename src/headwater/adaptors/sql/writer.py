@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Generic
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, Generic
 
+from headwater.adaptors.sql.column_types import SqlColumns
 from headwater.adaptors.sql.deadline import Deadline
-from headwater.adaptors.sql.infer import ColumnKind, fields
+from headwater.adaptors.sql.made_columns import MadeColumns
 from headwater.adaptors.sql.ranges import TakenRange, contains, of_bucket
 from headwater.adaptors.sql.row_batch import AnyShape, RowBatch, row_batches
 from headwater.adaptors.sql.session import Session
@@ -15,8 +16,11 @@ from headwater.adaptors.sql.state import SqlSinkState
 from headwater.adaptors.sql.statements import Statements
 from headwater.adaptors.sql.table import split_name
 from headwater.core.errors import BadConfig, NotFound, Rejected, Unavailable
-from headwater.pipeline.adaptor import Batch, Part, SinkWriter, deliverable
+from headwater.pipeline.columns import ColumnType
 from headwater.pipeline.message import Message, Op
+from headwater.pipeline.sink_adaptor import Batch, Part, SinkWriter, deliverable
+
+_ATTEMPTS = 4
 
 
 class SqlWriter(SinkWriter, Generic[AnyShape]):
@@ -24,9 +28,21 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
 
     call: ClassVar[str]  # the adaptor's function, for hints
     once: ClassVar[bool]  # whether a statement must not change one row twice
+    longest: ClassVar[str]  # the longest name that the server keeps, for errors
 
-    def __init__(self, session: Session, statements: Statements, part: Part, *, settings: Sequence[str], schema: str, create: bool) -> None:
-        self._session, self._part, self._schema, self._create = session, part, schema, create
+    def __init__(
+        self,
+        session: Session,
+        statements: Statements,
+        part: Part,
+        *,
+        rules: SqlColumns,
+        settings: Sequence[str],
+        schema: str,
+        create: bool,
+    ) -> None:
+        self._session, self._part, self._schema = session, part, schema
+        self._columns = MadeColumns(part, rules) if create else None
         self._shapes: dict[str, AnyShape] = {}
         self._fails: tuple[type[Exception], ...] = (*session.fails, Rejected)
         try:
@@ -51,10 +67,17 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
         """The table as it is now; None where it does not exist. Errors: `BadConfig` for one that cannot be written to."""
 
     @abstractmethod
-    def create_table(self, schema: str, name: str, columns: dict[str, ColumnKind], key: Iterable[str]) -> Sequence[str]: ...
+    def names_fit(self, *names: str) -> bool:
+        """Whether the server keeps each name whole."""
 
     @abstractmethod
-    def add_columns(self, shape: AnyShape, columns: dict[str, ColumnKind]) -> Sequence[str]: ...
+    def create_table(self, schema: str, name: str, columns: Mapping[str, ColumnType], key: Iterable[str]) -> Sequence[str]: ...
+
+    @abstractmethod
+    def add_columns(self, shape: AnyShape, columns: Mapping[str, ColumnType]) -> Sequence[str]: ...
+
+    @abstractmethod
+    def widen_columns(self, shape: AnyShape, columns: Mapping[str, ColumnType]) -> Sequence[str]: ...
 
     def write(self, batch: Batch) -> None:
         session = self._session
@@ -98,7 +121,8 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
         return [one for one in wanted if not contains(done, one.offset)] if done else wanted
 
     def _apply(self, messages: Sequence[Message]) -> None:
-        for batch in row_batches(messages, self._shapes.__getitem__, once=self.once):
+        known = [one for one in messages if one.namespace in self._shapes]
+        for batch in row_batches(known, self._shapes.__getitem__, once=self.once):
             self.send(batch)
 
     def _write_before_refused(self, batch: Batch) -> None:
@@ -148,23 +172,82 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
             if deliverable(message):
                 by_name.setdefault(message.namespace, []).append(message)
         for namespace, own in by_name.items():
-            if namespace not in self._shapes:
-                self._shapes[namespace] = self._found(namespace, own)
-            if self._create:
-                known = {column.name for column in self._shapes[namespace].table.columns}
-                written = _written(own)
-                if any(not document.keys() <= known for document in written):
-                    new = {name: kind for name, kind in fields(written).items() if name not in known}
-                    self._session.make(*self.add_columns(self._shapes[namespace], new))
-                    self._shapes[namespace] = self._found(namespace, own)
+            schema, name = split_name(namespace, self._schema)
+            found = self._shapes.get(namespace) or self._found(schema, name, own)
+            if self._columns is not None:
+                found = self._made(self._columns, found, schema, name, own)
+                if found is None and all(one.op == Op.COMMAND for one in own):
+                    continue  # there is nothing to empty
+            self._shapes[namespace] = self._usable(found, schema, name, own)
 
-    def _found(self, namespace: str, messages: Sequence[Message]) -> AnyShape:
-        schema, name = split_name(namespace, self._schema)
+    def _found(self, schema: str, name: str, messages: Sequence[Message]) -> AnyShape | None:
+        """The table of the name; None where it does not exist.
+
+        Errors: `Rejected`, untouched, for a name that the server would cut, and for one that the server takes for a table of another
+        spelling: two namespaces would become one table, and replace each other's rows.
+        """
+        first = messages[0]
+        hint = f'Give the namespace another name: remap({{"{first.namespace}": ...}}).'
+        if not self.names_fit(schema, name):
+            raise Rejected(
+                f"The name of the table {schema}.{name} has more than the {self.longest} that {self._session.server} keeps.",
+                offset=first.offset,
+                untouched=True,
+                hint=hint,
+            )
         found = self.shape(schema, name)
-        if found is None and self._create:
-            key = messages[0].id_fields if all(one.id is not None for one in messages) else ()
-            self._session.make(*self.create_table(schema, name, fields(_written(messages) or [one.data for one in messages]), key))
-            found = self.shape(schema, name)
+        if found is not None and (found.table.schema, found.table.name) != (schema, name):
+            raise Rejected(
+                f"{self._session.server} takes {schema}.{name} for the table {found.table.namespace}, which another namespace may have.",
+                offset=first.offset,
+                untouched=True,
+                hint=hint,
+            )
+        return found
+
+    def _check_fields(self, names: Iterable[str], messages: Sequence[Message]) -> None:
+        """Errors: `Rejected`, untouched, for a column to be made whose name the server would cut."""
+        for name in names:
+            if not self.names_fit(name):
+                raise Rejected(
+                    f"The field {name} has a name of more than the {self.longest} that {self._session.server} keeps.",
+                    offset=next((one.offset for one in messages if name in one.data), -1),
+                    untouched=True,
+                    hint=f'Give it another name: rename({{"{name}": ...}}), or leave it out: omit("{name}").',
+                )
+
+    def _made(self, columns: MadeColumns, found: AnyShape | None, schema: str, name: str, messages: Sequence[Message]) -> AnyShape | None:
+        """The table with all columns that the messages need, made or changed where it lacks them.
+
+        Errors: `NeedsColumns`; `Rejected`, untouched, for a value that its column does not hold, and for names and columns that the server
+        refuses: of several messages the run finds the one.
+        """
+        for _ in range(_ATTEMPTS):  # another task may add columns at the same moment
+            wanted = columns.lacking(f"{schema}.{name}", None if found is None else found.table, messages)
+            if wanted is None:
+                break
+            self._check_fields(wanted.missing, messages)
+            try:
+                if found is None:
+                    self._session.make(*self.create_table(schema, name, wanted.missing, wanted.key))
+                else:
+                    self._session.make(*(self.add_columns(found, wanted.missing) if wanted.missing else ()))
+                    self._session.make(*(self.widen_columns(found, wanted.narrow) if wanted.narrow else ()))
+            except self._session.fails as error:
+                if not self._session.about_tables(error):
+                    raise
+                raise Rejected(
+                    f"{self._session.server} cannot make the columns of {schema}.{name}: {self._session.said(error)}",
+                    offset=messages[0].offset if len(messages) == 1 else -1,
+                    untouched=True,
+                    hint="Rename the fields with rename(...), or choose some of them with pick(...).",
+                ) from error
+            found = self._found(schema, name, messages)
+        if found is not None:
+            found.drops_nulls = True
+        return found
+
+    def _usable(self, found: AnyShape | None, schema: str, name: str, messages: Sequence[Message]) -> AnyShape:
         if found is None:
             session = self._session
             raise NotFound(
@@ -177,7 +260,3 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
                 hint="Add a primary key on the columns that tell documents apart.",
             )
         return found
-
-
-def _written(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    return [one.data for one in messages if one.op in (Op.INSERT, Op.UPDATE)]

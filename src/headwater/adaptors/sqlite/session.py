@@ -15,11 +15,13 @@ from headwater.store.sqlite.library import close_connection, open_file
 
 RANGES = "headwater_ranges"
 RUNS = "headwater_runs"
-OWN = (RANGES, RUNS)
+OWNERS = "headwater_owners"
+OWN = (RANGES, RUNS, OWNERS)
 WAIT = 30.0  # seconds to wait for a lock by default
 
 _MINE = "pipeline = ? and sink = ?"
 _EPOCH = f"select epoch from {RUNS} where {_MINE}"  # a writer holds the only lock of the file
+_OWNER = f"select note from {OWNERS} where {_MINE}"
 STATEMENTS = Statements(
     there=f"select 1 from sqlite_master where name = '{RANGES}'",
     create=(
@@ -36,6 +38,12 @@ STATEMENTS = Statements(
     take=f"insert or ignore into {RANGES} values (?, ?, ?, ?, ?, ?)",
     untake=f"delete from {RANGES} where {_MINE} and start = ? and stop = ? and bucket = ? and buckets = ?",
     clear=f"delete from {RANGES} where {_MINE}",
+    owners_there=f"select 1 from sqlite_master where name = '{OWNERS}'",
+    create_owners=f"create table if not exists {OWNERS} (pipeline text, sink text, note text, primary key (pipeline, sink)) without rowid",
+    first_owner=f"insert or ignore into {OWNERS} values (?, ?, '')",
+    read_owner=_OWNER,
+    lock_owner=_OWNER,
+    set_owner=f"update {OWNERS} set note = ? where {_MINE}",
 )
 READ_NEAR = f"{STATEMENTS.read} and start <= ? and stop >= ?"  # parameters: pipeline, sink, end, start; the spans that overlap or touch
 

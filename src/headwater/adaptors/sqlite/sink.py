@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import apsw
+import msgspec
 
+from headwater.adaptors.file.locations import file_locations, writes_file
 from headwater.adaptors.sql.ranges import TakenRange, of_bucket
 from headwater.adaptors.sql.state import SqlSinkState
 from headwater.adaptors.sql.table import quote
 from headwater.adaptors.sqlite.adaptor import Sqlite
+from headwater.adaptors.sqlite.columns import RULES, cells, stored
 from headwater.adaptors.sqlite.session import READ_NEAR, STATEMENTS, SqliteSession
-from headwater.adaptors.sqlite.source import rows
-from headwater.adaptors.sqlite.tables import Tables, cell, cells, upsert
+from headwater.adaptors.sqlite.source import database_system, rows
+from headwater.adaptors.sqlite.tables import Tables, upsert
 from headwater.core.errors import BadConfig, ReadOnly, Rejected
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part, SinkAdaptor, SinkWriter, deliverable
+from headwater.pipeline.claim import SinkClaim
+from headwater.pipeline.column_check import ColumnCheck
+from headwater.pipeline.columns import ColumnRules, ColumnType
+from headwater.pipeline.location import EVERYWHERE, Location
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.sink_adaptor import Batch, Part, SinkAdaptor, SinkWriter, deliverable
 
 _ACK = "Acknowledge it with `headwater pipeline ack`."
 
@@ -39,9 +46,32 @@ class SqliteSink(SinkAdaptor[Sqlite]):
     def writer(self, part: Part) -> SinkWriter:
         return SqliteWriter(self.adaptor, part)
 
+    def owner(self, pipeline: str, sink: str) -> SinkClaim | None:
+        if not self.adaptor.file.exists():
+            return None
+        with SqliteSession(str(self.adaptor.file), read_only=True) as session:
+            return SqlSinkState.owner(session, STATEMENTS, pipeline, sink)
+
+    def claim(self, mine: SinkClaim, former: SinkClaim | None = None) -> bool:
+        with SqliteSession(str(self.adaptor.file)) as session:
+            SqlSinkState(session, STATEMENTS, mine.pipeline, mine.sink).claim(mine, former)
+        return True
+
+    def held(self, pipeline: str, sink: str) -> list[tuple[int, int]] | None:
+        if not self.adaptor.file.exists():
+            return []
+        with SqliteSession(str(self.adaptor.file), read_only=True) as session:
+            return SqlSinkState.held(session, STATEMENTS, pipeline, sink)
+
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
         with SqliteSession(str(self.adaptor.file)) as session:
             return SqlSinkState(session, STATEMENTS, pipeline, sink).begin(epoch)
+
+    def seen(self, part: Part) -> bool:
+        if not self.adaptor.file.exists():
+            return False
+        with SqliteSession(str(self.adaptor.file), read_only=True) as session:
+            return SqlSinkState(session, STATEMENTS, part.pipeline, part.sink, make=False).begun()
 
     def forget(self, pipeline: str, sink: str, position: int, epoch: int) -> None:
         """Offsets above `position` count as not taken; rows stay, and are written over. Errors: `Fenced` where a newer run writes."""
@@ -49,10 +79,32 @@ class SqliteSink(SinkAdaptor[Sqlite]):
             SqlSinkState(session, STATEMENTS, pipeline, sink).forget(position, epoch)
 
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
-        return {name: cell(value) for name, value in data.items() if value is not None}
+        return {name: stored(value) for name, value in data.items() if value is not None}
+
+    def column_rules(self) -> ColumnRules | None:
+        return RULES
+
+    def columns_of(self, place: str) -> Collection[str]:
+        if not self.adaptor.file.exists():
+            return ()
+        with SqliteSession(str(self.adaptor.file), read_only=True) as session:
+            return Tables(session.db).columns(place)
 
     def place(self, namespace: str) -> str:
         return self.adaptor.table or namespace
+
+    def overlaps(self, reads: Sequence[Location]) -> list[Location]:
+        inside = database_system(self.adaptor)
+        found = [place for place in reads if place.system == inside]
+        if not found and writes_file(self.adaptor.file, reads):  # a source of files would read the database as a file
+            return [EVERYWHERE]
+        return [place for place in found if place.name]
+
+    def exclusive(self) -> list[Location]:
+        """The file, which only sinks of this adaptor share; and the table, in which the rows of two sinks would replace each other."""
+        adaptor = self.adaptor
+        table = [] if adaptor.table is None else [Location(database_system(adaptor), adaptor.table, folded=True)]
+        return [*(msgspec.structs.replace(one, shared=True) for one in file_locations(adaptor.file)), *table]
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         return rows(self.adaptor, self.place(namespace))
@@ -66,6 +118,8 @@ class _Change(NamedTuple):
     ids: tuple[str, ...]
     names: tuple[str, ...]
     rows: list[tuple[Any, ...]]
+    types: Mapping[str, ColumnType] = {}
+    offset: int = -1  # of its first message
 
 
 class SqliteWriter(SinkWriter):
@@ -77,10 +131,11 @@ class SqliteWriter(SinkWriter):
         # The state's tables were created when the run began. Where they are gone, the database was replaced: nothing counts as taken.
         self._state = SqlSinkState(self._session, STATEMENTS, part.pipeline, part.sink, make=False)
         self._tables = Tables(self._session.db)
+        self._check = ColumnCheck(part.columns, RULES)
 
     def write(self, batch: Batch) -> None:
-        changes = [self._prepared(table, op, list(group)) for (table, op, _), group in self._groups(batch)]  # before the lock
         try:
+            changes = [self._prepared(table, op, list(group)) for (table, op, _), group in self._groups(batch)]  # before the lock
             with self._session.transaction():
                 self._state.shared(self._part.epoch)
                 if self._part.again or self._taken(batch):
@@ -118,11 +173,12 @@ class SqliteWriter(SinkWriter):
         return groupby(filter(deliverable, batch.messages), kind)
 
     def _prepared(self, table: str, op: Op, messages: list[Message]) -> _Change:
-        """Errors: `Rejected` for a document without its id, and for a command that is not known."""
+        """Errors: `Rejected` for a document without its id, for a value that its column does not hold, and for a command that is not
+        known; `NeedsColumns`."""
         if op == Op.COMMAND:
             for message in messages:
                 self._check_command(table, message)
-            return _Change(table, op, (), (), [])
+            return _Change(table, op, (), (), [], offset=messages[0].offset)
         delete = op == Op.DELETE
         ids, documents = messages[0].id_fields, [message.data for message in messages]
         names = ids if delete else tuple(documents[0])
@@ -139,10 +195,15 @@ class SqliteWriter(SinkWriter):
                     offset=messages[column.index(None)].offset,
                     hint="Name the right fields with the source's option id.",
                 )
-        converted = [cells(column) for column in columns]
-        if any(now is not was for now, was in zip(converted, columns, strict=True)):
+        by_name = dict(zip(names, columns, strict=True))
+        known = self._check.table(table).columns
+        given = {name for name in self._tables.columns(table) if name not in known}
+        types = self._check.checked(table, messages, by_name, given=given).columns
+        kept = tuple(name for name in names if name in types or name in given)  # a field that was never more than null has no column
+        converted = [cells(by_name[name], types.get(name)) for name in kept]
+        if kept != names or any(now is not was for now, was in zip(converted, columns, strict=True)):
             rows = list(zip(*converted, strict=True))
-        return _Change(table, op, ids, names, rows)
+        return _Change(table, op, ids, kept, rows, types, messages[0].offset)
 
     def _check_command(self, table: str, message: Message) -> None:
         said = values.encode(message.data).decode()[:200]
@@ -154,11 +215,18 @@ class SqliteWriter(SinkWriter):
             )
 
     def _apply(self, change: _Change) -> None:
-        table, op, ids, names, rows = change
+        table, op, ids, names, rows, types, offset = change
+        if self._adaptor.table is None and (spelled := self._tables.spelling(table)) != table:  # it would get the rows of both
+            raise Rejected(
+                f"SQLite takes {table} for the table {spelled}, which belongs to another namespace: it ignores the case of letters.",
+                offset=offset,
+                untouched=True,
+                hint=f'Give the namespace another name: remap({{"{table}": ...}}).',
+            )
         if op == Op.COMMAND:
             self._tables.empty(table)
         elif op != Op.DELETE:
-            every = self._tables.ready(table, ids, names)
+            every = self._tables.ready(table, ids, names, types)
             self._session.db.executemany(upsert(table, names, ids, every), rows)
         elif self._tables.exists(table):
             where = " and ".join(f"{quote(name)} = ?" for name in ids)

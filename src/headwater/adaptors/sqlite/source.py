@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import isfinite
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
 
+from headwater.adaptors.file.locations import file_locations
 from headwater.adaptors.sql.table import quote
 from headwater.adaptors.sqlite.adaptor import Sqlite
+from headwater.adaptors.sqlite.columns import comparable
 from headwater.adaptors.sqlite.session import OWN, SqliteSession
-from headwater.core.errors import NotFound, Unavailable, Unsupported
+from headwater.core.errors import Differs, NotFound, Unavailable, Unsupported
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import CopyPlan, Piece, Slice, SourceAdaptor
+from headwater.pipeline.location import Location
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.piece_size import piece_size
+from headwater.pipeline.source_adaptor import CopyPlan, Piece, Slice, SourceAdaptor
 from headwater.pipeline.source_progress import CopySize
 
 _ROWS = 5000
 _BYTES = 4 << 20  # of documents in a piece
-_PLAIN = frozenset({type(None), int, str})  # floats may be infinite, and JSON has no bytes
+_PLAIN = frozenset({type(None), int, float, str})  # JSON has no bytes
 _LEAST = 20_000
 
 
@@ -32,24 +36,43 @@ class SqliteSource(SourceAdaptor[Sqlite]):
             names = self._tables(db, chosen)
         return [f"{len(names)} tables: {', '.join(names)}"]
 
+    def locations(self, chosen: Namespaces) -> list[Location]:
+        """The file itself, for sinks that write files, and its tables."""
+        with _opened(self.adaptor) as db:
+            tables = self._tables(db, chosen)
+        inside = database_system(self.adaptor)
+        # The one without a name: by it a sink tells a source that reads the file as a database, though it has no table yet.
+        named = (Location(inside, table, folded=True) for table in tables)
+        return [*file_locations(self.adaptor.file), Location(inside), *named]
+
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         parts: list[Slice] = []
         ids: dict[str, tuple[str, ...]] = {}
         rows = 0
         with _opened(self.adaptor) as db:
+            inode = self.adaptor.file.stat().st_ino
             for name in self._tables(db, chosen):
                 info: list[Any] = db.execute(f"pragma table_info({quote(name)})").fetchall()
                 keys = tuple(row[1] for row in sorted(info, key=lambda row: row[5]) if row[5])
                 rowid = _rowid(name, [row[1].lower() for row in info])
                 ids[name] = keys or (rowid,)
-                parts += [Slice(name, spec) for spec in _cut(db, name, keys, rowid, slices)]
+                parts += [Slice(name, {**spec, "inode": inode}) for spec in _cut(db, name, keys, rowid, slices)]
                 counted: Any = db.execute(f"select count(*) from {quote(name)}").fetchone()  # cheap beside the copy
                 rows += counted[0]
         identity = {"path": str(self.adaptor.file.absolute()), "tables": list(ids)}
         return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, size=CopySize.about(rows))
 
+    def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
+        """Whether it is the same file. Its rows may have changed: no mark tells so."""
+        return Path(plan.identity["path"]).resolve() == self.adaptor.file.resolve()
+
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         with _opened(self.adaptor) as db:
+            if self.adaptor.file.stat().st_ino != part.spec.get("inode", self.adaptor.file.stat().st_ino):
+                raise Differs(
+                    f"{self.adaptor.file} is another file than the one whose copy began.",
+                    hint="Put it back, or read it anew from its beginning with `headwater pipeline run FILE --again`.",
+                )
             yield from _by_rowid(db, part, position) if "rowid" in part.spec else _by_key(db, part, position)
 
     def _tables(self, db: apsw.Connection, chosen: Namespaces) -> list[str]:
@@ -75,6 +98,11 @@ def _opened(adaptor: Sqlite) -> Iterator[apsw.Connection]:
             raise Unavailable(
                 f"{path} has text that is not in UTF-8: {error.object[:50]!r}.", hint="Look for it with `hex`, and correct it."
             ) from error
+
+
+def database_system(adaptor: Sqlite) -> str:
+    """The system of a database's tables: its file, whatever name it is opened by."""
+    return f"sqlite {file_locations(adaptor.file)[-1].name}"
 
 
 def _rowid(table: str, columns: list[str]) -> str:
@@ -131,7 +159,7 @@ def _by_key(db: apsw.Connection, part: Slice, position: Any) -> Iterator[Piece]:
         piece = _piece(db, query, bounds, part.namespace, len(keys))
         if piece.last is None:
             return
-        position = [[one.hex()] if isinstance(one, _NoText) else values.extended(one) for one in piece.last[: len(keys)]]
+        position = [[one.hex()] if isinstance(one, _NoText) else values.tagged(values.extended(one)) for one in piece.last[: len(keys)]]
         yield Piece(position=position, values=piece.values, bad=piece.bad)
 
 
@@ -170,7 +198,7 @@ def _read_rows(db: apsw.Connection, query: str, bounds: Sequence[Any], table: st
             bad[len(documents)] = f"Row {', '.join(map(str, row[: begin or 1]))} of table {table} has text that is not in UTF-8: {wrong}."
         documents.append(_document(names, cells))
         size += len(documents[-1])
-        if size >= _BYTES:
+        if size >= piece_size(_BYTES):
             break
     cursor.close(force=True)
     return _Rows(documents, bad, row)
@@ -212,19 +240,18 @@ def _wrong(names: list[str], row: Sequence[Any]) -> str:
 
 
 def _document(names: list[str], row: Sequence[Any]) -> bytes:
-    return values.encode({name: cell if type(cell) in _PLAIN else _cell(cell) for name, cell in zip(names, row, strict=True)})
+    return values.store({name: cell if type(cell) in _PLAIN else _cell(cell) for name, cell in zip(names, row, strict=True)})
 
 
 def _cell(value: Any) -> Any:
-    if type(value) is float and isfinite(value):
-        return value
     return value.shown if isinstance(value, _NoText) else values.extended(value)
 
 
 def rows(adaptor: Sqlite, table: str) -> Iterator[dict[str, Any]]:
     """The rows of a sink's table, for `verify`."""
     with _opened(adaptor) as db:
+        kinds = {row[1]: row[2] for row in db.execute(f"pragma table_info({quote(table)})")}
         cursor = db.execute(f"select * from {quote(table)}")
         names = _columns(cursor)
         for row in cursor:
-            yield {name: value for name, value in zip(names, row, strict=True) if value is not None}
+            yield {name: comparable(value, kinds.get(name, "")) for name, value in zip(names, row, strict=True) if value is not None}

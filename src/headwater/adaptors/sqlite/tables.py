@@ -1,17 +1,14 @@
-"""Tables of a SQLite database: created and widened as documents need them, and the conversion of values."""
+"""Tables of a SQLite database: created, and given columns, as they are decided."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
-from decimal import Decimal
-from typing import Any
-from uuid import UUID
+from collections.abc import Iterable, Mapping, Sequence
 
 import apsw
 
 from headwater.adaptors.sql.table import quote
-from headwater.pipeline import values
+from headwater.adaptors.sqlite.columns import declared
+from headwater.pipeline.columns import ColumnType
 
 
 class Tables:
@@ -20,24 +17,44 @@ class Tables:
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
         self._columns: dict[str, list[str]] = {}
+        self._spelled: dict[str, str] = {}
 
     def forget(self) -> None:
         """Call it after a rollback: what the transaction created is gone."""
         self._columns.clear()
+        self._spelled.clear()
 
-    def ready(self, table: str, ids: Sequence[str], names: Iterable[str]) -> list[str]:
+    def spelling(self, table: str) -> str:
+        """The name that the table really has: SQLite ignores the case of letters. The given name where there is no such table."""
+        if table not in self._spelled:
+            found = self._db.execute("select name from sqlite_master where type = 'table' and name = ? collate nocase", (table,)).fetchall()
+            if not found:
+                return table
+            self._spelled[table] = str(found[0][0])
+        return self._spelled[table]
+
+    def columns(self, table: str) -> list[str]:
+        """The columns of a table as they were when it was last looked at; none where it does not exist."""
+        if table not in self._columns:
+            have = [row[1] for row in self._db.execute(f"pragma table_info({quote(table)})")]
+            if not have:
+                return []
+            self._columns[table] = have
+        return self._columns[table]
+
+    def ready(self, table: str, ids: Sequence[str], names: Iterable[str], types: Mapping[str, ColumnType]) -> list[str]:
         """Create the table and the columns of `names` where they are missing; return its columns. A new table's primary key is the id."""
         have, names = self._columns.get(table), list(names)
         if have is None or not set(names) <= set(have):  # another writer may have added the column since
             have = [row[1] for row in self._db.execute(f"pragma table_info({quote(table)})")]
         if not have:
             have = list(dict.fromkeys([*ids, *names]))
-            columns = ", ".join(quote(name) for name in have)
+            columns = ", ".join(_column(name, types) for name in have)
             key = ", ".join(quote(name) for name in ids)
             self._db.execute(f"create table {quote(table)} ({columns}, primary key ({key}))")
         for name in names:
             if name not in have:
-                self._db.execute(f"alter table {quote(table)} add column {quote(name)}")
+                self._db.execute(f"alter table {quote(table)} add column {_column(name, types)}")
                 have = [*have, name]
         self._columns[table] = have
         return have
@@ -50,6 +67,10 @@ class Tables:
         return bool(self._db.execute("select 1 from sqlite_master where type = 'table' and name = ?", (table,)).fetchall())
 
 
+def _column(name: str, types: Mapping[str, ColumnType]) -> str:
+    return f"{quote(name)} {declared(types.get(name))}".rstrip()
+
+
 def upsert(table: str, columns: Sequence[str], ids: Sequence[str], every: Sequence[str]) -> str:
     """A statement that replaces the row with an id or inserts it. Of `every` column, those not given get their default."""
     names = ", ".join(quote(name) for name in columns)
@@ -58,35 +79,3 @@ def upsert(table: str, columns: Sequence[str], ids: Sequence[str], every: Sequen
     key = ", ".join(quote(name) for name in ids)
     action = f"update set {', '.join(f'{quote(one)} = excluded.{quote(one)}' for one in others)}" if others else "nothing"
     return f"insert into {quote(table)} ({names}) values ({places}) on conflict ({key}) do {action}"
-
-
-_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
-_STORED = frozenset({type(None), bool, int, float, str})
-
-
-def cells(column: Sequence[Any]) -> Sequence[Any]:
-    """`cell` for a column; the column itself where nothing is to convert, which is quicker to see for all at once."""
-    kinds = set(map(type, column))
-    if kinds <= _STORED:
-        numbers = column if kinds == {int} else [one for one in column if type(one) is int]
-        if not numbers or (min(numbers) >= _LEAST and max(numbers) <= _MOST):
-            return column
-    return [cell(one) for one in column]
-
-
-def cell(value: Any) -> Any:
-    """A document's value as SQLite stores it: objects and lists as JSON text, booleans as numbers, exact decimals as text."""
-    if value is None or isinstance(value, int | float | str):
-        if isinstance(value, int) and not _LEAST <= value <= _MOST:
-            return str(value)
-        return int(value) if isinstance(value, bool) else value
-    value = values.native(value)
-    if value != value:
-        return "NaN"  # SQLite would store null
-    if isinstance(value, bytes | int | float | str):
-        return value
-    if isinstance(value, Decimal | UUID):
-        return str(value)
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return values.encode(value).decode()

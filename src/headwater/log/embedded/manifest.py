@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -44,6 +47,9 @@ class Segment(msgspec.Struct, frozen=True):
         return folder / f"{self.stem}.pos"
 
 
+_base = attrgetter("base")
+
+
 class Manifest(msgspec.Struct, frozen=True):
     """A partition's segments in order, the last one active. `durable` is a lower bound of what is synced."""
 
@@ -59,6 +65,11 @@ class Manifest(msgspec.Struct, frozen=True):
     @property
     def active(self) -> Segment:
         return self.segments[-1]
+
+    def segments_from(self, offset: int) -> Iterator[Segment]:
+        """The segments that may hold an offset or what lies behind it, in order. Does not look at the others: there may be thousands."""
+        first = bisect_right(self.segments, offset, key=_base) - 1
+        return map(self.segments.__getitem__, range(max(0, first), len(self.segments)))
 
 
 class _Format(msgspec.Struct):

@@ -312,7 +312,7 @@ class PartitionReader:
         end = durable if end is None else end
         if end > durable:
             raise Damaged(f"{self.name} ended at offset {end} or later before, and ends at {durable} now.", hint=self.hint)
-        for segment in manifest.segments if manifest else ():
+        for segment in manifest.segments_from(start) if manifest else ():
             if start >= end or segment.base >= end:  # the range may end in a hole that a repair has left
                 break
             high, limit = self._extent(segment, durable, place)

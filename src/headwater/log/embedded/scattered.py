@@ -208,7 +208,7 @@ class ScatteredReads:
         records: dict[int, Record | None] = {}
         used: list[PointView] = []
         at = bisect_right(wanted, manifest.start - 1) if manifest else 0
-        for segment in manifest.segments if manifest else ():
+        for segment in manifest.segments_from(wanted[at]) if manifest and at < len(wanted) else ():
             if at == len(wanted):
                 break
             high, limit = self._extent(segment, durable, place)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headwater.core.errors import Timeout
-from headwater.log.epochs import EPOCH, Epochs, Kind, mark
+from headwater.log.epochs import EPOCH, LENT, Epochs, Kind, mark
 from headwater.log.kafka.brokers import Brokers, transient
 from headwater.log.kafka.records import headers_of
 from headwater.log.record import Header
@@ -33,20 +33,20 @@ class Followed:
         self.seen = start
         self._epochs = Epochs()
         self._raised: list[tuple[int, int]] = []  # (offset, epoch) of the records that raised the partition's epoch, in order
-        self._owners: list[Header] | None = None  # the headers of a record with the partition's epoch and none of its own
+        self._owners: tuple[list[Header], ...] = ()  # the headers of a record with the partition's epoch and none of its own
         self.lost = False
         self.writers = 0
 
     def see(self, offset: int, empty: bool, headers: Sequence[Header]) -> Kind:
         """Fold the next record."""
-        if headers == self._owners:  # most records are the owner's, and carry nothing but its mark
+        if headers in self._owners:  # most records are the owner's, and carry nothing but its mark
             self.seen = offset + 1
             return Kind.COUNTED
         before = self._epochs.epoch
         kind = self._epochs.kind(empty, headers, offset)
         if self._epochs.epoch > before:
             self._raised.append((offset, self._epochs.epoch))
-            self._owners = [(EPOCH, mark(self._epochs.epoch))]
+            self._owners = tuple([(name, mark(self._epochs.epoch))] for name in (EPOCH, LENT))
         self.seen = offset + 1
         return kind
 

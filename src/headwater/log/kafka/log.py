@@ -31,7 +31,7 @@ from headwater.log.kafka.topics import KafkaTopics
 from headwater.log.kafka.writer import KafkaWriter, LentKafkaWriter, claim, no_compaction
 from headwater.log.marker import mark_engine
 from headwater.log.owners import check_owner
-from headwater.log.record import Bounds, Compacted, Header, Record, Topic, TopicSettings, whole
+from headwater.log.record import Bounds, Compacted, Header, Record, Topic, TopicSettings, check_scan, whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -185,7 +185,7 @@ class KafkaLog(Log):
         self._check_open()
         self._topics.place(topic, partition)
         records: list[Record] = []
-        size = 0
+        start, limit, max_bytes, size = whole(start), whole(limit, "limit"), whole(max_bytes, "size"), 0
         with self._readers.lent() as reader:
             end = self._checked(reader, topic, partition, start, None)
             if limit < 1 or start == end:
@@ -215,8 +215,8 @@ class KafkaLog(Log):
     def scan(self, topic: str, partition: int, start: int, end: int | None = None, *, batch: int = 65_536) -> Iterator[pa.RecordBatch]:
         self._check_open()
         self._topics.place(topic, partition)
-        if batch < 1:
-            raise BadBounds(f"Batches of {batch} rows are not possible.", hint="Give 1 or more.")
+        start, end = whole(start), None if end is None else whole(end)
+        check_scan(start, start if end is None else end, whole(batch, "batch size"))
         with self._readers.lent() as reader:
             end = self._checked(reader, topic, partition, start, end)
         return self._scanned(topic, partition, start, end, batch)
@@ -245,7 +245,7 @@ class KafkaLog(Log):
 
     def tail(self, topic: str, partition: int, start: int, *, stopped: Callable[[], bool]) -> Iterator[list[Record]]:
         self._check_open()
-        place = self._topics.place(topic, partition)
+        place, start = self._topics.place(topic, partition), whole(start)
         with self._readers.lent() as reader:
             self._checked(reader, topic, partition, start, None)
         return self._tailed(place, partition, start, stopped)
@@ -275,6 +275,7 @@ class KafkaLog(Log):
     def offset_at(self, topic: str, partition: int, timestamp: int) -> int:
         self._check_open()
         self._topics.place(topic, partition)
+        timestamp = whole(timestamp, "timestamp")
         with self._readers.lent() as reader:
             # The bounds come first: if no record is found, an end that is read afterwards may lie behind a record appended meanwhile.
             bounds = reader.bounds(topic, partition)
@@ -354,8 +355,6 @@ class KafkaLog(Log):
             )
         if start > bounds.end or (end is not None and end > bounds.end):
             raise BadBounds(f"{topic}/{partition} ends at {bounds.end}.", hint=f"Give offsets up to {bounds.end}.")
-        if end is not None and end < start:
-            raise BadBounds(f"The range {start}..{end} is the wrong way round.", hint="Give the lower offset first.")
         return bounds.end if end is None else end
 
     def _note_foreign(self, topic: str, partition: int) -> None:

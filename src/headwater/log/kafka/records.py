@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from headwater.core.errors import BadInput
-from headwater.log.epochs import CLAIM, EPOCH
+from headwater.log.epochs import CLAIM, EPOCH, LENT
 from headwater.log.layout import decode_headers, encode_headers, too_large
 from headwater.log.record import Header, Record, unfit
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MODE = "headwater.mode"
 UNREADABLE = "headwater.unreadable"
-RESERVED = frozenset({MODE, EPOCH, CLAIM})
+RESERVED = frozenset({MODE, EPOCH, LENT, CLAIM})
 NO_TIMESTAMP = -1
 FOREVER = (1 << 63) - 1
 _MOST = 0xFFFF  # headers of a record, and bytes of a header's name
@@ -208,12 +208,16 @@ def columns(messages: Sequence[Message]) -> pa.RecordBatch:
 
     blocks: list[bytes | None] = [None] * len(messages)
     modes, ops = bytearray(len(messages)), bytearray(len(messages))
+    before: list[Header] = []  # most records of a Writer have the same headers as the one before
+    block: bytes | None = None
+    mode = op = 0
     for i, message in enumerate(messages):
         headers = headers_of(message)
         if headers:
-            kept, modes[i], ops[i] = _split(headers)
-            if kept:
-                blocks[i] = encode_headers(kept)
+            if headers != before:
+                kept, mode, op = _split(headers)
+                before, block = headers, encode_headers(kept) if kept else None
+            blocks[i], modes[i], ops[i] = block, mode, op
     binary = pa.binary_view()
     arrays = [
         pa.array([message.offset() for message in messages], pa.int64()),

@@ -13,7 +13,15 @@ from headwater.log.kafka.brokers import GONE, Brokers, closed, error_of
 from headwater.log.kafka.owner_config import OWNER_CONFIG, decode_owner, encode_owner
 from headwater.log.kafka.records import FOREVER, RecordLimits
 from headwater.log.owners import check_owner, new_settings, not_made_by, owned
-from headwater.log.record import Topic, TopicSettings, check_new_topic_name, check_partitions, unknown_topic
+from headwater.log.record import (
+    Topic,
+    TopicSettings,
+    check_new_topic_name,
+    check_partitions,
+    check_topic_name,
+    partition_number,
+    unknown_topic,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -59,7 +67,9 @@ class KafkaTopics:
         return there
 
     def get(self, name: str) -> Topic:
-        """One topic as it is now. Errors: `UnknownTopic`."""
+        """One topic as it is now. Errors: `UnknownTopic`; `BadInput` for what is no text."""
+        if type(name) is not str:
+            check_topic_name(name)
         topic = self._find(name)
         if topic is None:
             raise unknown_topic(name)
@@ -84,7 +94,11 @@ class KafkaTopics:
         return lambda: str(self._ask(what, request, gone=gone).topic_id)
 
     def place(self, name: str, partition: int) -> Topic:
-        """The topic of a partition, as cached if it has that partition, else as it is now. Errors: `UnknownTopic`, `UnknownPartition`."""
+        """The topic of a partition, as cached if it has that partition, else as it is now.
+
+        Errors: `UnknownTopic`, `UnknownPartition`; `BadInput` for values of wrong types.
+        """
+        partition = partition_number(name, partition)
         topic = self._known.get(name)
         if topic is None or not 0 <= partition < topic.partitions:
             topic = self.get(name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from headwater.core.errors import Fenced, HeadwaterError, OutcomeUnknown, Timeout, Unavailable, UnknownTopic, Unsupported
 from headwater.log import Writer
-from headwater.log.epochs import CLAIM, EPOCH, epoch_at, mark
+from headwater.log.epochs import CLAIM, EPOCH, LENT, epoch_at, mark
 from headwater.log.guard import MOST_BYTES, MOST_RECORDS, Guard, too_far
 from headwater.log.kafka.follower import Followed, Follower
 from headwater.log.kafka.identity import TopicIdentity
@@ -207,17 +207,34 @@ class KafkaWriter(Writer):
 
 
 class LentKafkaWriter(Writer):
-    """A claim of another process. It deletes; it cannot append, because it does not follow the partition."""
+    """A claim of another process.
+
+    Its records are marked as lent (`headwater.log.epochs.LENT`). Because it does not follow the partition, it acknowledges what is
+    replicated, whoever has claimed the partition meanwhile: the owner decides which of the records count.
+    """
 
     def __init__(self, place: ClaimablePartition, epoch: int, generation: str) -> None:
         self.topic, self.partition, self.epoch = place.topic, place.partition, epoch
         self._place, self._generation, self._identity = place, generation, place.identity()
 
     def append(self, records: Sequence[Record], *, guard: Guard | None = None) -> Sequence[int]:
-        raise Unsupported("A claim on Kafka belongs to the process that made it.", hint="Append in that process.")
+        if guard is not None:
+            raise Unsupported("A claim on Kafka belongs to the process that made it.", hint="Append with a guard in that process.")
+        with self._place.appending():
+            self._place.check_generation(self._generation)
+            offsets = self._place.send(records, (LENT, mark(self.epoch)))
+            try:
+                self._identity.begin()()  # after sending: they may lie in a topic that was created meanwhile
+            except HeadwaterError as error:
+                raise OutcomeUnknown(
+                    f"{len(records)} records were sent to {self.topic}/{self.partition}, but in which topic they are is not known. "
+                    f"{error.message}",
+                    hint="Ask the owner of the claim.",
+                ) from error
+            return offsets
 
     def append_arrow(self, batch: pa.RecordBatch) -> Sequence[int]:
-        return self.append([])
+        return self.append(columns_outgoing(batch))
 
     def roll(self) -> int:
         raise _no_roll()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from headwater.core.clock import Clock
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.ranges import Span, joined, missing, prefix
-from headwater.pipeline.offsets.state import Change, Dead, Failure, State
+from headwater.pipeline.offsets.state import Change, Dead, Failure, State, Unheld
 
 
 class Acks:
@@ -43,14 +43,43 @@ class Acks:
         state = self._control.state.sink(self._sink)
         return state.told != state.generation
 
-    def confirm_move(self) -> None:
-        """The sink knows the position that an operator has set."""
+    def lower(self, position: int) -> None:
+        """Set the position lower than an operator did, before the sink is told: what it can only take away whole comes again whole."""
+
+        def decide(state: State) -> list[Change]:
+            now = state.sink(self._sink)
+            if now.generation != self._generation or now.position <= position:
+                return []
+            known = state.taken.get(self._sink, {}).items()
+            names: list[Change] = [
+                (f"taken/{self._sink}/{name}", position if position >= 0 else None) for name, offset in known if offset > position
+            ]
+            return [(f"sink/{self._sink}", msgspec.structs.replace(now, position=position)), *names]
+
+        self._control.change(decide)
+
+    def confirm_move(self, held: Sequence[Span] | None) -> None:
+        """The sink knows the position that an operator has set. What it lacks before that position counts by the operator's word."""
 
         def decide(state: State) -> list[Change]:
             now = state.sink(self._sink)
             if now.generation != self._generation:
                 return []
-            return [(f"sink/{self._sink}", msgspec.structs.replace(now, told=now.generation))]
+            counted = [(0, now.position + 1), *now.taken]  # the second: acknowledged by an operator since the move
+            unheld = () if held is None else tuple(gap for span in counted for gap in missing(*span, held))
+            return [
+                (f"unheld/{self._sink}", Unheld(unheld)),
+                (f"sink/{self._sink}", msgspec.structs.replace(now, told=now.generation)),
+            ]
+
+        self._control.change(decide)
+
+    def compared(self) -> None:
+        """The target was compared with the log as it was before the last runs read on."""
+
+        def decide(state: State) -> list[Change]:
+            now = state.sink(self._sink)
+            return [] if now.uncompared < 0 else [(f"sink/{self._sink}", msgspec.structs.replace(now, uncompared=-1))]
 
         self._control.change(decide)
 
@@ -75,16 +104,42 @@ class Acks:
 
     def flush(self) -> bool:
         """Write the position. True: it is durable. False: an operator has moved it meanwhile, so that the acknowledgements do not count."""
-        return not self._new or self._write(None, [])
+        return not self._new or self._write(None)
 
     def failed(self, failure: Failure | None, *, single_until: int = -1) -> bool:
         """Write a failure with the position: of a message, or of a batch that goes one at a time up to `single_until`. As `flush`."""
-        return self._write((failure, single_until), [])
+        return self._write((failure, single_until))
 
-    def bury(self, dead: Dead) -> bool:
-        """Put a message aside and acknowledge it, in one change. As `flush`."""
-        self.add(dead.offset, dead.offset + 1, {})
-        return self._write((None, -1), [(f"dead/{dead.sink}/{dead.offset}", dead)])
+    def expected(self) -> list[Span]:
+        """The ranges that the sink itself holds, by the offset log: all that count as taken but for those of `Unheld`."""
+        state = self._control.state.sink(self._sink)
+        unheld = self._control.state.unheld.get(self._sink, Unheld()).spans  # read last: a change writes it before the position
+        counted = joined([(0, state.position + 1), *state.taken, *self._new])
+        return [span for start, end in counted for span in missing(start, end, unheld)]
+
+    def bury(self, dead: Dead, below: Sequence[str] = ()) -> bool:
+        """Put a message aside and acknowledge it, in one change. As `flush`.
+
+        `below`: the sinks chained to this one. They get what it has taken, so the message is put aside for them, too.
+        """
+        span = (dead.offset, dead.offset + 1)
+        self.add(*span, {})
+
+        def aside(state: State) -> list[Change]:
+            changes: list[Change] = [(f"dead/{dead.sink}/{dead.offset}", dead), state.counted_apart(dead.sink, span)]
+            for name in below:
+                sink = state.sink(name)
+                if not sink.has(dead.offset):
+                    position, taken = prefix(sink.position, [*sink.taken, span])
+                    message = f"Sink {dead.sink}, after which {name} comes, has put it aside: {dead.message}"
+                    changes += [
+                        (f"dead/{name}/{dead.offset}", msgspec.structs.replace(dead, sink=name, message=message, trace="")),
+                        state.counted_apart(name, span),
+                        (f"sink/{name}", msgspec.structs.replace(sink, position=position, taken=tuple(taken))),
+                    ]
+            return changes
+
+        return self._write((None, -1), aside)
 
     def take_over(self, held: Sequence[Span] | None) -> None:
         """Acknowledge at the beginning of a run what the sink itself holds: the last run may have died before it could."""
@@ -93,7 +148,7 @@ class Acks:
             self._new = joined(span for span in held if span[1] > position + 1)
             self.flush()
 
-    def _write(self, failing: tuple[Failure | None, int] | None, more: list[Change]) -> bool:
+    def _write(self, failing: tuple[Failure | None, int] | None, more: Callable[[State], Sequence[Change]] = lambda state: ()) -> bool:
         new, last = self._new, self._last
 
         def decide(state: State) -> list[Change]:
@@ -110,7 +165,7 @@ class Acks:
             changed = msgspec.structs.replace(now, position=position, taken=tuple(taken), failure=failure, single_until=single)
             known = state.taken.get(self._sink, {})
             names: list[Change] = [(f"taken/{self._sink}/{name}", offset) for name, offset in last.items() if offset > known.get(name, -1)]
-            return [(f"sink/{self._sink}", changed), *names, *more]
+            return [*more(state), (f"sink/{self._sink}", changed), *names]
 
         made = self._control.change(decide)
         self._new, self._last = [], {}

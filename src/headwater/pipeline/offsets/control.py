@@ -25,6 +25,8 @@ from headwater.pipeline.offsets.state import Change, RunInfo, State, from_record
 
 _CHANGE = "change"
 _TRIES = 100
+_FEW = 1000  # records that no compaction is worth
+_OLD = 4  # records for each key, above which it is
 
 
 def log_topic(pipeline: str) -> str:
@@ -65,6 +67,7 @@ class Control:
         self._shares_claim = True  # until the engine says that a claim belongs to one process
         self._awaited: bytes | None = None  # the mark of a change of ours
         self._found = False  # it has been read back
+        self._records = 0  # that the topic has, as far as it was read
         self._lock = threading.RLock()
         try:
             self._generation = log.topic(self.topic).generation  # first: what is read afterwards is of this topic, or of a newer one
@@ -90,6 +93,15 @@ class Control:
         if state.run is not None and state.run.epoch > epoch:
             raise newer_run(self.pipeline)
 
+    def mark(self, epoch: int) -> tuple[int, int]:
+        """How far the offset log is read, and its newest claim there: no newer run than that of `epoch` has begun before. Errors: `Fenced`.
+
+        Under the lock: a newer run that another thread reads between the check and the mark would lie before the mark.
+        """
+        with self._lock:
+            self.check_run(self.state, epoch)
+            return self._next, self._epochs.epoch
+
     def refresh(self) -> State:
         """The state with the records that were written since the last call."""
         with self._lock:
@@ -97,11 +109,13 @@ class Control:
                 self._read()
             except OffsetGone:  # `_rewrite` of another process has deleted the old records
                 self.state, self._epochs, self._next = State(), Epochs(), self.log.bounds(self.topic, 0).start
+                self._records = 0
                 self._read()
             return self.state
 
     def _read(self) -> None:
         while records := self.log.read(self.topic, 0, self._next):
+            self._records += len(records)
             for record in records:
                 self._next = (record.offset or 0) + 1
                 if not self._epochs.admits(record):
@@ -191,9 +205,22 @@ class Control:
     def compact(self) -> None:
         """Keep the last record of each key. Kafka does not compact on demand: there the state is written again and the old deleted."""
         try:
+            if self.worn:  # only closed segments are compacted, and it would take long until one is full
+                self._own(lambda writer: writer.roll())
             self._own(lambda writer: writer.compact())
         except Unsupported:
             self._rewrite()
+        with self._lock:
+            self._records = self.state.keys
+
+    def compact_if_worn(self) -> None:
+        """`compact`, where the topic has many more records than keys: each run reads them all when it begins."""
+        if self.worn:
+            self.compact()
+
+    @property
+    def worn(self) -> bool:
+        return self._records > _FEW + _OLD * self.state.keys
 
     def _own(self, call: Callable[[Writer], object]) -> None:
         """Call with a claim, and again with a new one where others have claimed meanwhile. The call does not depend on their changes.

@@ -25,9 +25,14 @@ def life(run: RunInfo | None, now: int) -> Life:
     `gone`: it has ended, or its process on this machine has. `silent`: it has written no heartbeat for a minute: its machine may be
     lost, or it is held up and comes back. A new run fences it in both cases.
     """
-    if run is None or run.state != "running" or _missing(run.process):
+    return "gone" if run is None or run.state != "running" else process_life(run.process, last_sign(run), now)
+
+
+def process_life(process: str, beat: int, now: int) -> Life:
+    """How a process HOST:NUMBER is that gave its last sign of life at `beat`. As `life`."""
+    if _missing(process):
         return "gone"
-    return "silent" if now - last_sign(run) > PATIENCE * 1000 else "running"
+    return "silent" if now - beat > PATIENCE * 1000 else "running"
 
 
 def last_sign(run: RunInfo) -> int:

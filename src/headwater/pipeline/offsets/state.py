@@ -1,25 +1,30 @@
 """What is known of a pipeline: a pure fold of its offset log, in which the last record of each key holds.
 
-Keys: `run`, `reader`, `reading`, `sink/NAME`, `taken/SINK/NAMESPACE`, `edit/OFFSET[/SINK]`, `dead/SINK/OFFSET`, `trouble/SINK`,
-`compacting/ID`, `audit/ID`. A record without a value removes its key. Because every record says all of its key, keeping the last of each
-key (compaction) changes nothing.
+Keys: `run`, `reader`, `reading`, `sink/NAME`, `taken/SINK/NAMESPACE`, `columns/SINK`, `unheld/SINK`, `defined/SINK`,
+`edit/OFFSET[/SINK]`, `dead/SINK/OFFSET`, `trouble/SINK`, `compacting/ID`, `audit/ID`. A record without a value removes its key. Because
+every record says all of its key, keeping the last of each key (compaction) changes nothing.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any, Literal
 
 import msgspec
 
 from headwater.core.errors import Damaged
 from headwater.log.record import Record
+from headwater.pipeline import values
+from headwater.pipeline.offsets.column_decision import ColumnDecision
+from headwater.pipeline.offsets.ranges import joined
 from headwater.pipeline.source_progress import CopySize, SourceProgress
+from headwater.pipeline.stored_definition import StoredDefinition
 from headwater.wire.json import exact
 
 RunState = Literal["running", "done", "stopped", "failed"]
-SOURCE = ""  # the source's name among the outages of sinks
+SOURCE = ""  # the source's name among the outages and the definitions of sinks
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +49,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     began: int
     state: RunState = "running"
     ended: int = 0
+    error: str = ""  # why it failed, and what to do about it
+    hint: str = ""
     process: str = ""
     file: str = ""  # where the pipeline was defined, so that an operator can step and replay by its name
     folder: str = ""  # where it was run: what relative paths in the file mean
@@ -62,6 +69,7 @@ class SinkState(msgspec.Struct, frozen=True, kw_only=True):
     told: int = 0  # the generation that the sink itself knows, where it holds its own position
     failure: Failure | None = None
     single_until: int = -1  # up to this offset one message at a time, since a batch failed there
+    uncompared: int = -1  # the log's end before runs read on that could not compare it with the target; -1: it was compared since
 
     @property
     def stopped(self) -> bool:
@@ -80,6 +88,12 @@ class SinkState(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, failure=None, single_until=until)
 
 
+class Unheld(msgspec.Struct, frozen=True):
+    """The ranges that count as taken by a sink, and that it does not hold: put aside, acknowledged or marked by an operator."""
+
+    spans: tuple[tuple[int, int], ...] = ()
+
+
 class ReadingPosition(msgspec.Struct, frozen=True, kw_only=True):
     """How far the source has been read: what changes of `ReaderState` with every round, without the plan, which may be long."""
 
@@ -92,6 +106,7 @@ class ReadingPosition(msgspec.Struct, frozen=True, kw_only=True):
     copied: bool = False  # every Complete record is written
     ended: int = 0  # where the copy's documents end in the log, once it is copied
     cursor: Any = None  # where following goes on
+    lent: tuple[tuple[int, int], ...] = ()  # on Kafka, the offsets of the records of tasks whose work was taken, of every copy
 
 
 class ReaderState(ReadingPosition, frozen=True, kw_only=True):
@@ -99,6 +114,7 @@ class ReaderState(ReadingPosition, frozen=True, kw_only=True):
 
     plan: dict[str, Any]
     begun: int  # the log's end when the plan was made: the copy's records lie behind it
+    anew: int = 0  # the log's end when all of the source was last read anew: what came before may be gone from it
 
     @property
     def reading(self) -> ReadingPosition:
@@ -169,20 +185,24 @@ class Compacting(msgspec.Struct, frozen=True, kw_only=True):
     at: int
 
 
-Value = RunInfo | ReaderState | ReadingPosition | SinkState | Edit | Dead | Entry | Outage | Compacting | int
+_OfRun = RunInfo | ReaderState | ReadingPosition | SinkState | Edit | Dead | Entry | Outage | Compacting
+Value = _OfRun | ColumnDecision | StoredDefinition | Unheld | int
 _KINDS: dict[str, Any] = {
     "run": RunInfo,
     "reader": ReaderState,
     "reading": ReadingPosition,
     "sink": SinkState,
     "taken": int,
+    "unheld": Unheld,
     "edit": Edit,
     "dead": Dead,
     "audit": Entry,
     "trouble": Outage,
     "compacting": Compacting,
+    "columns": ColumnDecision,
+    "defined": StoredDefinition,
 }
-_decoders = {name: msgspec.json.Decoder(kind, float_hook=exact) for name, kind in _KINDS.items()}
+_decoders = {name: msgspec.json.Decoder(kind, float_hook=Decimal if kind is Edit else exact) for name, kind in _KINDS.items()}
 _encoder = msgspec.json.Encoder(decimal_format="number")
 _PACKED = b"zlib:"  # JSON does not begin so
 _LONG = 64 << 10
@@ -197,12 +217,17 @@ class State:
         self.run: RunInfo | None = None
         self.reader: ReaderState | None = None
         self._plan: ReaderState | None = None  # as it was when the copy began
+        self._ids: dict[str, tuple[str, ...]] | None = None  # of the plan; None: not asked for yet
+        self._edits_of: dict[str, dict[int, dict[str, Any]]] = {}  # by sink, as asked for since the last edit
         self.sinks: dict[str, SinkState] = {}
         self.taken: dict[str, dict[str, int]] = {}  # sink -> namespace -> offset
+        self.columns: dict[str, ColumnDecision] = {}  # by sink
+        self.unheld: dict[str, Unheld] = {}  # by sink
         self.edits: dict[tuple[int, str], Edit] = {}  # (offset, sink or "")
         self.dead: dict[tuple[str, int], Dead] = {}
         self.audit: dict[str, Entry] = {}
         self.outages: dict[str, Outage] = {}  # by sink
+        self.defined: dict[str, StoredDefinition] = {}  # by sink, and of the `SOURCE`: as it was when it was last used
         self.compactions: dict[str, Compacting] = {}  # those that are under way, or were when whoever did them died
 
     def apply(self, key: str, value: Value | None) -> None:
@@ -212,13 +237,22 @@ class State:
                 self.run = value
             case "reader", ReaderState() | None:
                 self.reader = self._plan = value
+                self._ids = None
             case "reading", ReadingPosition() | None:
                 self.reader = self._plan
                 if value is not None and self._plan is not None and value.run == self._plan.run:
                     self.reader = msgspec.structs.replace(self._plan, **msgspec.structs.asdict(value))
-            case "sink" | "audit" | "trouble" | "compacting", _:
-                named: dict[str, dict[str, Any]] = {"sink": self.sinks, "audit": self.audit, "trouble": self.outages}
-                _put(named.get(kind, self.compactions), rest, value)
+            case "sink" | "unheld" | "audit" | "trouble" | "compacting" | "defined" | "columns", _:
+                named: dict[str, dict[str, Any]] = {
+                    "sink": self.sinks,
+                    "unheld": self.unheld,
+                    "audit": self.audit,
+                    "trouble": self.outages,
+                    "columns": self.columns,
+                    "compacting": self.compactions,
+                    "defined": self.defined,
+                }
+                _put(named[kind], rest, value)
             case "taken", _:
                 sink, _, namespace = rest.partition("/")
                 _put(self.taken.setdefault(sink, {}), namespace, value)
@@ -227,15 +261,30 @@ class State:
             case "edit", _:
                 offset, _, sink = rest.partition("/")
                 _put(self.edits, (int(offset), sink), value)
+                self._edits_of = {}
             case "dead", _:
                 sink, _, offset = rest.rpartition("/")
                 _put(self.dead, (sink, int(offset)), value)
 
     @property
+    def keys(self) -> int:
+        """How many keys have a value."""
+        single = 3  # the run, the plan, and how far it is read
+        operators = len(self.edits) + len(self.dead) + len(self.audit) + len(self.compactions)
+        return single + operators + len(self.sinks) + len(self.outages) + len(self.defined) + sum(map(len, self.taken.values()))
+
+    @property
     def ids(self) -> dict[str, tuple[str, ...]]:
-        """By namespace, the fields that tell documents apart, as the source's plan has them."""
-        plan = self.reader.plan if self.reader is not None else {}
-        return {namespace: tuple(fields) for namespace, fields in plan.get("ids", {}).items()}
+        """By namespace, the fields that tell documents apart, by the source's plan. The same object until there is another plan."""
+        if self._ids is None:
+            plan = self.reader.plan if self.reader is not None else {}
+            self._ids = {namespace: tuple(fields) for namespace, fields in plan.get("ids", {}).items()}
+        return self._ids
+
+    @property
+    def file(self) -> str:
+        """The file that the newest run was started with, for a command that somebody is to type."""
+        return self.run.file if self.run is not None and self.run.file else "FILE"
 
     @property
     def compacting(self) -> int:
@@ -245,14 +294,22 @@ class State:
     def sink(self, name: str) -> SinkState:
         return self.sinks.get(name, SinkState())
 
+    def counted_apart(self, sink: str, *spans: tuple[int, int]) -> Change:
+        """The change by which these ranges count as taken by a sink that does not hold them."""
+        return f"unheld/{sink}", Unheld(tuple(joined([*self.unheld.get(sink, Unheld()).spans, *spans])))
+
     def edit_for(self, offset: int, sink: str) -> Edit | None:
         """The corrected copy that a sink is given, its own before everybody's."""
         return self.edits.get((offset, sink)) or self.edits.get((offset, ""))
 
     def edits_of(self, sink: str) -> dict[int, dict[str, Any]]:
-        """All corrected copies that a sink is given, by offset."""
-        found = {offset: edit.data for (offset, whose), edit in self.edits.items() if not whose}
-        return found | {offset: edit.data for (offset, whose), edit in self.edits.items() if whose == sink}
+        """All corrected copies that a sink is given, by offset. The same object until there is another edit."""
+        found = self._edits_of.get(sink)
+        if found is None:
+            found = {offset: edit.data for (offset, whose), edit in self.edits.items() if not whose}
+            found |= {offset: edit.data for (offset, whose), edit in self.edits.items() if whose == sink}
+            self._edits_of = {**self._edits_of, sink: found}
+        return found
 
     def unreachable(self, name: str) -> Outage | None:
         """The outage of a sink, or of the `SOURCE`, that the newest run has noted; None where it has noted none."""
@@ -266,9 +323,12 @@ class State:
             *(change for change in single if change[1] is not None),
             *((f"sink/{name}", one) for name, one in self.sinks.items()),
             *((f"taken/{sink}/{name}", offset) for sink, names in self.taken.items() for name, offset in names.items()),
+            *((f"columns/{sink}", decided) for sink, decided in self.columns.items()),
+            *((f"unheld/{sink}", unheld) for sink, unheld in self.unheld.items()),
             *((edit_key(offset, sink), edit) for (offset, sink), edit in self.edits.items()),
             *((f"dead/{sink}/{offset}", dead) for (sink, offset), dead in self.dead.items()),
             *((f"trouble/{sink}", outage) for sink, outage in self.outages.items()),
+            *((f"defined/{sink}", one) for sink, one in self.defined.items()),
             *((f"compacting/{key}", one) for key, one in self.compactions.items()),
             *((f"audit/{key}", entry) for key, entry in self.audit.items()),
         ]
@@ -287,7 +347,7 @@ def edit_key(offset: int, sink: str) -> str:
 
 
 def with_all(state: State, changes: Iterable[Change]) -> list[Change]:
-    """The changes; with the removal of a sink also the removal of its `taken` keys.
+    """The changes; with the removal of a sink also the removal of its `taken` and `unheld` keys and its columns.
 
     The log holds these removals, because compaction keeps the last record of each key: without them it would bring back what a sink had
     taken before it was removed and made again.
@@ -298,6 +358,8 @@ def with_all(state: State, changes: Iterable[Change]) -> list[Change]:
         kind, _, sink = key.partition("/")
         if kind == "sink" and value is None:
             out += [(f"taken/{sink}/{namespace}", None) for namespace in state.taken.get(sink, ())]
+            out += [(f"columns/{sink}", None)] if sink in state.columns else []
+            out += [(f"unheld/{sink}", None)] if sink in state.unheld else []
     return out
 
 
@@ -310,6 +372,8 @@ def _put(into: dict[Any, Any], key: Any, value: Any) -> None:
 
 def to_record(key: str, value: Value | None, *, now: int) -> Record:
     """A change as it is stored."""
+    if isinstance(value, Edit):
+        value = msgspec.structs.replace(value, data=values.tagged(value.data))
     data = None if value is None else _encoder.encode(value)
     if data is not None and len(data) > _LONG:  # the plan of a hundred thousand files
         data = _PACKED + zlib.compress(data)
@@ -326,7 +390,8 @@ def from_record(record: Record) -> Change | None:
         data = record.value
         if data is not None and data.startswith(_PACKED):
             data = zlib.decompress(data[len(_PACKED) :])
-        return key, None if data is None else decoder.decode(data)
+        value = None if data is None else decoder.decode(data)
+        return key, msgspec.structs.replace(value, data=values.revived(value.data)) if isinstance(value, Edit) else value
     except (msgspec.DecodeError, zlib.error) as error:
         raise Damaged(
             f"Record {record.offset} of the offset log ({key}) cannot be understood: {error}.",

@@ -10,8 +10,10 @@ import msgspec
 
 from headwater.core.errors import BadConfig
 from headwater.pipeline import adaptors
-from headwater.pipeline.adaptor import About, Adaptor, CanCopy, CanTail, CanWrite
+from headwater.pipeline.adaptor import About, Adaptor
 from headwater.pipeline.options import options_of
+from headwater.pipeline.sink_adaptor import CanWrite
+from headwater.pipeline.source_adaptor import CanCopy, CanTail
 
 
 def class_of(name: str) -> type[Adaptor]:

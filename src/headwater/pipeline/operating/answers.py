@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from headwater.pipeline.offsets.column_decision import ColumnChange
 from headwater.pipeline.offsets.state import Dead, Entry, Failure
 from headwater.pipeline.source_progress import SourceProgress
 from headwater.wire.times import show_time
@@ -34,6 +35,20 @@ class Refusal(PipelineAnswer, frozen=True, kw_only=True):
     end: int = -1
 
 
+class ColumnChanged(PipelineAnswer, frozen=True, kw_only=True):
+    """A column that was made wider after its table was made (`before` its old type), or that came later (`before` is empty).
+
+    `offset`: the first message that needed it. Types are named as the sink names them.
+    """
+
+    table: str
+    column: str
+    before: str
+    after: str
+    offset: int
+    at: str | None = None
+
+
 class SinkPosition(PipelineAnswer, frozen=True, kw_only=True):
     """Where a sink is: `position` is the last message that it took, -1 before the first; `end` is the log's, not included."""
 
@@ -43,20 +58,40 @@ class SinkPosition(PipelineAnswer, frozen=True, kw_only=True):
     lag: int
     state: str
     error: Refusal | None = None
+    columns: list[ColumnChanged] = []  # of a sink that makes tables
 
 
 class SinkDetail(SinkPosition, frozen=True, kw_only=True):
-    """Where a sink is, with what it took beyond its position (half-open ranges), and by namespace the last message that it took."""
+    """Where a sink is, with what it took beyond its position (half-open ranges), and by namespace the last message that it took.
+
+    `tables`: of a sink that makes tables, by table the kind of each column that was decided.
+    """
 
     taken: list[tuple[int, int]] = []
     namespaces: dict[str, int] = {}
+    tables: dict[str, dict[str, str]] = {}
+
+
+class NamespacePhase(PipelineAnswer, frozen=True, kw_only=True):
+    """How far a namespace of the source is read: in phase `copy`, `sync` or `complete`.
+
+    `cursor`: in `copy` the positions in the slices that are begun, in `sync` where its changes go on, as the source writes it. `slices`:
+    how many its copy has, of which `finished` are read to their end.
+    """
+
+    namespace: str
+    phase: str
+    cursor: Any = None
+    slices: int = 0
+    finished: int = 0
 
 
 class Status(PipelineAnswer, frozen=True, kw_only=True):
     """A pipeline: its newest run, and where every sink is.
 
     `seen`: when a run that has not ended last gave a sign of life. `log_dir`: the directory of its own that it keeps its log in.
-    `progress`: how much of the source is read, where it has told its size.
+    `progress`: how much of the source is read, where it has told its size. `namespaces`: empty in a list of pipelines.
+    `error`: why the run failed, with a `hint`; empty where it did not.
     """
 
     pipeline: str
@@ -68,11 +103,14 @@ class Status(PipelineAnswer, frozen=True, kw_only=True):
     seen: str | None = None
     process: str = ""
     file: str = ""
+    error: str = ""
+    hint: str = ""
     phase: str | None = None
     progress: SourceProgress | None = None
     dead: int = 0
     edits: int = 0
     log_dir: str = ""
+    namespaces: list[NamespacePhase] = []
 
 
 class Refused(PipelineAnswer, frozen=True, kw_only=True):
@@ -146,7 +184,11 @@ class Audited(PipelineAnswer, frozen=True, kw_only=True):
 
 
 class Verified(PipelineAnswer, frozen=True, kw_only=True):
-    """A sink beside the log, up to its position. `first` is the first document that differs."""
+    """A sink beside the log, up to its position. `first` is the first document that differs.
+
+    `surplus`: the first documents that should not be there. `since`: the message from which on the log says what the sink should hold;
+    not 0 where all of the source was read anew.
+    """
 
     sink: str
     position: int
@@ -156,6 +198,8 @@ class Verified(PipelineAnswer, frozen=True, kw_only=True):
     extra: int
     equal: bool
     first: str = ""
+    surplus: list[str] = []
+    since: int = 0
 
 
 # -- what a change has done, or with `dry_run` would do ---------------------------------------------------------
@@ -276,7 +320,7 @@ def moment(ms: int) -> str | None:
     return shown if isinstance(shown, str) else None
 
 
-def answer_of(kind: type[T], stored: Failure | Dead | Entry, **more: Any) -> T:
+def answer_of(kind: type[T], stored: Failure | Dead | Entry | ColumnChange, **more: Any) -> T:
     """The stored fields that the answer has, with `more`."""
     fields = msgspec.structs.asdict(stored) | {"at": moment(stored.at)} | more
     return kind(**{name: fields[name] for name in kind.__struct_fields__ if name in fields})

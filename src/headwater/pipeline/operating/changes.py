@@ -64,7 +64,7 @@ class PipelineChanges(PipelineView):
             if self.holes(position + 1, min(now.position, bounds.end - 1)):
                 raise BadBounds(
                     f"Compaction has removed messages behind {position}, so they cannot be sent again.",
-                    hint="Read the source anew with `headwater pipeline run --again`.",
+                    hint="Read the source anew with `headwater pipeline run FILE --again`.",
                 )
             if position < min(now.position, state.compacting - 1):
                 raise Conflict(
@@ -86,7 +86,7 @@ class PipelineChanges(PipelineView):
     def delete(self, sink: str, *, why: str, dry_run: bool = False) -> answers.Forgotten:
         """Forget a sink that the pipeline no longer has, so that compaction no longer waits for it.
 
-        Errors: `Conflict` while a run delivers to the sink: it would send everything again.
+        Errors: `Conflict` where the last run has the sink, live or ended: the next one would send everything again.
         """
         self.sink(sink)
         reason = check_reason(why)
@@ -96,6 +96,12 @@ class PipelineChanges(PipelineView):
             if run is not None and sink in run.sinks and life(run, self.clock.now_ms()) != "gone":
                 raise Conflict(
                     f"A run delivers to {sink} now.", hint=f"Stop it first: `headwater pipeline stop {self.pipeline} --why ...`."
+                )
+            if run is not None and sink in run.sinks:  # a single file would hold everything twice
+                raise Conflict(
+                    f"The last run of {self.pipeline} has the sink {sink}: the next one would send it everything again.",
+                    hint=f"For that, use `headwater pipeline offset {self.pipeline} mark {sink} -1 --why ...`. To forget the sink, take "
+                    "it out of the pipeline's file, and run the pipeline first.",
                 )
             gone: list[Change] = [(f"sink/{sink}", None)]
             gone += [(f"dead/{sink}/{offset}", None) for whose, offset in state.dead if whose == sink]
@@ -119,7 +125,8 @@ class PipelineChanges(PipelineView):
             position, taken = prefix(known.position, [*known.taken, (offset, offset + 1)])
             failure = known.failure if known.failure is not None and known.failure.offset != offset else None
             changed = msgspec.structs.replace(known, position=position, taken=tuple(taken), failure=failure)
-            return [(f"sink/{sink}", changed), self._entry("ack", reason, sink=sink, offset=offset)]
+            apart = state.counted_apart(sink, (offset, offset + 1))
+            return [apart, (f"sink/{sink}", changed), self._entry("ack", reason, sink=sink, offset=offset)]
 
         after = self._made(decide, dry_run).sink(sink)
         return answers.Acked(sink=sink, offset=offset, position=after.position, dry_run=dry_run)
@@ -139,13 +146,15 @@ class PipelineChanges(PipelineView):
     ) -> answers.Edited:
         """Deliver a corrected copy from now on: the whole document, or the message with some fields set and others taken away.
 
+        Numbers are as in JSON text, so that what has a point is a `Decimal`; those in place of a float are floats, and so is
+        `{"$numberDouble": ...}`.
         The original stays in the log. A sink that stands there tries again.
         """
         if (data is not None) == bool(set or unset):
             raise BadInput("What is to be corrected?", hint="Give the whole document as `data`, or fields to `set` and `unset`, not both.")
         reason, only = check_reason(why), sink or ""
-        if data is None:
-            data = self._changed(offset, self._original(offset, only), set or {}, unset)
+        original = self._original(offset, only)
+        data = values.from_text(data) if data is not None else self._changed(offset, original, values.from_text(dict(set or {})), unset)
         if only:
             self.sink(only)
         record = self.record(offset)
@@ -156,11 +165,11 @@ class PipelineChanges(PipelineView):
             )
         meant = {name: one for name, one in self.state().sinks.items() if only in ("", name)}
         aside = [one.sink for one in self.dead_letters() if one.offset == offset and one.sink in meant]
-        made = Edit(data=values.extended(data), at=self.clock.now_ms(), who=self._who, why=reason)
+        made = Edit(data=values.extended(values.like(original, data)), at=self.clock.now_ms(), who=self._who, why=reason)
         self._made(lambda state: self._corrected(state, record, made, only), dry_run)
         return answers.Edited(
             offset=offset,
-            data=made.data,
+            data=values.as_json(made.data),
             sink=sink or None,
             standing=[name for name, one in sorted(meant.items()) if one.failure is not None and one.failure.offset == offset],
             dead=aside,
@@ -231,6 +240,10 @@ class PipelineChanges(PipelineView):
             left = Dead.of(one.sink, failure, tries=one.tries + 1)
         entry = self._entry("dead retry", why, sink=one.sink, offset=one.offset, refused="" if failure is None else True)
         self._made(lambda state: [(f"dead/{one.sink}/{one.offset}", left), entry], False)
+
+    def count_apart(self, sink: str, spans: Sequence[tuple[int, int]]) -> None:
+        """Let ranges that a sink does not hold count as taken: they were sent to it by hand."""
+        self._made(lambda state: [state.counted_apart(sink, *spans)], False)
 
     # -- the run --------------------------------------------------------------------------------------------
 

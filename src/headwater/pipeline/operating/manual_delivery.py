@@ -23,7 +23,9 @@ from headwater.pipeline.operating.changes import PipelineChanges
 from headwater.pipeline.operating.log_dirs import FOLDER
 from headwater.pipeline.operating.stop_report import refused
 from headwater.pipeline.operating.superseded import command_among, superseded
+from headwater.pipeline.overlap import OverlapCheck
 from headwater.pipeline.policy import Stop
+from headwater.pipeline.running.column_deciding import ColumnDeciding
 from headwater.pipeline.running.context import RunContext
 from headwater.pipeline.running.delivery_loop import SinkLoop
 from headwater.pipeline.running.engine import Engine
@@ -39,6 +41,7 @@ class ManualDelivery:
         if sink not in pipeline.sinks:
             raise UnknownSink(f"Pipeline {pipeline.name} has no sink {sink}.", hint=f"It has {', '.join(pipeline.sinks)}.")
         operator.sink(sink)
+        self._overlap = OverlapCheck(pipeline, operator.state().reader)
         self._operator, self._sink, self._settings, self._clock = operator, pipeline.sinks[sink], settings, clock or SystemClock()
 
     def following(self) -> int | None:
@@ -57,11 +60,18 @@ class ManualDelivery:
             return self._deliver_next(count, why, on_taken)
 
     def _deliver_next(self, count: int, why: str, on_taken: Callable[[int], None]) -> int:
-        operator, name = self._operator, self._sink.name
+        operator = self._operator
         self.check_alone()
         run = operator.state().run
         loop = self._loop(run.epoch if run is not None else 0)
         loop.begin()  # moves a sink that holds its position: it would pass over a message that an operator has taken back
+        try:
+            return self._steps(loop, count, why, on_taken)
+        finally:
+            loop.holdings.release()
+
+    def _steps(self, loop: SinkLoop, count: int, why: str, on_taken: Callable[[int], None]) -> int:
+        operator, name = self._operator, self._sink.name
         end = self._end()
         gaps = loop.acks.missing(end)
         if gaps:  # the failure stays until the message is taken: without it a live run would send the message, too
@@ -206,19 +216,42 @@ class ManualDelivery:
     def _send(self, start: int, end: int) -> Outcome:
         if self._sink.needs_session:
             Engine(self._operator.log, self._settings.spark, stopping=threading.Event()).start()
+        forbidden = self._overlap.forbidden(self._sink)
         work = self._operator.delivery(self._sink)
-        known_as = self._operator.control.identity()
-        if life(self._operator.state().run, self._clock.now_ms()) == "gone":
+        known_as, holdings = self._operator.control.identity(), self._loop(work.epoch).holdings
+        alone = life(self._operator.state().run, self._clock.now_ms()) == "gone"
+        holdings.refuse_other()
+        if alone:
+            holdings.renew()
             # A table that was made anew lacks its notes of runs. Beside a live run it has them, and `begin` would sweep away the parts
             # that the run has half written.
             self._sink.adaptor.begin(known_as, self._sink.name, work.epoch)
-        part = work.part(known_as, start, end, again=True)
-        outcome = deliver_part(self._operator.log, work, part, batch=max(1, self._sink.options.batch))
-        if outcome.away is not None:
-            raise outcome.away.error()
-        if outcome.receipt:
-            self._sink.adaptor.publish(part, outcome.receipt)
-        return outcome
+        deciding = ColumnDeciding(self._operator.control, self._sink, self._operator.log)
+        written, at = 0, start
+        while True:
+            work = deciding.work(msgspec.structs.replace(self._operator.delivery(self._sink), forbidden=forbidden), at, end)
+            part = work.part(known_as, at, end, again=True)
+            outcome = deliver_part(self._operator.log, work, part, batch=self._sink.batch)
+            if outcome.away is not None:
+                raise outcome.away.error()
+            if outcome.receipt:
+                self._sink.adaptor.publish(part, outcome.receipt)
+            written += outcome.written
+            if outcome.needs is None:
+                break
+            deciding.extend(work, outcome.needs)
+            at = outcome.acked
+        self._count_sent(start, outcome.acked)
+        if alone:
+            holdings.release()
+        return msgspec.structs.replace(outcome, start=start, written=written)
+
+    def _count_sent(self, start: int, end: int) -> None:
+        """Note that messages that the sink lacks were sent again: the sink does not note what is sent by hand."""
+        held = self._sink.adaptor.held(self._operator.control.identity(), self._sink.name)
+        position = self._operator.state().sink(self._sink.name).position
+        if lacking := [] if held is None else missing(start, min(end, position + 1), held):
+            self._operator.count_apart(self._sink.name, lacking)
 
     def _loop(self, epoch: int) -> SinkLoop:
         stopping, operator = threading.Event(), self._operator
@@ -230,5 +263,6 @@ class ManualDelivery:
             options=Options(flush=Duration(0)),  # every ack is written before the next message
             clock=self._clock,
             stopping=stopping,
+            overlap=self._overlap,
         )
         return SinkLoop(standing, context)

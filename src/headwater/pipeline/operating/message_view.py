@@ -21,7 +21,7 @@ class MessageView:
     def __init__(self, state: State) -> None:
         self._copies: dict[int, list[Copy]] = {}
         for (offset, sink), edit in sorted(state.edits.items()):
-            self._copies.setdefault(offset, []).append(Copy(sink=sink or None, data=edit.data))
+            self._copies.setdefault(offset, []).append(Copy(sink=sink or None, data=values.as_json(edit.data)))
         self._refused: dict[int, list[Refused]] = {}
         for name, one in sorted(state.sinks.items()):
             failure = one.failure
@@ -33,7 +33,7 @@ class MessageView:
         copies = self._copies.get(offset, [])
         data: Any
         try:
-            data = values.decode(record.value or b"")
+            data = values.as_json(values.decode(record.value or b""))
         except BadInput:  # no document: its text
             data = (record.value or b"").decode("utf-8", "replace")
         return Seen(

@@ -85,7 +85,7 @@ class PipelinePerformer:
             folder = str(apart.get(name, ""))
             try:
                 with self._operations(log, name) as operations:
-                    found.append(msgspec.structs.replace(operations.status(), log_dir=folder))
+                    found.append(msgspec.structs.replace(operations.status(), log_dir=folder, namespaces=[]))
             except HeadwaterError as error:
                 if isinstance(error, Damaged):
                     found.append(answers.Status(pipeline=name, state="damaged", end=0, lag=0, sinks=[], log_dir=folder))

@@ -1,36 +1,52 @@
-"""`headwater pipeline test`: checks every connection and permission, and sends the first message through the transforms. Writes nothing."""
+"""`headwater pipeline test`: checks every connection and permission, sends the first message through the transforms, and tells the types of
+a sample. Writes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing
+from itertools import islice
 from typing import Any, Literal
 
 import msgspec
 
-from headwater.core.errors import HeadwaterError
+from headwater.core.errors import BadConfig, HeadwaterError
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Adaptor, CanCopy
-from headwater.pipeline.definition import Pipeline
+from headwater.pipeline.adaptor import Adaptor
+from headwater.pipeline.definition import Pipeline, Sink
 from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.operating.field_types import types_in
+from headwater.pipeline.overlap import OverlapCheck
+from headwater.pipeline.source_adaptor import CanCopy, Slice
 from headwater.pipeline.transform import chain
+from headwater.pipeline.transforms.missing_columns import MISSING, told
+
+SAMPLE = 500  # documents of a namespace whose types are told
+NAMESPACES = 20
 
 
 def preflight(pipeline: Pipeline) -> dict[str, Any]:
-    """`checks`: one for the source, each sink and each chain of transforms; `message`: the first one, or None."""
+    """`checks`: one for the source, each sink and each chain of transforms; `message`: the first one, or None; `types`: those of a sample's
+    fields, by namespace; `warnings`: of fields that have several."""
     assert pipeline.reader is not None
     checks = [_check(pipeline.source_name, pipeline.reader, "source", pipeline.namespaces)]
-    checks += [_check(sink.name, sink.adaptor, "sink", sink.namespaces) for sink in pipeline.sinks.values()]
-    message = None
+    overlap = OverlapCheck(pipeline)
+    checks += [_check_sink(sink, overlap) for sink in pipeline.sinks.values()]
+    sample: list[Message] = []
     if checks[0]["ok"]:
         try:
-            message = _first(pipeline)
+            sample = _sample(pipeline)
         except HeadwaterError as error:  # a source that can be reached may not be readable
             checks.append(_bad(f"{pipeline.source_name}'s first message", error))
+    message = sample[0] if sample else None
     if message is not None:
         checks += [_transforms(pipeline, name, message) for name, sink in pipeline.sinks.items() if sink.transforms]
-    shown = None if message is None else {"namespace": message.namespace, "data": message.data}
-    return {"checks": checks, "message": shown}
+        checks += [one for name, sink in pipeline.sinks.items() if sink.needs_session for one in _columns(pipeline, name, sample)]
+    shown = None if message is None else {"namespace": message.namespace, "data": values.as_json(message.data)}
+    types = types_in(sample)
+    warnings = [f"{one.namespace}: {field.warning}" for one in types for field in one.fields if field.mixed]
+    return {"checks": checks, "message": shown, "types": [msgspec.to_builtins(one) for one in types], "warnings": warnings}
 
 
 def _check(name: str, adaptor: Adaptor, role: Literal["source", "sink"], chosen: Namespaces) -> dict[str, Any]:
@@ -41,25 +57,64 @@ def _check(name: str, adaptor: Adaptor, role: Literal["source", "sink"], chosen:
     return _good(name, said)
 
 
-def _first(pipeline: Pipeline) -> Message | None:
-    """One message. A source that can only be followed is not waited for."""
+def _check_sink(sink: Sink, overlap: OverlapCheck) -> dict[str, Any]:
+    found = _check(sink.name, sink.adaptor, "sink", sink.namespaces)
+    try:
+        overlap.check(sink)
+    except HeadwaterError as error:
+        return _bad(sink.name, error) if found["ok"] else found
+    return found
+
+
+def _sample(pipeline: Pipeline) -> list[Message]:
+    """Some messages of each of the first namespaces. A source that can only be followed is not waited for."""
     reader = pipeline.reader
     if not isinstance(reader, CanCopy):
-        return None
-    first: Callable[[Namespaces], Message | None] | None = getattr(reader, "first", None)
-    if first is not None:  # of an adaptor whose plan changes its source
-        return first(pipeline.namespaces)
+        return []
+    sample: Callable[[Namespaces, int], list[Message]] | None = getattr(reader, "sample", None)
+    if sample is not None:  # of an adaptor whose plan changes its source
+        return sample(pipeline.namespaces, SAMPLE)
     if getattr(reader, "tail", False):
         reader = msgspec.structs.replace(reader, tail=False)  # a plan for following makes replication slots at the source
     plan = reader.plan(pipeline.namespaces, 1)
+    taken: dict[str, list[Message]] = {}
     for part in plan.slices:
-        for piece in reader.read(part, None):
-            if piece.messages:
-                return piece.messages[0]
-            for index, text in enumerate(piece.values):
-                if index not in piece.bad:
-                    return Message(part.namespace, values.decode(text), id_fields=plan.ids.get(part.namespace, ("_id",)), offset=0)
-    return None
+        some = taken.setdefault(part.namespace, []) if part.namespace in taken or len(taken) < NAMESPACES else None
+        if some is None or len(some) >= SAMPLE:
+            continue
+        with closing(_messages(reader, part, plan.ids.get(part.namespace, ("_id",)))) as messages:
+            some += islice(messages, SAMPLE - len(some))
+    return [message for some in taken.values() for message in some]
+
+
+def _messages(reader: CanCopy, part: Slice, ids: tuple[str, ...]) -> Generator[Message, None, None]:
+    """The messages of a slice that can be read."""
+    for piece in reader.read(part, None):
+        for index, message in enumerate(piece.messages):
+            if index not in piece.bad:
+                yield message
+        for index, text in enumerate(piece.values):
+            if index not in piece.bad:
+                yield Message(part.namespace, values.decode(text), id_fields=ids, offset=0)
+
+
+def _columns(pipeline: Pipeline, name: str, sample: list[Message]) -> list[dict[str, Any]]:
+    """A failed check for each `sql` transform that names columns which no document of the sample has."""
+    transforms = pipeline.sinks[name].transforms
+    for transform in transforms:
+        MISSING.forget(transform.name)
+    try:
+        chain(transforms)([_copy(one, at) for at, one in enumerate(sample) if one.namespace in pipeline.sinks[name].namespaces])
+    except HeadwaterError:
+        return []  # one of the sample is refused, as a run would tell
+    missing = [(transform.name, columns) for transform in transforms if (columns := MISSING.of(transform.name))]
+    hint = 'Mend the name; or fix what there is with schema=, as in sql("...", schema="_id BIGINT, price DECIMAL(10, 2)").'
+    return [_bad(f"{name}'s transforms", BadConfig(told(transform, columns), hint=hint)) for transform, columns in missing]
+
+
+def _copy(message: Message, offset: int = 0) -> Message:
+    own = values.decode(values.store(message.data))
+    return Message(message.namespace, own, message.op, message.timestamp, message.mode, offset, message.id_fields)
 
 
 def _transforms(pipeline: Pipeline, name: str, message: Message) -> dict[str, Any]:
@@ -67,10 +122,8 @@ def _transforms(pipeline: Pipeline, name: str, message: Message) -> dict[str, An
         from headwater.spark import session
 
         session()
-    own = values.decode(values.encode(message.data))
-    copy = Message(message.namespace, own, message.op, message.timestamp, message.mode, 0, message.id_fields)
     try:
-        given = chain(pipeline.sinks[name].transforms)([copy])[0]
+        given = chain(pipeline.sinks[name].transforms)([_copy(message)])[0]
     except HeadwaterError as error:
         return _bad(f"{name}'s transforms", error)
     said = "drop the first message" if given is None else f"make of it {values.encode(given.data).decode()}"

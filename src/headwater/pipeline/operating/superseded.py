@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from headwater.core.errors import Rejected
-from headwater.pipeline import values
 from headwater.pipeline.definition import Sink
+from headwater.pipeline.id_hash import alike
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.offsets.ranges import Span, joined
 from headwater.pipeline.operating.verification import batches, withheld
@@ -22,12 +23,13 @@ _LOOKED = 1_000_000  # offsets behind them that are looked at: some seconds
 def superseded(operator: PipelineView, sink: Sink, first: int, last: int) -> int | None:
     """The first newer message that the sink has taken of a document of `first` to `last`; None where none is among the million behind.
 
-    What was put aside or skipped by an operator the sink does not have. Behind a command, every message of its namespace is newer.
+    What was put aside or skipped by an operator the sink does not have. Ids that the sink may call equal count as one. Behind a command,
+    every message of its namespace is newer.
     """
     if last - first >= _SENT:
         return None
     state, work = operator.state(), operator.delivery(sink)
-    sent: set[tuple[str, bytes] | None] = set()
+    sent: set[tuple[str, Any] | None] = set()
     emptied: set[str] = set()
     for one in _messages(operator, work, first, last + 1, []):
         if one.op is Op.COMMAND:
@@ -53,8 +55,8 @@ def command_among(operator: PipelineView, sink: Sink, first: int, last: int) -> 
     return None
 
 
-def _known(message: Message) -> tuple[str, bytes] | None:
-    return None if message.id is None else (message.namespace, values.canonical(message.id))
+def _known(message: Message) -> tuple[str, Any] | None:
+    return None if message.id is None else (message.namespace, alike(message.id))
 
 
 def _messages(operator: PipelineView, work: SinkWork, start: int, end: int, skipped: Sequence[Span]) -> Iterator[Message]:

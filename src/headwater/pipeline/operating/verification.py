@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain as chained
+from itertools import islice
 from typing import Any
 
 from headwater.core.errors import Unsupported
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import deliverable
 from headwater.pipeline.definition import Pipeline, Sink
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.offsets.ranges import Span, joined
@@ -20,10 +20,12 @@ from headwater.pipeline.operating.answers import Verified
 from headwater.pipeline.operating.view import PipelineView
 from headwater.pipeline.running.record_batch import RecordBatch
 from headwater.pipeline.running.work import SinkWork
+from headwater.pipeline.sink_adaptor import deliverable
 from headwater.pipeline.transform import chain
 from headwater.wire.progress import report
 
 _CHUNK = 8192
+_SHOWN = 10  # documents that should not be there
 
 
 def compare(operator: PipelineView, pipeline: Pipeline, name: str) -> Verified:
@@ -44,16 +46,23 @@ def compare(operator: PipelineView, pipeline: Pipeline, name: str) -> Verified:
         from headwater.spark import session
 
         session()
-    expected = _Expected(sink)
+    expected = _Expected(sink, operator.control.identity())
 
-    def messages() -> Iterator[list[Message]]:
-        for batch, without in batches(operator, work, (0, position + 1), skipped):
+    reader, since = operator.state().reader, 0
+    if sink.upserts and reader is not None and reader.copied and position + 1 >= max(reader.anew, reader.ended):
+        since = reader.anew  # a copy has no deletes: what came before and did not come again is gone from the source
+
+    def messages(span: Span = (0, position + 1)) -> Iterator[list[Message]]:
+        for batch, without in batches(operator, work, span, skipped):
             report(batch.end, position + 1)
             yield batch.messages(leave_out=without)
 
-    for some in messages():
+    for some in messages((0, since)):
         expected.add(some)
-    return expected.compared(name, position, messages)
+    expected.forget()
+    for some in messages((since, position + 1)):
+        expected.add(some)
+    return expected.compared(name, position, messages, since)
 
 
 def batches(operator: PipelineView, work: SinkWork, span: Span, skipped: Sequence[Span]) -> Iterator[tuple[RecordBatch, set[int]]]:
@@ -99,17 +108,19 @@ def _cut(spans: Sequence[Span], start: int, end: int) -> list[Span]:
 
 
 class _Expected:
-    """What the sink should hold: the last state of each document, or every message where the sink only appends.
+    """What the sink should hold: the last state of each document, and every message without an id or where the sink only appends.
 
     Of documents only digests are kept, so that large sinks can be compared.
     """
 
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
+    def __init__(self, sink: Sink, pipeline: str) -> None:
+        """`pipeline`: the name by which the sink knows it."""
+        self._sink, self._pipeline = sink, pipeline
         self._apply = chain(sink.transforms)
-        self._appends = sink.adaptor.kind == "file" or not type(sink.adaptor).upserts
-        self._all: dict[str, Counter[bytes]] = {}
+        self._appends = not sink.upserts
+        self._all: dict[str, Counter[bytes]] = {}  # by place; of what is kept each time
         self._last: dict[str, dict[bytes, bytes]] = {}  # by place
+        self._keys: dict[str, tuple[str, ...]] = {}  # by place
         self._namespaces: dict[str, str] = {}  # of each place one that leads there
 
     def add(self, messages: list[Message]) -> None:
@@ -120,15 +131,32 @@ class _Expected:
                 self._all.setdefault("", Counter())[_digest(self._text(message.data))] += 1
                 continue
             place = self._sink.adaptor.place(message.namespace)
-            self._namespaces.setdefault(place, message.namespace)
-            table = self._last.setdefault(place, {})
-            key = _digest(values.canonical(message.id))
-            if message.op == Op.COMMAND:
-                table.clear()  # a sink takes no other command than the one that empties a table
-            elif message.op == Op.DELETE:
-                table.pop(key, None)
+            if place not in self._namespaces:
+                self._namespaces[place], self._keys[place] = message.namespace, self._sink.adaptor.key_of(place)
+            table, each = self._last.setdefault(place, {}), self._all.setdefault(place, Counter())
+            if message.op == Op.COMMAND:  # a sink takes no other command than the one that empties a table
+                table.clear()
+                each.clear()
+                continue
+            identity, document = self._identified(message, self._keys[place])
+            key = None if identity is None else _digest(values.canonical(identity))
+            if message.op == Op.DELETE:
+                table.pop(key or b"", None)
+            elif key is None:
+                each[_digest(self._text(document))] += 1
             else:
-                table[key] = _digest(self._text(message.data))
+                table[key] = _digest(self._text(document))
+
+    def _identified(self, message: Message, key: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
+        """What tells the document apart, and the document as the sink has it."""
+        identity, document = self._sink.adaptor.identified(message, self._pipeline)
+        own = [document.get(name) for name in key]
+        return (identity if not own or None in own else own), document
+
+    def forget(self) -> None:
+        """Expect none of the documents that were added so far; their tables are compared still."""
+        for table in self._last.values():
+            table.clear()
 
     def _transformed(self, messages: list[Message]) -> list[Message]:
         return [one for one in self._apply(messages) if one is not None and deliverable(one)]
@@ -136,9 +164,9 @@ class _Expected:
     def _text(self, data: dict[str, Any]) -> bytes:
         return values.canonical(values.extended(self._sink.adaptor.stored(data)))
 
-    def compared(self, name: str, position: int, again: Callable[[], Iterator[list[Message]]]) -> Verified:
-        """`again`: the log's messages once more, to show a document that is missing."""
-        wanted = self._all if self._appends else {name: Counter(table.values()) for name, table in self._last.items()}
+    def compared(self, name: str, position: int, again: Callable[[], Iterator[list[Message]]], since: int = 0) -> Verified:
+        """`again`: the log's messages once more, to show a document that is missing. `since`: as `Verified.since`."""
+        wanted = {place: each + Counter(self._last.get(place, {}).values()) for place, each in self._all.items()}
         missing: Counter[bytes] = Counter()
         extra: Counter[bytes] = Counter()
         expected = found = 0
@@ -148,9 +176,11 @@ class _Expected:
             found += held.total()
             missing += documents - held
             extra += held - documents
-        sent = (one.data for some in again() for one in self._transformed(some) if one.op != Op.COMMAND)
+        sent = (self._identified(one, ())[1] for some in again() for one in self._transformed(some) if one.op != Op.COMMAND)
         texts = map(self._text, sent) if missing else chained.from_iterable(map(self._held, wanted))
         first = next((text for text in texts if _digest(text) in (missing or extra)), b"") if missing or extra else b""
+        held_still = chained.from_iterable(map(self._held, wanted)) if extra else ()
+        surplus = list(islice((text.decode() for text in held_still if _digest(text) in extra), _SHOWN))
         return Verified(
             sink=name,
             position=position,
@@ -160,6 +190,8 @@ class _Expected:
             extra=extra.total(),
             equal=not missing and not extra,
             first=first.decode(),
+            surplus=surplus,
+            since=since,
         )
 
     def _held(self, place: str) -> Iterator[bytes]:

@@ -19,6 +19,7 @@ from headwater.pipeline.offsets.liveness import last_sign, life
 from headwater.pipeline.offsets.state import SOURCE, Dead, Entry, SinkState, State
 from headwater.pipeline.operating import answers
 from headwater.pipeline.operating.message_view import MessageView, text_of
+from headwater.pipeline.operating.namespace_phases import follows, namespace_phases
 from headwater.pipeline.running.work import SinkWork
 
 _WINDOW = 10_000  # offsets that are searched at once
@@ -53,17 +54,20 @@ class PipelineView:
             progress=None if state.reader is None else state.reader.progress,
             dead=len(state.dead),
             edits=len(state.edits),
+            namespaces=namespace_phases(state),
         )
         if (run := state.run) is None:
             return found
         seen = answers.moment(last_sign(run)) if run.state == "running" else None
-        return msgspec.structs.replace(found, began=answers.moment(run.began), seen=seen, process=run.process, file=run.file)
+        return msgspec.structs.replace(
+            found, began=answers.moment(run.began), seen=seen, process=run.process, file=run.file, error=run.error, hint=run.hint
+        )
 
     def _phase(self, state: State) -> str | None:
         away, reader = state.unreachable(SOURCE), state.reader
         if away is not None and life(state.run, self.clock.now_ms()) == "running":
             return f"unreachable: {away.message}"
-        return None if reader is None else "copy" if not reader.copied else "complete" if reader.cursor is None else "sync"
+        return None if reader is None else "copy" if not reader.copied else "sync" if follows(state) else "complete"
 
     def _state(self, state: State, places: Sequence[answers.SinkPosition]) -> str:
         if state.run is None:
@@ -114,7 +118,9 @@ class PipelineView:
     def offset(self, sink: str) -> answers.SinkDetail:
         known, state = self.sink(sink), self.state()
         place = msgspec.structs.asdict(self._place(state, sink, self.bounds().end))
-        return answers.SinkDetail(**place, taken=list(known.taken), namespaces=dict(state.taken.get(sink, {})))
+        decided = state.columns.get(sink)
+        tables = {} if decided is None else {name: one.shown() for name, one in decided.tables.items()}
+        return answers.SinkDetail(**place, taken=list(known.taken), namespaces=dict(state.taken.get(sink, {})), tables=tables)
 
     def dead(self, sink: str | None = None) -> list[answers.Buried]:
         return [answers.answer_of(answers.Buried, one) for one in self.dead_letters(sink)]
@@ -168,7 +174,9 @@ class PipelineView:
         if running and outage is not None and word in ("running", "idle"):
             word, at = "unreachable", answers.moment(outage.since)
             error = answers.Refusal(offset=sink.position + 1, error="Unreachable", message=outage.message, of_message=False, at=at)
-        return answers.SinkPosition(sink=name, position=sink.position, end=end, lag=lag, state=word, error=error)
+        decided = state.columns.get(name)
+        changes = [] if decided is None else [answers.answer_of(answers.ColumnChanged, one) for one in decided.changes]
+        return answers.SinkPosition(sink=name, position=sink.position, end=end, lag=lag, state=word, error=error, columns=changes)
 
     def sink(self, name: str) -> SinkState:
         state = self.state()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import msgspec
@@ -14,6 +14,7 @@ from headwater.core.errors import HeadwaterError
 from headwater.log import Log
 from headwater.pipeline.definition import Options
 from headwater.pipeline.offsets.control import Control
+from headwater.pipeline.overlap import OverlapCheck
 from headwater.pipeline.running.engine import Engine
 
 PATIENCE = 300.0  # seconds that a run which does not follow changes waits for a source or sink
@@ -49,6 +50,25 @@ class LoopState(msgspec.Struct, frozen=True):
         return f"{self.activity}: {self.message}" if self.message else str(self.activity)
 
 
+class Unsettled:
+    """Where records begin of which the run does not know yet whether they count: those of tasks that read the source on Kafka."""
+
+    def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
+        """`wake` is called when it is known of all records."""
+        self._wake = wake
+        self.start: int | None = None
+
+    def begin(self, offset: int) -> None:
+        """Tasks write from `offset` on. Sinks are given nothing of it."""
+        self.start = offset
+
+    def end(self) -> None:
+        """The offset log says which records of the tasks count."""
+        if self.start is not None:
+            self.start = None
+            self._wake()
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunContext:
     """One run. `stopping` is set when it is to end; `follow`: it follows changes until then."""
@@ -60,6 +80,9 @@ class RunContext:
     clock: Clock
     stopping: threading.Event
     follow: bool = False
+    overlap: OverlapCheck | None = None
+    unsettled: Unsettled = field(default_factory=Unsettled)
+    begun: int | None = None  # the log's end before this run has read anything; None: it reads nothing
 
     @property
     def log(self) -> Log:
@@ -72,6 +95,11 @@ class RunContext:
     def end(self) -> int:
         """The end of the message log."""
         return self.log.bounds(self.topic, 0).end
+
+    def settled(self) -> int:
+        """The offset up to which sinks may be given messages."""
+        end, start = self.end(), self.unsettled.start  # in this order: tasks that begin in between write behind that end
+        return end if start is None else min(start, end)
 
 
 class Patience:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from headwater.log import Log
 from headwater.log.record import Mode
@@ -14,6 +15,9 @@ from headwater.pipeline.message import Op
 from headwater.pipeline.offsets.ranges import Span
 
 _SHARED = 4000  # changes: one task takes fewer
+_FEW = 8  # records: so few are read much faster as records than as columns
+_FIRST = 1024  # records of the first chunk; each further one is four times as large
+Numbers = npt.NDArray[np.int64]
 
 
 class Cut(NamedTuple):
@@ -75,14 +79,34 @@ def _same_mode(log: Log, topic: str, start: int, end: int) -> tuple[int, Mode]:
     So have the records that end a copy: another copy of the same documents may follow.
     """
     first: int | None = None
-    for chunk in log.scan(topic, 0, start, end):
-        modes = chunk.column("mode").to_numpy(zero_copy_only=False)
-        ops = chunk.column("op").to_numpy(zero_copy_only=False)
-        offsets = chunk.column("offset").to_numpy(zero_copy_only=False)
-        kinds = np.where(modes == Mode.SYNC, 1, 0) + np.where(ops == Op.COMMAND, 2, 0) + np.where(modes == Mode.COMPLETE, 4, 0)
+    for offsets, kinds in _kinds(log, topic, start, end):
         if first is None:
             first = int(kinds[0])
         other = np.flatnonzero(kinds != first)
         if len(other):
             return int(offsets[other[0]]), Mode.SYNC if first else Mode.COPY
     return end, Mode.SYNC if first else Mode.COPY
+
+
+def _kinds(log: Log, topic: str, start: int, end: int) -> Iterator[tuple[Numbers, Numbers]]:
+    """The offsets of the records and what each is. The first chunks are small: where messages trickle in, or commands come often, the
+    range ends soon, and decoding tens of thousands of records to find that out would cost more than to deliver them."""
+    if end - start <= _FEW:
+        records = log.read(topic, 0, start, limit=end - start)
+        found = [(one.offset or 0, one.mode, one.op) for one in records if (one.offset or 0) < end]
+        if found:
+            offsets, modes, ops = np.array(found, np.int64).T
+            yield offsets, _kind(modes, ops)
+        return
+    size = _FIRST
+    while start < end:
+        upto = min(end, start + size)
+        for chunk in log.scan(topic, 0, start, upto):
+            if len(chunk):
+                offset, mode, op = (chunk.column(name).to_numpy(zero_copy_only=False) for name in ("offset", "mode", "op"))
+                yield offset, _kind(mode, op)
+        start, size = upto, size * 4
+
+
+def _kind(modes: Numbers, ops: Numbers) -> Numbers:
+    return np.where(modes == Mode.SYNC, 1, 0) + np.where(ops == Op.COMMAND, 2, 0) + np.where(modes == Mode.COMPLETE, 4, 0)

@@ -13,17 +13,22 @@ import msgspec
 
 from headwater.core.errors import Cancelled, HeadwaterError, Unavailable
 from headwater.core.memory import uncollected
-from headwater.pipeline.adaptor import Part, SinkWriter
 from headwater.pipeline.definition import Sink
 from headwater.pipeline.offsets.acks import Acks
 from headwater.pipeline.offsets.ranges import Span
-from headwater.pipeline.offsets.state import Dead, Failure, SinkState
-from headwater.pipeline.policy import DeadLetter, Retry
+from headwater.pipeline.offsets.state import Failure, SinkState
+from headwater.pipeline.overlap import SinkOverlap
+from headwater.pipeline.running.claim_renewal import ClaimRenewal
+from headwater.pipeline.running.column_deciding import SAMPLE, ColumnDeciding
 from headwater.pipeline.running.context import Activity, LoopState, Patience, RunContext
 from headwater.pipeline.running.cutting import Cut, cut
+from headwater.pipeline.running.failure_policy import FailurePolicy
+from headwater.pipeline.running.holdings import SinkHoldings
 from headwater.pipeline.running.part_delivery import counts_at_once, deliver_part
+from headwater.pipeline.running.run_fence import RunFence
 from headwater.pipeline.running.sql_delivery import SqlDelivery
-from headwater.pipeline.running.work import Outcome, SinkWork
+from headwater.pipeline.running.work import Ids, Outcome, SinkWork
+from headwater.pipeline.sink_adaptor import Part, SinkWriter
 from headwater.spark.small import SMALL, Place, place
 
 _SLICE = 200_000  # messages of a task
@@ -48,10 +53,13 @@ class SinkLoop:
         source_failed: Callable[[], bool] = lambda: False,
         above_advances: Callable[[], bool] = lambda: False,
         on_failure: Callable[[str, Failure], None] = lambda sink, failure: None,
+        below: Sequence[str] = (),
+        takes_over: bool = False,
     ) -> None:
         """`changed` is set when the log or the offset log has grown, and when reading or the run ends.
 
-        `above_advances`: whether the sink above this one will take more.
+        `above_advances`: whether the sink above this one will take more. `below`: the sinks that are chained to this one.
+        `takes_over`: an operator wants this run to take over a target that belongs to another log.
         """
         self.sink, self._run, self._control, self._engine = sink, context, context.control, context.engine
         self._clock, self._stopping = context.clock, context.stopping
@@ -60,11 +68,16 @@ class SinkLoop:
         self._identity = context.control.identity()
         self._looked = self._clock.monotonic() - _WAIT  # when the loop last found nothing
         self._gathers_since: float | None = None
+        self._tried = 0  # up to where messages were sent, whether they were taken or not
         self._holds = False  # whether the sink itself holds its position
+        self._overlap = SinkOverlap(context.overlap, sink)
         self._patience = Patience(context)
-        self._tries: dict[int, int] = {}
+        self._kept_ids: tuple[Ids, bool] | None = None  # what `_keeps_ids` said of which ids
         self._sql = SqlDelivery(sink, context.log, context.engine)
+        self._columns = ColumnDeciding(context.control, sink, context.log)
         self.acks = Acks(context.control, sink.name, context.epoch, clock=context.clock, every=context.options.flush.seconds)
+        self.holdings = SinkHoldings(sink, context, self.acks, takes_over=takes_over)
+        self._failures = FailurePolicy(sink, context, self.acks, below=below, enter=self._enter, on_failure=on_failure)
         self.state = LoopState(Activity.STARTING)
         self.written = 0
 
@@ -78,27 +91,38 @@ class SinkLoop:
                 break
             except Unavailable as error:
                 self._wait_for_sink(error)
-        try:
-            while not self._stopping.is_set() and self._once():
-                pass
-        finally:
-            self.acks.flush()
+        with ClaimRenewal(self.holdings, self.sink.name, self._clock):
+            try:
+                while not self._stopping.is_set() and self.step():
+                    pass
+            finally:
+                self.acks.flush()
 
     def begin(self) -> None:
-        """Before the first delivery: fence older runs, move the sink where an operator has moved it, count what the sink holds."""
-        held = self.sink.adaptor.begin(self._identity, self.sink.name, self._run.epoch)
-        if self.acks.moved:  # an operator's move outranks what the sink holds
-            self._move()
-            held = self.sink.adaptor.begin(self._identity, self.sink.name, self._run.epoch)
+        """Before the first delivery: refuse a sink that would write to what is read, fence older runs, move the sink where an operator has
+        moved it, count what the sink holds.
+
+        Errors: as `SinkHoldings.begin`; `BadConfig`.
+        """
+        try:
+            self._overlap.forbidden(self._run.end)
+            held = self.holdings.begin()
+        finally:
+            self.holdings.looked.set()
         self._holds = held is not None
         self.acks.take_over(held)
 
-    def _once(self) -> bool:
+    def step(self) -> bool:
         """One step of the loop; false when there is nothing left to do."""
         self._changed.clear()  # before the look: a change after it ends the next wait
         self.acks.refresh()
         if self.acks.moved:
-            self._move()
+            try:
+                self.holdings.move()
+            except Unavailable as error:
+                self._wait_for_sink(error)
+                return True
+        self.holdings.look()
         if self._position().stopped:
             self.state = LoopState(Activity.STOPPED)
             if not self._run.follow or self._source_failed():
@@ -111,6 +135,7 @@ class SinkLoop:
             self.state = LoopState(Activity.WAITING)
             self.acks.flush_if_due()
             if not self._reading() and self._end() == end and not self._above_advances():
+                self.holdings.look(now=True)  # before the run says that everything is done
                 return False
             self._wait_for_change()
             return True
@@ -130,21 +155,23 @@ class SinkLoop:
         self.acks.flush_if_due()
         return True
 
+    def _enter(self, state: LoopState) -> None:
+        self.state = state
+
     def _position(self) -> SinkState:
         return self._control.state.sink(self.sink.name)
-
-    def _move(self) -> None:
-        self.sink.adaptor.forget(self._identity, self.sink.name, self._position().position, self._run.epoch)
-        self.acks.confirm_move()
 
     def _end(self) -> int:
         """Up to where this sink may be given messages: the log's end, or what the sink above it has taken."""
         above = self.sink.after
-        return self._run.end() if above is None else self._control.refresh().sink(above).position + 1
+        return self._run.settled() if above is None else self._control.refresh().sink(above).position + 1
 
     def _gathering(self, gaps: Sequence[Span]) -> bool:
-        """Whether a sink that makes a file of every part waits for more messages, at most for `flush`."""
-        if not self._run.follow or not self._reading() or gaps[0][1] - gaps[0][0] >= SMALL or not self.sink.adaptor.gathers():
+        """Whether a sink waits for more messages, at most for `flush`: one that makes a file of every part, or that decides its columns."""
+        size, reader = gaps[0][1] - gaps[0][0], self._control.state.reader
+        for_parts = self._run.follow and size < SMALL and self.sink.adaptor.gathers()
+        for_sample = self._columns.missing and size < SAMPLE and (reader is None or not reader.copied)
+        if not self._reading() or not (for_parts or for_sample):
             return False
         now = self._clock.monotonic()
         self._gathers_since = now if self._gathers_since is None else self._gathers_since
@@ -152,7 +179,7 @@ class SinkLoop:
 
     def _wait_for_change(self) -> None:
         """Sleep until something changes. The first message after a rest goes at once; in a stream some go together."""
-        if not self._stopping.is_set():  # `_once` has cleared the event of a stop that came before
+        if not self._stopping.is_set():  # `step` has cleared the event of a stop that came before
             self._clock.wait(self._changed, min(_IDLE, self.acks.due()))
         if (rest := self._looked + _WAIT - self._clock.monotonic()) > 0:
             self._clock.wait(self._stopping, rest)
@@ -172,10 +199,13 @@ class SinkLoop:
         if single >= start:
             self._step(start, min(end, single + 1, start + _STEPS))
             return
-        work, batch = self._work(), max(self.sink.options.batch, type(self.sink.adaptor).least_batch)
+        adaptor = self.sink.adaptor
+        if start < self._tried and not adaptor.shareable():
+            gaps = [(start, min(end, self._tried))]  # a batch that is tried again ends where it did, or it would have another key
+        work, batch = self._work(*gaps[0]), self.sink.batch
         width = self.sink.options.parallelism or self._engine.spark.cores
         # One file takes a range from one task: it would keep the first of several shares, and take the others for repeats.
-        in_shares = self._engine.spark.allowed and not self.sink.needs_session and not self.sink.adaptor.ordered()
+        in_shares = self._engine.spark.allowed and not self.sink.needs_session and not adaptor.ordered() and adaptor.shareable()
         shared = in_shares and self._keeps_ids(work)
         planned = self._cut(gaps, width, shares=width if shared else 1)
         where = place(planned.size, self._engine.spark)
@@ -184,6 +214,7 @@ class SinkLoop:
             planned = self._cut(gaps, 1)
         if where is Place.SPARK and planned.size < width * _SLICE and not self._engine.free(_WAIT):
             return  # in the next step there is more to deliver at once
+        self._tried = max(self._tried, planned.parts[-1][1])
         outcomes: Sequence[Outcome] | None
         if not self.sink.needs_session:
             deliver = self._engine.deliver_parts if where is Place.SPARK else self._deliver_here
@@ -197,11 +228,18 @@ class SinkLoop:
                     planned = self._cut(gaps, 1, most=_TABLE)
                 outcomes = self._deliver_here(work, self._parts(work, planned), batch=max(batch, _TABLE))
         self._settle(work, planned, outcomes)
+        for one in outcomes:
+            if one.needs is not None:
+                self._columns.extend(work, one.needs)
 
-    def _work(self) -> SinkWork:
-        options = self._run.options
+    def _work(self, start: int, end: int) -> SinkWork:
+        """What the parts of [start, end) need. Where columns are to be decided, these messages are the sample."""
+        options, forbidden = self._run.options, self._overlap.forbidden(self._run.end)
+        if self._columns.missing and self.sink.needs_session:
+            self._engine.start()
         seconds = max(options.flush.seconds, min(_LONG_PART, options.stop_grace.seconds / 3))  # a stop waits for tasks no longer than that
-        return msgspec.structs.replace(SinkWork.of(self._control, self.sink, self._run.epoch), seconds=seconds)
+        work = msgspec.structs.replace(SinkWork.of(self._control, self.sink, self._run.epoch), seconds=seconds, forbidden=forbidden)
+        return self._columns.work(work, start, end)
 
     def _cut(self, gaps: Sequence[Span], width: int, *, shares: int = 1, most: int = _SLICE) -> Cut:
         reader = self._control.state.reader
@@ -226,8 +264,10 @@ class SinkLoop:
 
     def _keeps_ids(self, work: SinkWork) -> bool:
         """Whether tasks may share changes by the ids in the log: not where a transform may give two documents one id."""
-        fields = {name for names in work.ids.values() for name in names} | {"_id"}
-        return all(one.keeps(sorted(fields)) for one in self.sink.transforms)
+        if self._kept_ids is None or self._kept_ids[0] is not work.ids:  # asked for each part, of which each may be one message
+            fields = {name for names in work.ids.values() for name in names} | {"_id"}
+            self._kept_ids = work.ids, all(one.keeps(sorted(fields)) for one in self.sink.transforms)
+        return self._kept_ids[1]
 
     def _parts(self, work: SinkWork, planned: Cut) -> list[Part]:
         return [work.part(self._identity, start, end, bucket=bucket, buckets=buckets) for start, end, bucket, buckets in planned.parts]
@@ -270,7 +310,7 @@ class SinkLoop:
         if any(one.acked > one.start for one in outcomes):
             self._patience.reached()
         if first is not None:
-            self._fail(first)
+            self._failures.handle(first)
         for one in outcomes:
             if one.away is not None:
                 raise one.away.error()
@@ -297,6 +337,7 @@ class SinkLoop:
 
     def _publish(self, work: SinkWork, one: Outcome) -> None:
         if one.receipt:
+            RunFence(self._run.log, work).check()
             part = work.part(self._identity, one.start, one.acked, bucket=one.bucket, buckets=one.buckets, attempt=one.attempt)
             self.sink.adaptor.publish(part, one.receipt)
         self.written += one.written
@@ -305,7 +346,7 @@ class SinkLoop:
 
     def _step(self, start: int, end: int) -> None:
         """Deliver messages one at a time, each acknowledged durably before the next; stop at the first refused one."""
-        writer: SinkWriter | None = self.sink.adaptor.writer(self._work().part(self._identity, start, end))
+        writer: SinkWriter | None = self.sink.adaptor.writer(self._work(start, self._end()).part(self._identity, start, end))
         try:
             if writer is not None and not counts_at_once(writer):
                 writer.close()
@@ -324,10 +365,16 @@ class SinkLoop:
         """
         if self.sink.needs_session:
             self._engine.start()
-        work = self._work()
+        work = self._work(offset, self._end())
         outcome = deliver_part(self._run.log, work, work.part(self._identity, offset, offset + 1), batch=1, writer=writer)
+        while outcome.needs is not None:  # an open writer may not know of what was decided since
+            if writer is None:
+                self._columns.extend(work, outcome.needs)
+                work = self._work(offset, self._end())
+            writer = None
+            outcome = deliver_part(self._run.log, work, work.part(self._identity, offset, offset + 1), batch=1)
         if outcome.failure is not None:
-            self._fail(msgspec.structs.replace(outcome.failure, offset=offset, start=-1, end=-1))
+            self._failures.handle(msgspec.structs.replace(outcome.failure, offset=offset, start=-1, end=-1))
             return False
         self._publish(work, outcome)
         self.acks.add(offset, offset + 1, outcome.last)
@@ -341,31 +388,3 @@ class SinkLoop:
         self.state = LoopState(Activity.FAILED, error.message)
         at, now = self.acks.position + 1, self._clock.now_ms()
         self.acks.failed(Failure(offset=at, error=error.code, message=error.message, hint=error.hint, of_message=False, at=now))
-
-    def _fail(self, failure: Failure) -> None:
-        """Handle a failure: after a failed batch messages go one at a time; for a refused message the sink's policy decides."""
-        failure = msgspec.structs.replace(failure, at=self._clock.now_ms())
-        if not self.acks.flush():
-            return  # an operator has moved the position, perhaps away from this message
-        stop_all = self._run.options.on_error == "stop_all"
-        if failure.start >= 0:
-            self.acks.failed(failure, single_until=failure.end - 1)
-            return
-        policy = self.sink.options.on_error
-        if isinstance(policy, Retry):
-            tried = self._tries[failure.offset] = self._tries.get(failure.offset, 0) + 1
-            if tried <= policy.times:
-                self.state = LoopState(Activity.RETRYING, f"message {failure.offset}")
-                self._clock.wait(self._stopping, policy.backoff.seconds * 2 ** (tried - 1))
-                self.acks.failed(None, single_until=failure.offset)
-                return
-            policy = policy.then
-        if isinstance(policy, DeadLetter) and sum(sink == self.sink.name for sink, _ in self._control.state.dead) < policy.most:
-            self.acks.bury(Dead.of(self.sink.name, failure, tries=self._tries.get(failure.offset, 1)))
-            return
-        if not self.acks.failed(failure):
-            return
-        self.state = LoopState(Activity.STOPPED)
-        self._on_failure(self.sink.name, failure)
-        if stop_all:
-            self._stopping.set()

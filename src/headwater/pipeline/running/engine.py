@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
 
-from headwater.core.errors import Unsupported
+from headwater.core.errors import NotFound, UnknownTopic, Unsupported
 from headwater.core.ids import random_id
 from headwater.core.memory import uncollected
 from headwater.core.settings import SparkSettings
 from headwater.log import Log
-from headwater.pipeline.adaptor import Part
 from headwater.pipeline.running.part_delivery import deliver_part
 from headwater.pipeline.running.pieces import Copied, CopyWork, copy_slices
+from headwater.pipeline.running.visibility import check_seen, unseen_log
 from headwater.pipeline.running.work import Outcome, SinkWork
+from headwater.pipeline.sink_adaptor import Part
 from headwater.spark.lazy import LazySpark
+from headwater.spark.starting import SPECULATION, speculates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headwater.spark.ranges import Range, Through
+    from headwater.spark.ranges import Range, Runner, Through
 
 
 RESULT = pa.schema([("result", pa.binary())])
@@ -38,20 +41,23 @@ class Engine:
     """
 
     def __init__(self, log: Log, settings: SparkSettings, *, stopping: threading.Event) -> None:
+        self._address = log.address
         self.spark = LazySpark(log.address, settings, name="headwater pipeline")
         self._stopping = stopping
         self._free = threading.Event()  # set while no copy has all of Spark's cores
         self._free.set()
+        self._checked: SparkSession | None = None  # the session that may run our tasks
 
     def copy(self, work: CopyWork, tasks: dict[int, list[int]]) -> list[Copied]:
         """Read on in these slices for one round. `tasks`: by the number of a task, the numbers of its slices."""
         from headwater.spark.ranges import Range
 
         ranges = [Range(work.topic, task, work.since, work.since) for task in tasks]  # a range's partition carries the task's number
-        runner = self.spark.runner()
+        runner = self._runner()
         self._free.clear()
         try:
-            tables = runner.run(ranges, partial(_copy_task, work, tasks), schema=RESULT, read_only=False, cancel=self._stopping)
+            with self._seeing_log():
+                tables = runner.run(ranges, partial(_copy_task, work, tasks), schema=RESULT, read_only=False, cancel=self._stopping)
         finally:
             self._free.set()
         return [one for table in tables for one in msgspec.json.decode(table.column("result")[0].as_py(), type=list[Copied])]
@@ -61,9 +67,30 @@ class Engine:
         from headwater.spark.ranges import Range
 
         ranges = [Range(work.topic, number, part.start, part.end) for number, part in enumerate(parts)]
-        worker = partial(_deliver_task, work, tuple(parts), batch)
-        tables = self.spark.runner().run(ranges, worker, schema=RESULT, cancel=self._stopping, through=through)
+        worker = partial(_deliver_task, work, tuple(parts), batch, not self.spark.local)
+        with self._seeing_log():
+            tables = self._runner().run(ranges, worker, schema=RESULT, cancel=self._stopping, through=through)
         return [msgspec.json.decode(table.column("result")[0].as_py(), type=Outcome) for table in tables]
+
+    @contextmanager
+    def _seeing_log(self) -> Iterator[None]:
+        """Errors: `BadConfig` for an embedded log that the tasks of a cluster do not see."""
+        try:
+            yield
+        except (NotFound, UnknownTopic) as error:
+            if self.spark.local or self._address.engine != "embedded":
+                raise
+            raise unseen_log(self._address, error) from error
+
+    def _runner(self) -> Runner:
+        """Errors: those of `LazySpark.runner`; `BadConfig` for a session, which somebody else has started, that speculates."""
+        runner = self.spark.runner()
+        if self._checked is runner.session:
+            return runner
+        if runner.session.sparkContext.getConf().get(SPECULATION, "false") == "true":
+            raise speculates(f"Start the session with {SPECULATION}=false, or let headwater start one.")
+        self._checked = runner.session
+        return runner
 
     def free(self, seconds: float) -> bool:
         """Whether tasks would begin at once; waits for that so long. A copy takes every core of one machine; a cluster may have more."""
@@ -90,8 +117,11 @@ def _copy_task(work: CopyWork, tasks: dict[int, list[int]], log: Log, given: Ran
         return result_table(copy_slices(log, work, given.partition, tasks[given.partition]))
 
 
-def _deliver_task(work: SinkWork, parts: tuple[Part, ...], batch: int, log: Log, given: Range) -> pa.RecordBatch:
+def _deliver_task(work: SinkWork, parts: tuple[Part, ...], batch: int, apart: bool, log: Log, given: Range) -> pa.RecordBatch:
+    """`apart`: the task may be on another machine than the run."""
     part = msgspec.structs.replace(parts[given.partition], attempt=random_id())
+    if apart:
+        check_seen(work, part)
     with uncollected():
         return result_table(deliver_part(log, work, part, batch=batch, ends=_over(time.monotonic() + work.seconds)))
 

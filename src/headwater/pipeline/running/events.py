@@ -1,4 +1,4 @@
-"""What a run tells while it goes: boot, metrics, error, exit. To a file, an address, or whoever listens."""
+"""What a run tells while it goes: boot, notice, metrics, error, exit. To a file, an address, or whoever listens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-Kind = Literal["boot", "metrics", "error", "exit"]
+Kind = Literal["boot", "notice", "metrics", "error", "exit"]
 Listener = Callable[["Event"], None]
 
 

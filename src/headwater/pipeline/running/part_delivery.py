@@ -11,12 +11,14 @@ from contextlib import closing, suppress
 from headwater.core.errors import Damaged, Fenced, HeadwaterError, Rejected, Unavailable
 from headwater.log import Log
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, Part, SinkWriter, deliverable
+from headwater.pipeline.columns import ColumnNeeds, NeedsColumns
 from headwater.pipeline.message import Message
-from headwater.pipeline.offsets.control import newer_run
 from headwater.pipeline.offsets.state import Failure
+from headwater.pipeline.overlap import refuse
 from headwater.pipeline.running.record_batch import RecordBatch
+from headwater.pipeline.running.run_fence import RunFence
 from headwater.pipeline.running.work import Away, Detour, Outcome, SinkWork
+from headwater.pipeline.sink_adaptor import Batch, Part, SinkWriter, deliverable
 from headwater.pipeline.transform import Apply, Transform, chain, chain_of_fields
 from headwater.pipeline.transforms.type_widening import Unusual
 
@@ -64,6 +66,7 @@ class PartDelivery:
         """`transforms`: those that are applied to what `messages` returns; left out, all of the sink's."""
         self._log, self._work, self._part, self._writer, self._batch = log, work, part, writer, batch
         self._ends, self._monotonic = ends, monotonic
+        writer.fence = RunFence(log, work).check
         transforms = work.sink.transforms if transforms is None else transforms
         self._apply: Apply | None = chain(transforms) if transforms else None
         self._fields = chain_of_fields(transforms) if type(writer).takes_text else None
@@ -71,13 +74,15 @@ class PartDelivery:
         self._last: dict[str, int] = {}
         self._taken = part.start  # everything below is written
         self._writing = False
+        self._locations: set[str] = set()  # the namespaces whose place in the sink is known to be none that the source reads
         self._few = min(batch, _FEW)  # messages at once of a writer that sends them one by one: what a part of a second is enough for
 
     def run(self) -> Outcome:
         failure: Failure | None = None
         stop: Detour | None = None
         away: Away | None = None
-        while self._taken < self._part.end and failure is None and stop is None and away is None:
+        needs: ColumnNeeds | None = None
+        while self._taken < self._part.end and failure is None and stop is None and away is None and needs is None:
             if self._taken > self._part.start and self._ends():
                 break
             began = self._monotonic()
@@ -89,6 +94,8 @@ class PartDelivery:
                 failure = self._failed(refused, found.start, found.end)
             except Unusual as other:
                 stop = Detour(other.reason, other.columns.serialize().to_pybytes() if other.columns is not None else b"")
+            except NeedsColumns as lacking:
+                needs = lacking.needs
             except Unavailable as error:
                 if not self._counts_before():
                     raise
@@ -113,6 +120,7 @@ class PartDelivery:
             failure=failure,
             stop=stop,
             away=away,
+            needs=needs,
             receipt=receipt,
         )
 
@@ -133,7 +141,6 @@ class PartDelivery:
     # -------------------------------------------------------------------------------------------------------
 
     def _found(self, start: int, end: int) -> RecordBatch:
-        self._check_epoch()
         return RecordBatch(self._log, self._work, start, end, part=self._part)
 
     def _write(self, found: RecordBatch) -> None:
@@ -141,6 +148,7 @@ class PartDelivery:
         text = self._text(found)
         if text is None or not self._written_by(self._writer.write_text, Batch(start=found.start, end=found.end, values=text), found):
             messages = self._transformed(self.messages(found))
+            self._refuse_overlap(messages)
             self._written_by(self._writer.write, Batch(start=found.start, end=found.end, messages=messages), found)
 
     def _text(self, found: RecordBatch) -> list[bytes] | None:
@@ -155,13 +163,24 @@ class PartDelivery:
             return list(messages)
         return [message for message in self._apply(messages) if message is not None and deliverable(message)]
 
+    def _refuse_overlap(self, messages: Sequence[Message]) -> None:
+        """Errors: `BadConfig` before the first message of a namespace is written to a place that the source reads."""
+        if self._work.forbidden:
+            for namespace in {message.namespace for message in messages} - self._locations:
+                refuse(self._work.sink, self._work.forbidden, namespace)
+                self._locations.add(namespace)
+
     def _written_by(self, write: Callable[[Batch], bool | None], batch: Batch, found: RecordBatch) -> bool:
+        self._writer.fence()  # behind reading and transforms, during which a newer run may have delivered newer documents
         self._writing = True
         try:
             if write(batch) is False:
                 self._writing = False
                 return False
-        except (Rejected, Unavailable, Fenced):
+        except Rejected as refused:
+            self._writing = not refused.untouched
+            raise
+        except (Unavailable, Fenced, NeedsColumns):
             raise
         except HeadwaterError as error:  # about data, without an offset: delivery one by one finds the message
             raise Rejected(error.message, offset=-1, hint=error.hint) from error
@@ -182,7 +201,7 @@ class PartDelivery:
                 self._last.update(before.last())
                 self._written += len(self._transformed(self.messages(before)))
         elif offset > start:  # a transform's failure, or one of reading: nothing of this batch is written yet
-            with suppress(Rejected, Unusual):
+            with suppress(Rejected, Unusual, NeedsColumns):
                 self._write(self._found(start, offset))
                 self._taken = offset
         exact = offset == self._taken
@@ -209,9 +228,3 @@ class PartDelivery:
             self._taken = self._writer.sent_before
             self._last.update(before.last())
         return self._taken > self._part.start
-
-    def _check_epoch(self) -> None:
-        if self._log.engine != "embedded":
-            return  # on Kafka this would read the log behind the claim, at each batch; the run finds out when it commits
-        if self._log.epoch(self._work.topic, 0) > self._work.epoch:
-            raise newer_run(self._work.pipeline)

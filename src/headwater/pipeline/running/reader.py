@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
 
-from headwater.core.errors import Differs, HeadwaterError, Timeout, Unreachable
+from headwater.core.errors import Differs, HeadwaterError, NotFound, Timeout, Unreachable
 from headwater.core.ids import random_id
 from headwater.log import Writer
 from headwater.log.record import Mode
-from headwater.pipeline.adaptor import CanCopy, CanTail, CopyPlan, Piece
 from headwater.pipeline.definition import Pipeline
-from headwater.pipeline.offsets.ranges import joined, missing
-from headwater.pipeline.offsets.state import Change, ReaderState, State
+from headwater.pipeline.offsets.ownership import PART
+from headwater.pipeline.offsets.ranges import Span, joined, missing
+from headwater.pipeline.offsets.state import SOURCE, Change, ReaderState, State
+from headwater.pipeline.piece_size import pieces_up_to
 from headwater.pipeline.running.context import Activity, LoopState, Patience, RunContext
-from headwater.pipeline.running.pieces import FOLLOWING, Copied, CopyWork, append, complete_records, copy_slice, progress_in
+from headwater.pipeline.running.pieces import FOLLOWING, Copied, CopyWork, append, complete_records, copy_slice, positions_in
 from headwater.pipeline.running.round_progress import RoundProgress
+from headwater.pipeline.running.run_record import older_offsets
+from headwater.pipeline.running.source_review import SourceReview, changed_source
+from headwater.pipeline.running.visibility import unseen_source
 from headwater.pipeline.running.work import CopyProgress
+from headwater.pipeline.source_adaptor import CanCopy, CanTail, CopyPlan, Piece
 from headwater.pipeline.source_progress import SourceProgress
+from headwater.pipeline.stored_definition import StoredDefinition
 from headwater.spark.small import Place, place
 
 _ROUND = 96 << 20  # bytes that a task reads in the first round
 _SHARE = 8 << 20  # bytes of a round in the run itself
 _SLICES = 2000  # of a round
+_PIECES = 8  # of them fill the log, where it has a limit
 _WAIT = 0.05
 T = TypeVar("T")
 
@@ -42,10 +49,16 @@ class SourceReader:
         *,
         lag: Callable[[], int],
         on_failure: Callable[[HeadwaterError], None] = lambda error: None,
-        again: bool = False,
+        on_notice: Callable[[str], None] = lambda text: None,
+        again: bool | str = False,
     ) -> None:
-        """`lag`: the bytes of the log that the slowest sink has not taken. `on_failure`: called when the source cannot be used."""
+        """`lag`: the bytes of the log that the slowest sink has not taken. `on_failure`: called when the source cannot be used.
+
+        `on_notice`: called with what a user must know of a changed source. `again`: all is copied anew, or the namespaces that it names.
+        """
         self._pipeline, self._run, self._control, self._writer = pipeline, context, context.control, writer
+        self._on_notice, self._reviewed = on_notice, False
+        self._differs: Differs | None = None
         self._clock, self._stopping = context.clock, context.stopping
         self._lag, self._on_failure, self._again = lag, on_failure, again
         self._open: dict[int, Iterator[Piece]] = {}  # slices that this process has begun to read
@@ -108,12 +121,19 @@ class SourceReader:
 
         Errors: what the adaptor raises; `Differs`.
         """
+        try:
+            self._read()
+        finally:
+            self._run.unsettled.end()  # what an unfinished round has written never counts
+
+    def _read(self) -> None:
         state = self._patiently(self._begin)
         while state is not None and not state.copied and not self._stopping.is_set():
             self._enter(Activity.COPYING)
             state = self._patiently(lambda: self._copy(self._begin()))  # `_begin` reads back what was appended before a failure
-        adaptor = self._pipeline.reader
-        caught_up = not isinstance(adaptor, CanTail) or not getattr(adaptor, "tail", True)
+        if self._differs is not None and not self._stopping.is_set():
+            raise self._differs
+        caught_up = not self._pipeline.follows
         while not caught_up and not self._stopping.is_set():
             self._enter(Activity.FOLLOWING)
             caught_up = bool(self._patiently(self._follow))
@@ -123,15 +143,22 @@ class SourceReader:
 
     def _begin(self) -> ReaderState:
         adaptor, known = self._pipeline.reader, self._control.state.reader
-        if known is not None and not self._again:
-            plan = msgspec.convert(known.plan, CopyPlan)
-            if not known.copied and isinstance(adaptor, CanCopy) and not adaptor.same(plan, self._pipeline.namespaces):
+        if self._run.overlap is not None:
+            self._run.overlap.check_log(self._run.log, [self._run.topic, self._control.topic])
+        if known is not None and self._again is not True:
+            if known.upto > (end := self._run.end()):
                 raise Differs(
-                    f"The source {self._pipeline.source_name} has changed since its copy began.",
-                    hint="Put it back as it was, or read it anew from its beginning with `headwater pipeline run --again`.",
+                    f"The source {self._pipeline.source_name} was read into the log up to message {known.upto - 1}, and the log ends "
+                    f"before message {end}. The log is older than its offset log: was it restored from a copy?",
+                    hint="Put the newer log back, or read the source anew from its beginning with "
+                    f"`headwater pipeline run {self._control.state.file} --again`.",
                 )
             claims = self._control.state.run.claims if self._control.state.run is not None else ()
-            found = progress_in(self._run.log, self._run.topic, known.upto, known.run, claims)
+            found: dict[int, CopyProgress] = {}
+            for one in positions_in(self._run.log, self._run.topic, known.upto, claims, known.lent):
+                if one.copy != known.run:  # a plan is stored before the first piece of its copy is appended
+                    raise older_offsets(self._control, "the copy that its offset log knows is an earlier one")
+                found[one.slice] = one
             followed = found.pop(FOLLOWING, None)
             begun = {str(n): one for n, one in found.items() if not any(a <= n < b for a, b in known.finished)}
             state = msgspec.structs.replace(
@@ -140,31 +167,58 @@ class SourceReader:
                 amounts=known.amounts | {n: one.amount for n, one in begun.items()},
                 upto=self._run.end(),
             )
-            return self._store(state if followed is None else _followed(state, followed.position, followed.amount))
+            return self._review(state if followed is None else _followed(state, followed.position, followed.amount))
+        plan = CopyPlan(identity={}, slices=())
         if isinstance(adaptor, CanCopy):
-            plan = adaptor.plan(self._pipeline.namespaces, self._pipeline.options.slices or self._run.engine.spark.cores)
-        else:
-            plan = CopyPlan(identity={}, slices=())
+            plan = adaptor.plan(self._pipeline.namespaces, self._slices())
         end = self._run.end()
-        self._again = False
+        self._again, self._reviewed = False, True
+        anew = 0 if known is None else end if plan.slices else known.anew
+        if anew == end > 0 and (kept := [one.name for one in self._pipeline.sinks.values() if one.upserts]):
+            self._on_notice(
+                f"Rows that were deleted at the source since it was read before stay at {', '.join(kept)}: a copy has no deletes. "
+                f"`headwater pipeline verify {self._pipeline.name} {kept[0]}` shows them when the run is over."
+            )
         state = ReaderState(
             run=random_id(),
             plan=msgspec.to_builtins(plan),
             begun=end,
+            anew=anew,
             upto=end,
             cursor=plan.cursor,
             copied=not isinstance(adaptor, CanCopy),
+            lent=known.lent if known is not None else (),  # the records of earlier copies still count
         )
         return self._store(state, whole=True)
 
-    def _store(self, state: ReaderState, *, whole: bool = False) -> ReaderState:
-        """Write how far reading has come; with `whole` the plan, too, which stays what it is."""
+    def _slices(self) -> int:
+        return self._pipeline.options.slices or self._run.engine.spark.cores
+
+    def _review(self, state: ReaderState) -> ReaderState:
+        """The state, written: at the run's first look with what is new at the source, or is to be copied anew. Errors: `Differs`."""
+        if self._reviewed:
+            adaptor, plan = self._pipeline.reader, msgspec.convert(state.plan, CopyPlan)
+            if not state.copied and isinstance(adaptor, CanCopy) and not adaptor.same(plan, self._pipeline.namespaces):
+                raise changed_source(self._pipeline.source_name)
+            return self._store(state)
+        before = self._control.state.defined.get(SOURCE)
+        review = SourceReview(self._pipeline, before, slices=self._slices(), end=self._run.end(), notice=self._on_notice)
+        found = review.again(state, self._again) if isinstance(self._again, str) else review.reviewed(state)
+        self._reviewed, self._again, self._differs = True, False, review.differs
+        return self._store(found, whole=found.run != state.run, define=True)
+
+    def _store(self, state: ReaderState, *, whole: bool = False, define: bool = False) -> ReaderState:
+        """Write how far reading has come; with `whole` the plan, too, which stays what it is; with `define` what the source is now."""
+        defined = StoredDefinition.of_source(self._pipeline) if whole or define else None
 
         def decide(now: State) -> Sequence[Change]:
-            newer = now.run is not None and now.run.epoch > self._run.epoch
-            return [] if newer else [("reader", state) if whole else ("reading", state.reading)]
+            if now.run is not None and now.run.epoch > self._run.epoch:
+                return []
+            changes: list[Change] = [("reader", state) if whole else ("reading", state.reading)]
+            return [*changes, (f"defined/{SOURCE}", defined)] if defined not in (None, now.defined.get(SOURCE)) else changes
 
         self._control.change(decide)
+        self._run.unsettled.end()  # of the round's records, the state says which count
         self._flushed = self._clock.monotonic()
         return state
 
@@ -179,26 +233,39 @@ class SourceReader:
             numbers = list(islice((number for a, b in left for number in range(a, b)), _SLICES))
             done = self._round(self._work(state, plan, numbers, since, most), numbers)
             ended = {str(one.slice) for one in done if one.finished}
+            finished = joined([*state.finished, *((int(n), int(n) + 1) for n in ended)])
+            lent = tuple(joined([*state.lent, *(span for one in done for span in one.offsets)]))
+            behind = self._run.end()
+            if names := _completed(plan, {int(n) for n in ended}, finished):
+                self._marking(lent=bool(lent)).append(complete_records(names))
             positions = state.positions | {str(one.slice): one.position for one in done}
             amounts = state.amounts | {str(one.slice): one.amount for one in done}
             state = msgspec.structs.replace(
                 state,
                 positions={n: position for n, position in positions.items() if n not in ended},
                 amounts={n: amount for n, amount in amounts.items() if n not in ended},
-                finished=tuple(joined([*state.finished, *((int(n), int(n) + 1) for n in ended)])),
+                finished=tuple(finished),
                 amount=state.amount + sum(amounts[n] for n in ended),
                 upto=since,
+                lent=lent,
+                ended=behind,
             )
             self._store(state)
             self._under_way, self.records = None, self.records + sum(one.records for one in done)
+            for one in done:
+                if one.away is not None and not one.records:
+                    raise one.away.error()
             most *= 2  # each round reads a compressed file from its beginning: with longer rounds that stays a small part
-        if not self._stopping.is_set():
-            names = list(dict.fromkeys(part.namespace for part in plan.slices))
-            behind = self._run.end()
-            if names:
-                self._writer.append(complete_records(names))
-            state = self._store(msgspec.structs.replace(state, copied=True, ended=behind, upto=self._run.end()))
+        if not missing(0, len(plan.slices), state.finished):
+            state = self._store(msgspec.structs.replace(state, copied=True, ended=state.ended or self._run.end(), upto=self._run.end()))
         return state
+
+    def _marking(self, *, lent: bool) -> Writer:
+        """The Writer for marks, which need not count. Where tasks have written to Kafka, it is one under the lent claim: the run's own
+        Writer reads everything before a record that it acknowledges, and so all of the copy would pass through this process."""
+        if not lent:
+            return self._writer
+        return self._run.log.writer(self._run.topic, 0, self._run.epoch, generation=self._writer.generation, part=PART)
 
     def _work(self, state: ReaderState, plan: CopyPlan, numbers: Sequence[int], since: int, most: int) -> CopyWork:
         adaptor = self._pipeline.reader
@@ -216,22 +283,31 @@ class SourceReader:
                 int(n): CopyProgress(state.run, int(n), position, state.amounts.get(n, 0)) for n, position in state.positions.items()
             },
             since=since,
-            most=min(most, int(self._pipeline.options.max_log or most)),
+            most=most if (room := self._room()) is None else max(1, min(most, room)),
+            piece=self._piece(),
         )
 
     def _round(self, work: CopyWork, numbers: Sequence[int]) -> list[Copied]:
         """Read on in these slices: in parallel on Spark where there are several, else in this process."""
         spark = self._run.engine.spark
-        # Tasks append under the run's claim, which only the embedded engine shares.
-        if self._run.log.engine == "embedded" and place(len(work.slices), spark, least=2) is Place.SPARK:
+        if place(len(work.slices), spark, least=2) is Place.SPARK:
             self._open.clear()
             tasks: dict[int, list[int]] = {}
             for number in numbers:
                 tasks.setdefault(number % spark.cores, []).append(number)
             self._under_way = RoundProgress(self._run.log, work, tasks)
-            return self._run.engine.copy(work, tasks)
+            if work.piece is not None:  # the room is for all of them
+                work = msgspec.structs.replace(work, most=max(1, work.most // len(tasks)))
+            if self._run.log.engine == "kafka":
+                self._run.unsettled.begin(work.since)
+            try:
+                return self._run.engine.copy(work, tasks)
+            except (Differs, NotFound) as error:
+                if spark.local or not self._unchanged():
+                    raise
+                raise unseen_source(self._pipeline.source_name, work.adaptor, error) from error
         done: list[Copied] = []
-        left = _SHARE
+        left = min(_SHARE, work.most)
         for number in numbers:
             at = work.progress.get(number, CopyProgress(work.copy, number))
             pieces = self._open.pop(number, None) or work.adaptor.read(work.slices[number], at.position)
@@ -243,13 +319,32 @@ class SourceReader:
                 break
         return done
 
+    def _unchanged(self) -> bool:
+        """Whether this process sees the source as it was planned."""
+        adaptor, known = self._pipeline.reader, self._control.state.reader
+        return (
+            known is None
+            or not isinstance(adaptor, CanCopy)
+            or adaptor.same(msgspec.convert(known.plan, CopyPlan), self._pipeline.namespaces)
+        )
+
     def _waits(self) -> bool:
-        """Back-pressure: wait while the slowest sink is more than `max_log` behind the log's end."""
-        limit = self._pipeline.options.max_log
-        if limit is not None and self._lag() > limit:
+        """Back-pressure: wait while the slowest sink is `max_log` or more behind the log's end."""
+        room = self._room()
+        if room is not None and room <= 0:
             self._clock.wait(self._stopping, _WAIT)
             return True
         return False
+
+    def _room(self) -> int | None:
+        """The bytes that the log may still grow by before the slowest sink has taken more; None where there is no limit."""
+        limit = self._pipeline.options.max_log
+        return None if limit is None else int(limit) - self._lag()
+
+    def _piece(self) -> int | None:
+        """The bytes of a piece: an append begins within the limit, and goes no further beyond it than this, or than one document."""
+        limit = self._pipeline.options.max_log
+        return None if limit is None else int(limit) // _PIECES
 
     # -- the changes ----------------------------------------------------------------------------------------
 
@@ -259,7 +354,9 @@ class SourceReader:
         adaptor = self._pipeline.reader
         assert isinstance(adaptor, CanTail)
         ids = self._control.state.ids
-        for piece in adaptor.follow(state.cursor, self._pipeline.namespaces, self._stopping.is_set):
+        adaptor.check_followed(msgspec.convert(state.plan, CopyPlan), self._pipeline.namespaces)
+        pieces = adaptor.follow(state.cursor, self._pipeline.namespaces, self._stopping.is_set)
+        while (piece := self._next(pieces)) is not None:
             at = CopyProgress(state.run, FOLLOWING, piece.position, piece.amount or 0)
             taken, _ = append(self._writer, piece, "", at, ids=ids, mode=Mode.SYNC)
             self.records += taken
@@ -275,11 +372,21 @@ class SourceReader:
         self._clock.wait(self._stopping, _WAIT)  # a source whose stream has ended is followed again, not at once
         return False
 
+    def _next(self, pieces: Iterator[Piece]) -> Piece | None:
+        with pieces_up_to(self._piece()):
+            return next(pieces, None)
+
     def _keep(self, state: ReaderState, now: ReaderState) -> ReaderState:
         """Write how far the changes are read. An idle pipeline writes nothing, and so wakes no loop."""
         now = msgspec.structs.replace(now, upto=self._run.end())
         self._flushed = self._clock.monotonic()
         return state if (state.cursor, state.upto) == (now.cursor, now.upto) else self._store(now)
+
+
+def _completed(plan: CopyPlan, ended: Collection[int], finished: Sequence[Span]) -> list[str]:
+    """The namespaces whose last slice is among those that have ended. `finished`: all that have, in ranges."""
+    left = {plan.slices[number].namespace for a, b in missing(0, len(plan.slices), finished) for number in range(a, b)}
+    return list(dict.fromkeys(name for number in sorted(ended) if (name := plan.slices[number].namespace) not in left))
 
 
 def _followed(state: ReaderState, cursor: Any, amount: int) -> ReaderState:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import repeat
-from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -15,13 +14,16 @@ import pyarrow.compute as pc
 from headwater.core.errors import BadInput, Damaged, Rejected
 from headwater.log import Log
 from headwater.log.arrow import lengths
-from headwater.log.epochs import marks
+from headwater.log.epochs import LENT, marks
 from headwater.log.layout import decode_headers
 from headwater.log.record import Header, Record
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Part
+from headwater.pipeline.id_hash import id_hash
 from headwater.pipeline.message import DEFAULT_ID, Message, Mode, Op
+from headwater.pipeline.offsets.claims import overtaken
 from headwater.pipeline.running.work import HASH, IDS, UNREADABLE, SinkWork
+from headwater.pipeline.sink_adaptor import Part
+from headwater.pipeline.texts import Texts
 
 _OPS = list(Op)
 _MODES = list(Mode)
@@ -103,7 +105,7 @@ class RecordBatch:
         raise Damaged(
             f"{gone} gone from the log of {name}, and sink {sink} has not taken {'it' if after == first + 1 else 'them'}.",
             hint=f"Go on without: `headwater pipeline offset {name} mark {sink} {after - 1} --why ...`. "
-            "Then `headwater pipeline run --again` brings what the source still has.",
+            "Then `headwater pipeline run FILE --again` brings what the source still has.",
         )
 
     def _end_at(self, end: int) -> None:
@@ -115,14 +117,14 @@ class RecordBatch:
     def text(self) -> list[bytes] | None:
         """The documents as they are stored, where all are plain inserts and none is corrected or left out; else None."""
         work = self._work
-        if self._buckets > 1 or any(self.start <= offset < self.end for offset in work.edits):
+        if self._buckets > 1 or work.corrects(self.start, self.end):
             return None
         out: list[bytes] = []
         for one in self._few:
             if one.op in _MARKERS or one.mode == Mode.COMPLETE or not self._chosen(one.key):
                 continue
             marked = dict(one.headers)
-            if one.op or one.value is None or UNREADABLE in marked or not counts(marked, one.offset or 0, work.claims):
+            if one.op or one.value is None or UNREADABLE in marked or not counts(marked, one.offset or 0, work.claims, work.lent):
                 return None
             out.append(one.value)
         for chunk in self._chunks:
@@ -161,7 +163,7 @@ class RecordBatch:
             if mode == Mode.COMPLETE or op >= Op.NOOP or key is None or not self._chosen(key) or offset in leave_out:
                 continue
             marked = dict(headers)
-            if marked and not counts(marked, offset, work.claims):
+            if marked and not counts(marked, offset, work.claims, work.lent):
                 continue
             namespace = key.decode()
             ids = _ids.decode(marked[IDS] or b"[]") if IDS in marked else work.ids.get(namespace, DEFAULT_ID)
@@ -186,7 +188,7 @@ class RecordBatch:
         first, last = offsets[0].as_py(), offsets[-1].as_py()
         names = _distinct(chunk.column("key"))
         ordinary = len(names) == 1 and names[0] is not None and not pc.max(chunk.column("op")).as_py()
-        if not ordinary or self._poisoned(chunk) or any(first <= offset <= last for offset in self._work.edits):
+        if not ordinary or self._poisoned(chunk) or self._work.corrects(first, last + 1):
             return None
         modes = pc.min_max(chunk.column("mode")).as_py()
         if modes["min"] != modes["max"] or not self._chosen(names[0]):
@@ -196,8 +198,10 @@ class RecordBatch:
         texts, times = chunk.column("value").to_pylist(), chunk.column("timestamp").to_pylist()
         numbers = range(first, last + 1) if last - first + 1 == len(chunk) else offsets.to_pylist()
         same = repeat(namespace), repeat(op), repeat(mode), repeat(ids)
-        try:  # without a Python step for each
-            return list(map(Message, same[0], map(values.decode_plain, texts), same[1], times, same[2], numbers, same[3]))
+        # Without a Python step for each, where no number can be extended JSON: such objects have a `$`.
+        decode = values.decode_plain if Texts(chunk.column("value")).contain(b"$") else values.decode_unmarked
+        try:
+            return list(map(Message, same[0], map(decode, texts), same[1], times, same[2], numbers, same[3]))
         except values.UNREADABLE:
             return None  # `_one_by_one` finds the unreadable one
 
@@ -224,13 +228,19 @@ class RecordBatch:
         return found
 
     def _poisoned(self, chunk: pa.RecordBatch) -> bool:
-        headers = chunk.column("headers")
+        headers, work = chunk.column("headers"), self._work
         if headers.null_count == len(chunk):
             return False
-        for offset, block in marked_rows(chunk):
-            marked = dict(decode_headers(block))
-            if UNREADABLE in marked or IDS in marked or not counts(marked, offset, self._work.claims):
+        first, last = chunk.column("offset")[0].as_py(), chunk.column("offset")[-1].as_py()
+        taken = any(start <= first and last < end for start, end in work.lent)
+        # On Kafka every record has a mark, most of them the same one: each distinct block of headers is looked at once.
+        for block in _distinct(headers):
+            marked = dict(decode_headers(block)) if block is not None else {}
+            if UNREADABLE in marked or IDS in marked:
                 return True
+            if (LENT in marked and not taken) or not counts(marked, last, work.claims):
+                rows = ((offset, dict(decode_headers(one))) for offset, one in marked_rows(chunk))
+                return not all(counts(row, offset, work.claims, work.lent) for offset, row in rows)
         return False
 
 
@@ -272,14 +282,12 @@ def bucket_of(headers: dict[str, bytes | None], value: bytes | None, ids: tuple[
     return id_hash(Message("", data, id_fields=ids).id) % buckets
 
 
-def id_hash(value: object) -> int:
-    """A hash of an id, the same in every process and version."""
-    return crc32(values.canonical(value))
-
-
-def counts(headers: dict[str, bytes | None], offset: int, claims: Sequence[tuple[int, int]]) -> bool:
-    """Whether a record counts. On Kafka one does not that a run wrote after a newer run had claimed the log."""
+def counts(
+    headers: dict[str, bytes | None], offset: int, claims: Sequence[tuple[int, int]], lent: Sequence[tuple[int, int]] | None = None
+) -> bool:
+    """Whether a record counts. On Kafka one does not that a run wrote after a newer run had claimed the log, or that a task wrote whose
+    work the run has not taken: `lent` holds the offsets of the others. None: all of them count."""
     claim, epoch = marks(headers.items())
-    if claim is not None:
+    if claim is not None or (lent is not None and LENT in headers and not any(start <= offset < end for start, end in lent)):
         return False
-    return epoch is None or not any(other > epoch and end <= offset for other, end in claims)
+    return epoch is None or not overtaken(epoch, offset, claims)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib import metadata
 from typing import Any, Literal
@@ -14,28 +13,32 @@ from typing import Any, Literal
 import msgspec
 
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import Conflict, Fenced, HeadwaterError, TaskFailed, UnknownTopic
-from headwater.core.ids import random_id
+from headwater.core.errors import BadConfig, Fenced, HeadwaterError, TaskFailed, UnknownSink, UnknownTopic
 from headwater.core.settings import Settings
 from headwater.log import Log, Writer
 from headwater.log.record import TopicSettings
 from headwater.pipeline.definition import Pipeline
-from headwater.pipeline.offsets.compaction import compact, is_compacted
+from headwater.pipeline.offsets.compaction import compact
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.liveness import Heartbeat
 from headwater.pipeline.offsets.ownership import PART
-from headwater.pipeline.offsets.state import SOURCE, Change, Failure, RunInfo, RunState, SinkState, State
-from headwater.pipeline.running.context import Activity, LoopState, RunContext, StopEvent
+from headwater.pipeline.offsets.state import SOURCE, Failure
+from headwater.pipeline.overlap import OverlapCheck
+from headwater.pipeline.running.context import Activity, LoopState, RunContext, StopEvent, Unsettled
 from headwater.pipeline.running.delivery_loop import SinkLoop
 from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.events import Event, Kind, Listener
+from headwater.pipeline.running.holdings import may_read
 from headwater.pipeline.running.outages import Outages
 from headwater.pipeline.running.reader import SourceReader
+from headwater.pipeline.running.run_record import RunRecord, newest_claim
+from headwater.pipeline.source_adaptor import CanTail
 from headwater.pipeline.source_progress import SourceProgress
+from headwater.pipeline.transforms.missing_columns import MISSING, told
 
 _logger = logging.getLogger("headwater.pipeline")
 _POLL = 0.1
-_CANCELLING = 5.0  # seconds for what is cancelled to end
+_CANCELLING = 5.0  # seconds for Spark's jobs that are cancelled to end, all together
 _METRICS = 5.0
 
 
@@ -59,10 +62,15 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     sinks: tuple[SinkProgress, ...]
     read: int
     asked: bool = False  # an operator or a signal has stopped it
+    notices: tuple[str, ...] = ()  # what a user must know of a definition or a source that has changed since the last run
 
 
 class Run:
-    """Runs a pipeline once. `go` blocks; `stop` may be called from another thread or a signal handler."""
+    """Runs a pipeline once. `go` blocks; `stop` may be called from another thread or a signal handler.
+
+    `again`: the source is read anew from its beginning, or the namespaces that it names are. `notices`: what a user must know of a
+    definition or a source that has changed since the last run.
+    """
 
     def __init__(
         self,
@@ -72,13 +80,17 @@ class Run:
         *,
         clock: Clock | None = None,
         follow: bool = False,
-        again: bool = False,
+        again: bool | str = False,
+        take_over: Sequence[str] = (),
         file: str = "",
         listeners: Sequence[Listener] = (),
     ) -> None:
         self.pipeline = pipeline.complete()
         self._log, self._settings, self._clock = log, settings, clock or SystemClock()
         self._follow, self._again, self._file, self._listeners = follow, again, file, tuple(listeners)
+        self._take_over = frozenset(take_over)
+        if unknown := sorted(self._take_over.difference(self.pipeline.sinks)):
+            raise UnknownSink(f"Pipeline {self.pipeline.name} has no sink {unknown[0]}.", hint=f"It has {', '.join(self.pipeline.sinks)}.")
         self._stopping = StopEvent()
         self._cut_short = threading.Event()  # the grace is over: Spark's jobs are cancelled
         self._asked = False
@@ -87,6 +99,7 @@ class Run:
         self._source_failed = threading.Event()  # a stopped sink then waits for nothing more
         self._loops: list[SinkLoop] = []
         self._reader: SourceReader | None = None
+        self.notices: list[str] = []
 
     # -- what others call -----------------------------------------------------------------------------------
 
@@ -129,11 +142,17 @@ class Run:
         return self._reader.state if self._reader is not None else LoopState(Activity.STARTING)
 
     def go(self) -> Result:
-        """Run to the end. Errors: `Fenced` when a newer run takes over; errors of the source or a sink that no message has caused."""
+        """Run to the end.
+
+        Errors: `BadConfig` for a source that cannot be followed and should be; `Fenced` when a newer run takes over; errors of the source
+        or a sink that no message has caused.
+        """
         pipeline, topic = self.pipeline, log_topic(self.pipeline.name)
+        if self._follow:
+            _check_follows(pipeline)
         self._create_topic(topic)
         control = Control.create(self._log, pipeline.name, self._clock)
-        writer = self._log.claim(topic, 0, part=PART)
+        writer = newest_claim(control)
         engine = Engine(self._log, self._settings.spark, stopping=self._cut_short)
         self._context = RunContext(
             control=control,
@@ -143,20 +162,25 @@ class Run:
             clock=self._clock,
             stopping=self._stopping,
             follow=self._follow,
+            overlap=OverlapCheck(pipeline, None if self._again is True else control.state.reader),
+            unsettled=Unsettled(self._stopping.wake),
         )
         self._outages = Outages(control, writer.epoch)
-        self._begin()
+        self._record = RunRecord(pipeline, control, self._clock, epoch=writer.epoch, end=self._context.end())
+        self._record.begin(self._file, again=self._again is True, notice=self._notice)
+        self._context = replace(self._context, begun=self._context.end())
+        self._tidy()
         self._emit("boot", details={"source": str(pipeline.reader), "sinks": [str(one.adaptor) for one in pipeline.sinks.values()]})
         try:
             with Heartbeat(control, writer.epoch, self._clock):
                 result = self._go(writer)
-        except BaseException:
+        except BaseException as error:
             self._stopping.set()  # no thread outlives the call
-            self._end("failed")
+            self._record.ended("failed", error)
             raise
         finally:
             engine.spark.close()
-        self._end(result.state)
+        self._record.ended(result.state)
         self._emit("exit", details={"state": result.state, "read": result.read})
         return result
 
@@ -173,9 +197,17 @@ class Run:
 
     def _go(self, writer: Writer) -> Result:
         context = self._context
+        if context.overlap is not None:
+            context.overlap.check_all()  # a refused run leaves no file or note at the sinks that are not at fault
         self._reading.set()
         self._reader = SourceReader(
-            self.pipeline, context, writer, lag=self._bytes_behind, on_failure=self._source_failure, again=self._again
+            self.pipeline,
+            context,
+            writer,
+            lag=self._bytes_behind,
+            on_failure=self._source_failure,
+            on_notice=self._notice,
+            again=self._again,
         )
         self._loops = [
             SinkLoop(
@@ -186,6 +218,8 @@ class Run:
                 source_failed=self._source_failed.is_set,
                 above_advances=partial(self._advances, sink.after),
                 on_failure=self._sink_failure,
+                below=self.pipeline.below(sink.name),
+                takes_over=sink.name in self._take_over,
             )
             for sink in self.pipeline.sinks.values()
         ]
@@ -202,12 +236,17 @@ class Run:
             raise self._problems[0]
         behind = any(one.failure is not None for one in progress)
         state: Literal["done", "stopped"] = "stopped" if behind or self._asked else "done"
-        return Result(pipeline=self.pipeline.name, state=state, sinks=progress, read=self.read, asked=self._asked)
+        self._tell_missing_columns()
+        notices = tuple(self.notices)
+        return Result(pipeline=self.pipeline.name, state=state, sinks=progress, read=self.read, asked=self._asked, notices=notices)
 
     def _read(self) -> None:
         assert self._reader is not None
         try:
-            self._reader.run()
+            if may_read([loop.holdings for loop in self._loops], self._context):
+                self._reader.run()
+            else:
+                self._source_failed.set()  # the sink raises the error
         finally:
             self._reading.clear()
             self._stopping.wake()
@@ -261,8 +300,10 @@ class Run:
                 deadline = now + self.pipeline.options.stop_grace.seconds
             if deadline is not None and now > deadline:
                 self._cut_short.set()
+                # What this process does itself cannot be cancelled: to wait longer would only make the stop late.
+                last = now + (_CANCELLING if self._context.engine.spark.started else 0.0)
                 for thread in threads:
-                    thread.join(_CANCELLING)
+                    thread.join(max(0.0, last - self._clock.monotonic()))
                 break
             run = self._context.control.state.run
             if run is not None and run.stopping and not self._stopping.is_set():
@@ -270,6 +311,7 @@ class Run:
             if now - told >= _METRICS:
                 told = now
                 self._metrics()
+                self._tidy()
             if now - compacted >= self.pipeline.options.compact_every.seconds and deadline is None:
                 compacted = now
                 compact(self._context.control)
@@ -290,62 +332,21 @@ class Run:
         limit = self.pipeline.options.max_log
         behind = [loop for loop in self._loops if loop.acks.position < end - 1]
         stuck = not any(self._advances(loop.sink.name) for loop in behind)
-        if not self._follow and limit is not None and size > limit and behind and stuck:
+        if not self._follow and limit is not None and size >= limit and behind and stuck:
             self._stopping.set()
         return size
 
     # -- what the run writes and reports ----------------------------------------------------------------------
-
-    def _begin(self) -> None:
-        control, epoch, end = self._context.control, self._context.epoch, self._context.end()
-        names = tuple(self.pipeline.sinks)
-
-        def decide(state: State) -> list[Change]:
-            control.check_run(state, epoch)
-            claims = (*(state.run.claims if state.run is not None else ()), (epoch, end))[-64:]
-            run = RunInfo(
-                epoch=epoch,
-                id=random_id(),
-                began=self._clock.now_ms(),
-                process=f"{socket.gethostname()}:{os.getpid()}",
-                sinks=names,
-                file=self._file,
-                folder=os.getcwd(),
-                beat=self._clock.now_ms(),
-                claims=claims,
-            )
-            changes: list[Change] = [("run", run)]
-            new = [name for name in names if name not in state.sinks]
-            begins = -1  # the position of a new sink
-            if new and (state.compactions or is_compacted(self._log, control.messages)):
-                if not self._again:
-                    raise Conflict(
-                        f"Sink {new[0]} is new, and the log of {self.pipeline.name} was compacted: it would not get everything.",
-                        hint="Give all sinks everything anew with `headwater pipeline run --again`, or use another pipeline for the sink.",
-                    )
-                begins = end - 1  # it gets all of the new copy
-            deleted = {entry.details.get("sink") for entry in state.audit.values() if entry.what == "delete"}
-            for name in names:
-                sink = state.sink(name)
-                if name not in state.sinks:  # one that was deleted must forget the positions that it holds
-                    sink = SinkState(position=begins, generation=int(name in deleted))
-                if name not in state.sinks or sink.failure is not None:
-                    changes.append((f"sink/{name}", sink.revived()))
-            return changes
-
-        control.change(decide)
-
-    def _end(self, how: RunState) -> None:
-        def ended(run: RunInfo) -> list[Change]:
-            return [("run", msgspec.structs.replace(run, state=how, ended=self._clock.now_ms(), stopping=False))]
-
-        self._context.control.change_run(self._context.epoch, ended)
 
     def _sink_failure(self, sink: str, failure: Failure) -> None:
         self._emit("error", path=sink, details={"offset": failure.offset, "error": failure.error, "message": failure.message})
 
     def _source_failure(self, error: HeadwaterError) -> None:
         self._emit("error", path=self.pipeline.source_name, details={"error": error.code, "message": error.message})
+
+    def _notice(self, text: str) -> None:
+        self.notices.append(text)
+        self._emit("notice", details={"message": text})
 
     def _metrics(self) -> None:
         source, phase, progress = self.pipeline.source_name, self.phase, self.source_progress
@@ -356,6 +357,20 @@ class Run:
             self._note(one.sink, one.state, one.position)
             details = {"records": one.written, "position": one.position, "lag": one.lag, "state": str(one.state)}
             self._emit("metrics", path=one.sink, details=details)
+
+    def _tell_missing_columns(self) -> None:
+        for sink in self.pipeline.sinks.values():
+            for transform in sink.transforms:
+                if columns := MISSING.of(transform.name):
+                    self._notice(f"Sink {sink.name}: {told(transform.name, columns)}")
+                    MISSING.forget(transform.name)
+
+    def _tidy(self) -> None:
+        """Compact the offset log where that is worth it; a run that cannot do so goes on."""
+        try:
+            self._context.control.compact_if_worn()
+        except HeadwaterError as error:
+            _logger.warning("The offset log of %s could not be compacted: %s", self.pipeline.name, error)
 
     def _note(self, name: str, state: LoopState, position: int) -> None:
         try:
@@ -372,3 +387,13 @@ class Run:
                 listener(event)
             except Exception as error:  # a full disk, an address that does not answer: no reason to stop the run
                 _logger.warning("A listener of %s failed at %s: %s", self.pipeline.name, kind, error)
+
+
+def _check_follows(pipeline: Pipeline) -> None:
+    """Errors: `BadConfig` for a source that has no changes to follow: its run would wait for ever."""
+    if not pipeline.follows:
+        able = isinstance(pipeline.reader, CanTail)
+        raise BadConfig(
+            f"The source {pipeline.source_name}, {pipeline.reader}, cannot be followed{' without tail=True' if able else ''}.",
+            hint=f"{'Give it tail=True, or run' if able else 'Run'} the pipeline without --follow: it ends when all is delivered.",
+        )

@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from headwater.core.errors import Rejected
 from headwater.log import Log
-from headwater.pipeline.adaptor import Part
 from headwater.pipeline.definition import Sink
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.record_batch import RecordBatch
 from headwater.pipeline.running.sql_job import SqlJob
 from headwater.pipeline.running.work import Outcome, SinkWork
+from headwater.pipeline.sink_adaptor import Part
 from headwater.pipeline.transform import Transform, chain
 from headwater.pipeline.transforms.sql import Sql, schema_of
 from headwater.pipeline.transforms.sql_plan import Projection, SqlPlan, planned, types_of
@@ -92,6 +92,7 @@ class SqlDelivery:
             plan=plan,
             before=before,
             behind=behind,
+            apart=not self._engine.spark.local,
         )
         return self._engine.deliver_parts(work, parts, batch=batch, through=job.through)
 

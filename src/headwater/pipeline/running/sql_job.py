@@ -25,12 +25,13 @@ from headwater.log import Log
 from headwater.log.address import LogAddress
 from headwater.log.opening import open_log
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Part, SinkWriter
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.running.engine import RESULT, result_table
 from headwater.pipeline.running.part_delivery import PartDelivery
 from headwater.pipeline.running.record_batch import RecordBatch
+from headwater.pipeline.running.visibility import check_seen
 from headwater.pipeline.running.work import Detour, Outcome, SinkWork
+from headwater.pipeline.sink_adaptor import Part, SinkWriter
 from headwater.pipeline.transform import Fields, Transform, chain, each_changed
 from headwater.pipeline.transforms.columns import SAME, Staying, batch_of, changes
 from headwater.pipeline.transforms.sql import DIGITS, quietly
@@ -69,6 +70,7 @@ class SqlJob:
     plan: SqlPlan
     before: tuple[Transform, ...]
     behind: tuple[Transform, ...]
+    apart: bool = False  # the tasks may be on other machines than the run
 
     def through(self, session: SparkSession, work: Work) -> Iterable[Row]:
         """Run the job, without a shuffle. Where Spark gives up, every part ends at its beginning."""
@@ -135,6 +137,8 @@ class SqlJob:
 
     def _written(self, rows: Iterator[pa.RecordBatch], log: Log, given: Range) -> pa.RecordBatch:
         part = msgspec.structs.replace(self.parts[given.partition], attempt=random_id())
+        if self.apart:
+            check_seen(self.work, part)
         writer = self.work.sink.adaptor.writer(part)
         try:
             with uncollected():
@@ -224,7 +228,7 @@ class SqlPartDelivery(PartDelivery):
         texts = None if self._round.before or plan.transform.keeps_id else found.text()
         if texts is None or (found.end == self._mark.end and len(texts) != self._mark.count):
             return None
-        at, change = self._change(len(texts))
+        at, change = self._change(len(texts), of_text=True)
         return values.field_by_field(texts if len(at) == len(texts) else [texts[row] for row in at], change)
 
     def messages(self, found: RecordBatch) -> list[Message]:
@@ -240,9 +244,9 @@ class SqlPartDelivery(PartDelivery):
             given = [read[row] for row in at]
         return each_changed(self._round.plan.transform, given, change)
 
-    def _change(self, count: int, *, of_rows: bool = False) -> tuple[list[int], Fields]:
+    def _change(self, count: int, *, of_rows: bool = False, of_text: bool = False) -> tuple[list[int], Fields]:
         """The rows that are left of the first `count` messages, or the first `count` rows; and the function to call for each document,
-        in their order."""
+        in their order. `of_text`: the values are for the text of documents."""
         plan, made = self._round.plan, self._made.slice(0, count) if of_rows else self._made
         numbers = made.column(0).to_numpy()
         if len(numbers) > 1 and np.diff(numbers).min() <= 0:
@@ -256,7 +260,7 @@ class SqlPartDelivery(PartDelivery):
             column = made.column(i).combine_chunks()
             found = changes(pa.field(name, column.type), column, was.get(name))
             if found is not None:
-                new[name] = found
+                new[name] = values.tagged(found) if of_text else found
         return numbers.tolist(), _putting(new, self._stay if plan.stays is not None or plan.gone else None)
 
 

@@ -9,10 +9,12 @@ import msgspec
 
 from headwater.core.errors import DiskFull, OutcomeUnknown, ReadOnly, Timeout, Unavailable, Unreachable, Untrusted
 from headwater.core.ids import random_id
-from headwater.pipeline.adaptor import Part
+from headwater.pipeline.columns import ColumnNeeds, Tables
 from headwater.pipeline.definition import Sink
+from headwater.pipeline.location import Location
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.state import Failure
+from headwater.pipeline.sink_adaptor import Part
 
 Ids = dict[str, tuple[str, ...]]  # by namespace, the fields that tell documents apart; `_id` where it is missing
 
@@ -39,27 +41,42 @@ class SinkWork(msgspec.Struct, frozen=True, kw_only=True):
     sink: Sink
     epoch: int
     claims: tuple[tuple[int, int], ...] = ()
+    lent: tuple[tuple[int, int], ...] = ()  # as `ReadingPosition.lent`
     edits: dict[int, dict[str, Any]] = {}
     ids: Ids = {}
     seconds: float = math.inf  # after which a part ends at its next batch
+    forbidden: tuple[Location, ...] = ()  # where the source reads: no message may be written there
+    mark: tuple[int, int] = (0, 0)  # as `Control.mark` returned it: newer runs are looked for behind it
+    columns: Tables | None = None  # as `Part.columns`
 
     @classmethod
     def of(cls, control: Control, sink: Sink, epoch: int | None = None) -> SinkWork:
-        """By what is known of the pipeline now; of the newest run where no `epoch` is given."""
+        """By what is known of the pipeline now; of the newest run where no `epoch` is given. Errors: `Fenced` for an older one."""
         state, run = control.state, control.state.run
+        epoch = epoch if epoch is not None else run.epoch if run is not None else 0
         return cls(
             pipeline=control.pipeline,
             topic=control.messages,
             sink=sink,
-            epoch=epoch if epoch is not None else run.epoch if run is not None else 0,
+            epoch=epoch,
+            mark=control.mark(epoch),
             claims=run.claims if run is not None else (),
+            lent=state.reader.lent if state.reader is not None else (),
             edits=state.edits_of(sink.name),
             ids=state.ids,
+            columns=decided.tables if (decided := state.columns.get(sink.name)) is not None else None,
         )
+
+    def corrects(self, start: int, end: int) -> bool:
+        """Whether a message of [start, end) has a corrected copy. Costs no more than the fewer of both."""
+        if end - start < len(self.edits):
+            return any(offset in self.edits for offset in range(start, end))
+        return any(start <= offset < end for offset in self.edits)
 
     def part(self, identity: str, start: int, end: int, **more: Any) -> Part:
         """A part of the log for this sink, which knows the pipeline by its `identity`; `more`: other fields of the part."""
-        fields = {"epoch": self.epoch, "attempt": random_id(), "timeout": self.sink.options.timeout.seconds, **more}
+        known = {"epoch": self.epoch, "attempt": random_id(), "timeout": self.sink.options.timeout.seconds, "columns": self.columns}
+        fields = {**known, **more}
         return Part(pipeline=identity, sink=self.sink.name, start=start, end=end, **fields)
 
 
@@ -101,4 +118,5 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
     stop: Detour | None = None
     away: Away | None = None
+    needs: ColumnNeeds | None = None  # the part ends before a batch that needs these columns
     receipt: dict[str, Any] = {}

@@ -5,8 +5,8 @@ Types are found from the values of the batch, exactly:
 
   - truth values bool, texts string, integers int64, floats float64, `{"$date": ...}` timestamp[us, UTC], `{"$binary": ...}` binary,
     `{"$numberLong": ...}` and its kin as numbers, `{"$oid": ...}` and `{"$uuid": ...}` as string;
-  - integers beyond int64, decimals that a float would change, and mixes of them with other numbers: decimal128, or decimal256; integers
-    among floats become float64 where none loses a digit;
+  - `Decimal`, integers beyond int64, and mixes of them with other numbers: decimal128, with room for more digits than the batch needs
+    (`1.25` and `12` are decimal128(12, 2)), or decimal256; integers among floats become float64 where none loses a digit;
   - objects struct and lists list, where their elements have one type each;
   - anything else (a field that is text here and a number there, empty objects): string, holding the value as JSON text. Such a column's
     field has the metadata `headwater.json`; while it does, its text is read as JSON on the way back.
@@ -25,7 +25,6 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from headwater.core.errors import Rejected
@@ -44,6 +43,7 @@ _FAMILIES = (
     lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind),
     lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind),
 )
+_WHOLE, _PLACES = (10, 20, 28), (0, 2, 4, 6, 10, 18, 28)  # digits before and behind the point that decimals have room for
 EXACT = 1 << 53  # integers up to here are floats without losing a digit
 
 
@@ -176,10 +176,9 @@ def changes(field: pa.Field, column: pa.Array, before: pa.Array | None) -> list[
 
 def _plain(column: pa.Array) -> bool:
     """Whether all values are such that `extended` gives them back."""
-    kind = column.type
-    if pa.types.is_floating(kind):
-        return pc.all(pc.is_finite(column)).as_py() is not False
-    return any(test(kind) for test in (pa.types.is_integer, pa.types.is_string, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null))
+    kind, types = column.type, pa.types
+    plain = (types.is_integer, types.is_floating, types.is_string, types.is_boolean, types.is_decimal, types.is_null)
+    return any(test(kind) for test in plain)
 
 
 def _alike(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -227,19 +226,20 @@ def numbers_of(values: Sequence[Any], kinds: set[type], digits: int) -> pa.Array
     if kinds == {int, float} and all(type(one) is not int or -EXACT <= one <= EXACT for one in values):
         return pa.array([None if one is None else float(one) for one in values], pa.float64())
     exact = [Decimal(repr(one)) if type(one) is float else None if one is None else Decimal(one) for one in values]
-    scale = whole = 0
-    for one in exact:
-        if one is None:
-            continue
-        if not one.is_finite():
-            return None
-        exponent = int(one.as_tuple().exponent)
-        scale = max(scale, -exponent)
-        whole = max(whole, one.adjusted() + 1)
-    precision = max(whole + scale, 1)
-    if precision > digits:
+    if float in kinds and not all(one is None or one.is_finite() for one in exact):
         return None
-    return pa.array(exact, pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale))
+    try:
+        found = pa.array(exact)
+    except (pa.ArrowInvalid, OverflowError):  # more digits than Arrow's longest decimal has
+        return None
+    return found.cast(_roomy(found.type, digits)) if found.type.precision <= digits else None
+
+
+def _roomy(kind: pa.DataType, digits: int) -> pa.DataType:
+    """The type with room for more: so that the types of a field's batches, and with them the places of Spark's quotients, seldom differ."""
+    whole = next((room for room in _WHOLE if room >= kind.precision - kind.scale), digits)
+    scale = next((room for room in _PLACES if room >= kind.scale), digits)
+    return pa.decimal128(whole + scale, scale) if whole + scale <= min(digits, 38) else kind
 
 
 def _struct(values: Sequence[Any], digits: int) -> pa.Array | None:

@@ -58,5 +58,8 @@ def remap(mapping: Mapping[str, str], *, regex: bool = False) -> Transform:
                 re.compile(old)
                 re.sub(f"{old}|", new, "", count=1)  # always finds something, so that the replacement is looked at, too
             except (re.error, IndexError) as error:
-                raise BadConfig(f"remap: {old!r} → {new!r} is no regular expression and its replacement: {error}.") from error
+                raise BadConfig(
+                    f"remap: {old!r} → {new!r} is no regular expression and its replacement: {error}.",
+                    hint=r'Write \ before a sign that stands for itself, such as r"\(", or leave regex=True out.',
+                ) from error
     return Remap(dict(mapping), regex)

@@ -19,6 +19,7 @@ from headwater.core.ids import random_id
 from headwater.pipeline.strict import strict
 from headwater.pipeline.transform import Apply, Transform
 from headwater.pipeline.transforms.expression import Expression
+from headwater.pipeline.transforms.missing_columns import MISSING
 from headwater.spark.starting import ended, running
 
 if TYPE_CHECKING:
@@ -98,6 +99,8 @@ class Query:
         from headwater.pipeline.transforms.columns import OFFSET
 
         table = pa.Table.from_batches([given])
+        if self._lacking:
+            MISSING.had(self._transform.name, table.schema.names)
         for name in self._lacking:
             if name not in table.schema.names:
                 table = table.append_column(name, pa.nulls(len(table)))
@@ -138,6 +141,7 @@ def with_nulls(transform: Sql, lacking: list[str], attempt: Callable[[], T]) -> 
                 if name is None or name in lacking or len(lacking) >= MOST_MISSING:
                     raise
                 lacking.append(name)
+                MISSING.lacked(transform.name, name)
 
 
 def _lacked(transform: Sql, error: PySparkException) -> str | None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from headwater.pipeline.message import Message
 from headwater.pipeline.transform import Apply, Fields, Transform, each_changed
 from headwater.pipeline.transforms.columns import OFFSET, Staying, batch_of
+from headwater.pipeline.transforms.missing_columns import MISSING
 from headwater.pipeline.transforms.sql import DIGITS, Sql, queried, schema_of, with_nulls
 from headwater.pipeline.transforms.type_widening import Unusual, both, mixes
 
@@ -137,6 +138,7 @@ def planned(transform: Sql, session: SparkSession, columns: pa.Schema) -> SqlPla
     if not text.prunes or text.means("headwater") or OFFSET in columns.names:
         return None
     lacking: list[str] = []
+    MISSING.had(transform.name, (column.name for column in columns))
     try:
         return with_nulls(
             transform, lacking, lambda: _plan(transform, session, pa.schema([*columns, *(pa.field(name, pa.null()) for name in lacking)]))

@@ -1,10 +1,11 @@
-"""A pipeline from a CSV file of orders to Parquet and SQLite. One order has an invalid quantity: the tour shows, corrects and sends it."""
+"""A pipeline from a CSV file of orders to Parquet and SQLite. One order has no price: the tour shows, corrects and sends it."""
 
 from __future__ import annotations
 
 import shutil
 import time
 from contextlib import closing, suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ _ORDERS, _BAD = 20_000, 14
 
 def total(message: Message) -> Message:
     """The transform: computes the price of an order. Runs inside Spark's tasks."""
-    message.data["total"] = round(float(message.data["price"]) * int(message.data["qty"]), 2)
+    message.data["total"] = message.data["price"] * message.data["qty"]
     return message
 
 
@@ -52,7 +53,7 @@ def pipeline_chapter(log: Log, settings: Settings, told: TourReport) -> None:
     operator = PipelineOperations(log, NAME, who="the tour")
     message = next(operator.show(_BAD))
     told.fact(f"message {_BAD} is {message.data}: {report.failure.message if report.failure else ''}")
-    operator.edit(_BAD, {**message.data, "qty": 3}, why="a word instead of a number")
+    operator.edit(_BAD, {**message.data, "price": Decimal("14.25")}, why="the price was missing")
     second = Run(_defined(folder, write=False), log, settings).go()
     told.claim(f"corrected and sent, SQLite has all {_ORDERS:,}", second.state == "done" and _in_sqlite(folder) == _ORDERS)
     told.claim("verify: equal", compare(operator, pipeline, "report").equal)
@@ -67,8 +68,8 @@ def _defined(folder: Path, *, write: bool = True) -> Pipeline:
         with (folder / "orders.csv").open("w") as out:
             out.write("_id,customer,qty,price\n")
             for number in range(_ORDERS):
-                qty = "many" if number == _BAD else number % 5 + 1
-                out.write(f"{number},customer {number % 100},{qty},{number % 1000}.25\n")
+                price = "" if number == _BAD else f"{number % 1000}.25"
+                out.write(f"{number},customer {number % 100},{number % 5 + 1},{price}\n")
     pipeline = Pipeline(NAME)
     rows = pipeline.source("orders", file(str(folder / "orders.csv")))
     rows.save("archive", file(f"{folder}/archive/", format="parquet"))

@@ -18,10 +18,10 @@ import pytest
 from headwater.adaptors.http.adaptor import Http, http
 from headwater.adaptors.http.sink import HttpWriter, WebhookClient
 from headwater.core.errors import BadConfig, Denied, Rejected, Timeout, Unreachable
-from headwater.pipeline.adaptor import Batch, Part
 from headwater.pipeline.env import env
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.sink_adaptor import Batch, Part
 
 Answers = Callable[[str, bytes], tuple[int, dict[str, str], bytes]]
 
@@ -325,3 +325,8 @@ def test_secrets_stay_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(BadConfig) as problem:
         made.address("")
     assert "secret" not in str(problem.value)
+
+
+def test_batches_are_not_shared_out_because_their_keys_are_those_of_their_bounds(hook: Hook) -> None:
+    assert http(hook.url).shareable()
+    assert not http(hook.url, batched=True).shareable()

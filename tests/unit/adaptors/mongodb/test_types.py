@@ -28,7 +28,7 @@ from headwater.pipeline.message import Op
 def through_the_log(data: bytes) -> bytes:
     """BSON read as the source reads it, logged as text, and written as the sink writes it."""
     document = bson.decode(data, CODEC)
-    logged = values.encode(to_json(document))
+    logged = values.store(to_json(document))
     return bson.encode({name: from_json(value) for name, value in values.decode(logged).items()})
 
 

@@ -26,6 +26,7 @@ from headwater.core.errors import (
     Unavailable,
     Unreachable,
 )
+from headwater.pipeline.columns import ColumnType
 from headwater.pipeline.message import Message, Op
 
 
@@ -86,12 +87,13 @@ def column(kind: Any, **more: Any) -> MysqlColumn:
     [
         (column("bits"), "1010", 10),
         (column("decimal"), Decimal("1.10"), Decimal("1.10")),
-        (column("decimal"), Decimal("5"), 5),
-        (column("double"), 100000.0, 100000),
+        (column("decimal"), Decimal("5"), Decimal("5")),
+        (column("double"), 100000.0, 100000.0),
         (column("double"), 0.1, 0.1),
         (column("set", members=("b", "a")), {"a", "b"}, "b,a"),
         (column("json", data_type="longtext"), '{"a": 1.10}', {"a": Decimal("1.10")}),  # MariaDB's
         (column("json"), {b"a": [b"5", 1, None, {b"\xc3\xa9": Decimal("1.10")}]}, {"a": ["5", 1, None, {"é": Decimal("1.10")}]}),  # MySQL's
+        (column("json"), {b"a": 1.5}, {"a": Decimal("1.5")}),  # as the copy reads it, which is text
         (column("json"), b"5", "5"),
         (column("int", data_type="year"), 1900, 0),
         (column("moment", data_type="timestamp"), datetime(1970, 1, 1), None),
@@ -145,7 +147,7 @@ def test_a_key_that_does_not_sort_as_it_compares_is_not_sliced() -> None:
 def test_statements_name_what_they_write() -> None:
     assert on_conflict(table(), ("id", "v"), ("id",), frozenset({"n"})) == " ON DUPLICATE KEY UPDATE `v` = VALUES(`v`), `n` = DEFAULT"
     assert on_conflict(table(), ("id",), ("id",), frozenset()) == " ON DUPLICATE KEY UPDATE `id` = `id`"
-    assert create_table("s", "t", {"id": "text", "v": "text"}, ("id",), "exact_bin") == (
+    assert create_table("s", "t", {"id": ColumnType("text"), "v": ColumnType("text")}, ("id",), "exact_bin") == (
         "CREATE TABLE IF NOT EXISTS `s`.`t` (`id` varchar(255) COLLATE exact_bin, `v` longtext, PRIMARY KEY (`id`)) "
         "ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
     )

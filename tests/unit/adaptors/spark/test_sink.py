@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,14 +16,18 @@ from quick_spark import quick
 
 from headwater.adaptors.spark.adaptor import SparkAdaptor, spark
 from headwater.adaptors.spark.connection import staging
+from headwater.adaptors.spark.store import HadoopStore
 from headwater.core.errors import BadConfig, Conflict, Fenced, NotFound, Rejected, Unavailable, Unreachable
+from headwater.core.files import Files
 from headwater.pipeline import values
-from headwater.pipeline.adaptor import Batch, CanWrite, CopyPlan, Part
+from headwater.pipeline.claim import SinkClaim
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.env import Env
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.operating.preflight import preflight
+from headwater.pipeline.sink_adaptor import Batch, CanWrite, Part
+from headwater.pipeline.source_adaptor import CopyPlan
 from headwater.spark import session
 from headwater.testing import SinkContract
 
@@ -137,7 +143,41 @@ def test_ranges_are_folders_and_writing_one_twice_leaves_it_once(running: SparkS
     assert ids(adaptor) == list(range(9))
     assert adaptor.begin("p", "s", 2) == [(0, 5), (5, 9)]
     assert running.read.orc(f"{tmp_path}/out/range-*").count() == 9
-    assert not list(staging(adaptor, "p", "s").glob("run-*"))
+    assert [(one.name, list(one.iterdir())) for one in staging(adaptor, "p", "s").glob("run-*")] == [("run-2", [])]  # for its tasks
+
+
+def test_what_is_published_is_on_the_disk_first(running: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+
+    def noting(files: Files, fd: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{fd}"))
+
+    adaptor = spark("orc", path=str(tmp_path / "out"))
+    adaptor.begin("p", "s", 1)
+    receipt = written(adaptor, part())
+    monkeypatch.setattr(Files, "sync", noting)
+    adaptor.publish(part(), receipt)
+    assert any(path.endswith(".orc") for path in synced)
+    assert synced[-1] == str(tmp_path / "out")  # the new name
+
+
+def test_a_run_that_is_replaced_while_it_waits_for_the_lock_saves_nothing(running: SparkSession, tmp_path: Path) -> None:
+    """Between its check and its save, no newer run begins: both are done under the lock of the path."""
+    adaptor = spark("orc", path=str(tmp_path / "out"))
+    adaptor.begin("p", "s", 1)
+    receipt = written(adaptor, part())
+    with ThreadPoolExecutor(2) as others:
+        with HadoopStore(str(tmp_path / "out")).locked():
+            older = others.submit(adaptor.publish, part(), receipt)
+            newer = others.submit(adaptor.begin, "p", "s", 2)
+            assert not wait([older, newer], timeout=0.05).done
+    assert newer.result() in ([], [(0, 5)])
+    if newer.result():
+        older.result()  # it came first, and the newer run counts what it saved
+    else:
+        with pytest.raises(Fenced):
+            older.result()
+        assert ranges(tmp_path / "out") == []
 
 
 def test_shares_count_together_even_when_one_is_empty(running: SparkSession, tmp_path: Path) -> None:
@@ -157,7 +197,16 @@ def test_what_a_dead_run_left_is_swept(running: SparkSession, tmp_path: Path) ->
     (tmp_path / "out" / f"range-{20:020d}-{30:020d}").mkdir()  # a folder that Spark had not finished
     assert adaptor.begin("p", "s", 2) == []
     assert ranges(tmp_path / "out") == []
-    assert not list(staging(adaptor, "p", "s").glob("run-*"))
+    assert [(one.name, list(one.iterdir())) for one in staging(adaptor, "p", "s").glob("run-*")] == [("run-2", [])]  # for its tasks
+
+
+def test_a_task_that_does_not_see_the_staging_folder_of_its_run_knows_it(running: SparkSession, tmp_path: Path) -> None:
+    adaptor = spark("orc", path=f"{tmp_path}/out", staging=str(tmp_path / "staging"))
+    adaptor.begin("p", "s", 1)
+    assert adaptor.seen(part(0, 5))
+    elsewhere = spark("orc", path=f"{tmp_path}/out", staging=str(tmp_path / "of-the-worker"))
+    assert not elsewhere.seen(part(0, 5))
+    assert not (tmp_path / "of-the-worker").exists()
 
 
 def test_what_was_staged_and_is_gone_does_not_count_as_published(running: SparkSession, tmp_path: Path) -> None:
@@ -182,7 +231,11 @@ def test_a_folder_belongs_to_one_sink_of_one_log_and_its_newest_run(running: Spa
         adaptor.begin("p#1", "s", 4)
     with pytest.raises(Conflict, match="belongs to sink s of pipeline p#1"):
         adaptor.begin("q#1", "s", 6)
-    assert adaptor.begin("p#2", "s", 1) == []  # its log was deleted: the offsets mean other messages now
+    with pytest.raises(Conflict, match="belongs to sink s of pipeline p#1"):
+        adaptor.begin("p#2", "s", 1)  # its log was deleted: the offsets mean other messages now
+    assert adaptor.held("p#1", "s") == [(0, 5)]
+    assert adaptor.claim(SinkClaim(pipeline="p#2", sink="s", epoch=1), adaptor.owner("p#2", "s"))
+    assert adaptor.begin("p#2", "s", 1) == []
     assert folders(tmp_path / "out") == ["_headwater", f"earlier-1-range-{0:020d}-{5:020d}"]
     with pytest.raises(Fenced):
         deliver(adaptor, part(5, 9, pipeline="p#1", epoch=5))
@@ -209,8 +262,8 @@ def test_tables_of_other_types_are_folders_of_their_own(running: SparkSession, t
     adaptor = spark("json", path=f"{tmp_path}/out", staging=str(tmp_path / "staging"))
     adaptor.begin("p", "s", 1)
     writer = adaptor.writer(part(0, 2))
-    writer.write(Batch(start=0, end=1, messages=[Message("x", {"_id": 1, "v": "text"}, offset=0)]))
-    writer.write(Batch(start=1, end=2, messages=[Message("x", {"_id": 2, "v": [1]}, offset=1)]))
+    writer.write(Batch(start=0, end=1, messages=[Message("x", {"_id": 1, "v": 1}, offset=0)]))
+    writer.write(Batch(start=1, end=2, messages=[Message("x", {"_id": 2, "v": Decimal("1.50")}, offset=1)]))
     adaptor.publish(part(0, 2), writer.finish())
     writer.close()
     assert ranges(tmp_path / "out") == [f"range-{0:020d}-{2:020d}", f"range-{0:020d}-{2:020d}.1"]
@@ -224,9 +277,10 @@ def test_a_position_that_an_operator_moves_back(running: SparkSession, tmp_path:
     adaptor.begin("p", "s", 1)
     for start in (0, 5, 10):
         deliver(adaptor, part(start, start + 5))
-    adaptor.forget("p", "s", 7, 1)
+    assert adaptor.part_around("p", "s", 7) == (5, 10)
+    adaptor.forget("p", "s", 4, 1)
     assert adaptor.begin("p", "s", 2) == [(0, 5)]
-    assert ids(adaptor) == list(range(10))
+    assert ids(adaptor) == list(range(5))
 
 
 def test_the_namespace_is_the_last_name_that_is_no_pattern() -> None:

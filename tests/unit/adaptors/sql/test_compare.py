@@ -22,6 +22,9 @@ from headwater.pipeline import values
         ({"$date": "2020-01-01T00:00:00Z"}, {"$date": "2020-01-01T00:00:00.000Z"}),
         ({"$date": 0}, {"$date": "1970-01-01T00:00:00.000Z"}),
         ({"$numberLong": "7"}, 7),
+        (10**35 + 1, Decimal(10**35 + 1)),
+        ({"$numberDouble": "NaN"}, {"$numberDecimal": "NaN"}),
+        (float("inf"), {"$numberDecimal": "Infinity"}),
         ({"a": [1.0, {"b": 2.50}]}, {"a": [1, {"b": Decimal("2.5")}]}),
     ],
 )
@@ -35,6 +38,7 @@ def test_the_same_value_in_two_spellings_is_one(written: Any, read: Any) -> None
         ("1", 1),
         (1, 2),
         (Decimal("0.1"), Decimal("0.10000000001")),
+        (Decimal("0.1234567890123456789012345678901"), Decimal("0.1234567890123456789012345678902")),
         ({"$date": "2020-01-01T00:00:00Z"}, {"$date": "2020-01-01T00:00:00.001Z"}),
         ({"$numberDouble": "NaN"}, None),
     ],

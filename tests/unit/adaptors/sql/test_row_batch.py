@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ def message(data: dict[str, Any], op: Op = Op.INSERT, namespace: str = "t") -> M
     return Message(namespace, data, op, offset=7, id_fields=("id",))
 
 
-def cut(*messages: Message, once: bool) -> list[tuple[str, str, list[int]]]:
+def cut(*messages: Message, once: bool) -> list[tuple[str, str, list[Any]]]:
     return [(run.shape.table.name, run.op, [row["id"] for row in run.rows]) for run in row_batches(messages, SHAPES.__getitem__, once=once)]
 
 
@@ -36,6 +37,12 @@ def test_an_id_that_comes_again_begins_a_run_where_a_statement_must_not_meet_it_
     given = [message({"id": n}) for n in (1, 2, 1, 3, 1)]
     assert cut(*given, once=True) == [("t", "upsert", [1, 2]), ("t", "upsert", [1, 3]), ("t", "upsert", [1])]
     assert cut(*given, once=False) == [("t", "upsert", [1, 2, 1, 3, 1])]
+
+
+def test_ids_that_a_table_may_call_equal_are_not_in_one_statement_either() -> None:
+    given = [message({"id": one}) for one in ("a", "b", "A", 7, Decimal("7.0"), "7")]
+    assert [ids for _, _, ids in cut(*given, once=True)] == [["a", "b"], ["A", 7], [Decimal("7.0")], ["7"]]
+    assert [ids for _, _, ids in cut(*given, once=False)] == [["a", "b", "A", 7, Decimal("7.0"), "7"]]
 
 
 def test_commands() -> None:

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from headwater.adaptors.sqlite.adaptor import Sqlite
+from headwater.adaptors.sqlite.columns import cell, cells
 from headwater.core.errors import Fenced, Rejected, Timeout, Unavailable
-from headwater.pipeline.adaptor import Batch, Part
 from headwater.pipeline.adaptors import sqlite
 from headwater.pipeline.message import Message, Op
+from headwater.pipeline.sink_adaptor import Batch, Part
 from headwater.store.sqlite.database import Database
 
 
@@ -192,18 +193,22 @@ def test_a_column_that_another_writer_has_made_meanwhile_is_there(any_table: Sql
     assert sorted(row["late"] for row in any_table.rows("t")) == [5, 7]
 
 
-def test_numbers_that_are_none_are_kept(any_table: Sqlite) -> None:
-    """SQLite itself would make null of the first."""
-    give(any_table, Message("t", {"_id": 1, "a": {"$numberDouble": "NaN"}, "b": {"$numberDouble": "-Infinity"}}, offset=0))
-    assert list(any_table.rows("t")) == [{"_id": 1, "a": "NaN", "b": float("-inf")}]
+def test_a_number_that_sqlite_has_not_is_refused(any_table: Sqlite) -> None:
+    """SQLite itself would make null of it."""
+    give(any_table, Message("t", {"_id": 1, "b": {"$numberDouble": "-Infinity"}}, offset=0))
+    assert list(any_table.rows("t")) == [{"_id": 1, "b": float("-inf")}]
+    with pytest.raises(Rejected, match=r'The column a of t is REAL, and the message has \{"\$numberDouble":"NaN"\} \(float\) there') as no:
+        give(any_table, Message("t", {"_id": 2, "a": {"$numberDouble": "NaN"}}, offset=1))
+    assert no.value.offset == 1
 
 
 def test_values_are_stored_as_what_they_are(any_table: Sqlite) -> None:
     numbers = {"truth": True, "least": -(2**63), "most": 2**63 - 1, "more": 2**63}
     others = {"exact": Decimal("1.20"), "at": datetime(2024, 1, 2, tzinfo=UTC), "bytes": b"\x00", "text": "x\0y", "nested": [{"a": None}]}
     give(any_table, Message("t", {"_id": 1, **numbers, **others}, offset=0))
-    stored = {"truth": 1, "least": -(2**63), "most": 2**63 - 1, "more": "9223372036854775808", "exact": "1.20", "text": "x\0y"}
+    stored = {"truth": 1, "least": -(2**63), "most": 2**63 - 1, "exact": 1.2, "text": "x\0y"}
     [row] = any_table.rows("t")
+    assert row.pop("more") == {"$numberDecimal": "9223372036854775808E0"}
     assert row == {"_id": 1, **stored, "at": "2024-01-02T00:00:00+00:00", "bytes": b"\x00", "nested": '[{"a":null}]'}
 
 
@@ -248,3 +253,25 @@ def test_what_verify_expects_is_what_the_sink_gives_back(any_table: Sqlite) -> N
     assert [(name, type(value), value) for name, value in sorted(row.items())] == [
         (name, type(value), value) for name, value in sorted(expected.items())
     ]
+
+
+def test_a_float_that_is_no_number_is_not_stored_as_nothing() -> None:
+    assert cells([1.5, float("nan"), None]) == [1.5, "NaN", None]
+    assert cells([1.5, float("inf")]) == [1.5, float("inf")]
+    assert cell(float("nan")) == "NaN"
+
+
+def test_namespaces_that_differ_in_case_only_do_not_share_a_table(tmp_path: Path) -> None:
+    adaptor = sqlite(str(tmp_path / "out.db"))
+    adaptor.begin("p", "s", 1)
+    part = Part(pipeline="p", sink="s", start=0, end=10, epoch=1)
+    first, second = Message("Orders", {"_id": 1, "v": "a"}, offset=0), Message("orders", {"_id": 1, "v": "b"}, offset=1)
+    with closing(adaptor.writer(part)) as writer:
+        with pytest.raises(Rejected, match="takes orders for the table Orders") as refused:
+            writer.write(Batch(start=0, end=2, messages=[first, second]))
+        assert (refused.value.offset, refused.value.untouched) == (1, True)
+        assert 'remap({"orders"' in refused.value.hint
+        writer.write(Batch(start=0, end=1, messages=[first]))
+        with pytest.raises(Rejected, match="another namespace"):
+            writer.write(Batch(start=1, end=2, messages=[second]))
+    assert list(adaptor.rows("Orders")) == [{"_id": 1, "v": "a"}]

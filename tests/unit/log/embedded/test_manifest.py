@@ -102,3 +102,9 @@ def test_a_folder_that_is_gone_is_damage_only_where_its_topic_is_there(folder: P
     (folder.parent / "topic.json").write_text("{}")
     with pytest.raises(Damaged, match="is missing, and with it every record"):
         manifests.check_folder(folder)
+
+
+def test_the_segments_behind_an_offset_begin_with_the_one_that_may_hold_it() -> None:
+    manifest = Manifest(0, 0, [Segment(base) for base in (0, 10, 20)], SegmentPosition(20, 0, 20))
+    for offset, bases in ((0, [0, 10, 20]), (9, [0, 10, 20]), (10, [10, 20]), (25, [20])):
+        assert [segment.base for segment in manifest.segments_from(offset)] == bases

@@ -53,7 +53,7 @@ def test_an_address_with_a_scheme_is_refused_with_what_to_write(servers: str | l
 
 
 def test_a_broker_that_is_not_there_is_unreachable_by_name(nowhere: str) -> None:
-    with KafkaLog([nowhere], timeout=1.0) as log:
+    with KafkaLog([nowhere], timeout=0.3) as log:
         with pytest.raises(Unreachable) as unreachable:
             log.topics()
         assert nowhere in unreachable.value.message
@@ -69,7 +69,7 @@ def test_a_client_whose_requests_failed_is_freed_without_the_collector(nowhere: 
     gc.collect()
     gc.disable()
     try:
-        with KafkaLog([nowhere], timeout=1.0) as log:
+        with KafkaLog([nowhere], timeout=0.3) as log:
             clients = weakref.WeakSet([log._topics._admin])
             for call in (log.topics, lambda: log.topic("t"), lambda: log.create_topic("t"), log._topics.generation("t")):
                 with pytest.raises(Unreachable):

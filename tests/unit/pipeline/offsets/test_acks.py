@@ -69,7 +69,8 @@ def test_an_operator_s_word_wins_over_what_was_under_way(log: Log, acks: Acks) -
     assert stored(log).position == 1
     acks.refresh()
     assert acks.moved
-    acks.confirm_move()
+    acks.confirm_move([(0, 1)])
+    assert Control(log, "p", CLOCK).state.unheld["s"].spans == ((1, 2),)  # by the operator's word
     acks.refresh()
     assert not acks.moved
     assert acks.missing(4) == [(2, 4)]
@@ -111,7 +112,29 @@ def test_a_message_is_put_aside_and_counts_in_one_change(log: Log, acks: Acks) -
     assert acks.bury(Dead.of("s", FAILURE, tries=2))
     assert stored(log).position == 4
     assert Control(log, "p", CLOCK).state.dead[("s", 4)].tries == 2
-    assert log.bounds(f"{log_topic('p')}-offsets", 0).end == end + 2  # the sink and the letter, in one append
+    assert Control(log, "p", CLOCK).state.unheld["s"].spans == ((4, 5),)
+    assert log.bounds(f"{log_topic('p')}-offsets", 0).end == end + 3  # the sink, the letter and what the sink does not hold, in one append
+
+
+def test_a_message_is_put_aside_for_the_sinks_below_too(log: Log, acks: Acks) -> None:
+    by_operator(log, ("sink/below", SinkState(position=2)))
+    by_operator(log, ("sink/ahead", SinkState(position=7)))
+    acks.add(0, 4, {})
+    assert acks.bury(Dead.of("s", FAILURE, tries=2), ["below", "ahead"])
+    state = Control(log, "p", CLOCK).state
+    assert sorted(state.dead) == [("below", 4), ("s", 4)]
+    assert state.dead[("below", 4)].message == "Sink s, after which below comes, has put it aside: m"
+    assert (state.sink("below").position, state.sink("below").taken) == (2, ((4, 5),))
+    assert (state.sink("ahead").position, state.unheld.keys()) == (7, {"s", "below"})
+
+
+def test_the_sink_holds_what_counts_but_for_what_was_put_aside(log: Log, acks: Acks) -> None:
+    acks.add(0, 4, {})
+    acks.bury(Dead.of("s", FAILURE, tries=1))
+    acks.add(6, 8, {})
+    assert acks.expected() == [(0, 4), (6, 8)]
+    acks.flush()
+    assert acks.expected() == [(0, 4), (6, 8)]
 
 
 def test_what_the_sink_itself_holds_counts(log: Log, acks: Acks) -> None:

@@ -324,3 +324,19 @@ def test_a_behind_reader_begins_anew_when_its_place_is_gone(tmp_path: Path) -> N
         control.change(lambda state: [("sink/gone", None), ("sink/a", SinkState(position=2))])
         control.compact()
         assert set(behind.refresh().sinks) == {"a"}
+
+
+def test_an_offset_log_of_one_segment_is_compacted_once_it_is_worn(tmp_path: Path) -> None:
+    with EmbeddedLog(tmp_path) as log:
+        control = Control.create(log, "orders", CLOCK)
+        for start in range(0, 1200, 100):
+            control.change(lambda state, start=start: [("sink/a", SinkState(position=start + n)) for n in range(100)])  # type: ignore[misc]
+        assert Control(log, "orders", CLOCK).worn
+        control.compact_if_worn()
+        again = Control(log, "orders", CLOCK)
+        assert not control.worn
+        assert not again.worn
+        assert again.state.sink("a").position == 1199
+        assert len(log.read(offsets_topic("orders"), 0, 0, limit=2000)) < 10
+        control.change(forward())  # type: ignore[arg-type]
+        assert again.refresh().sink("a").position == 1200

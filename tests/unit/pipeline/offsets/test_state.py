@@ -97,7 +97,17 @@ def test_a_record_says_what_was_changed(changes: list[Change]) -> None:
 
 
 def test_numbers_of_a_correction_stay_exact() -> None:
-    edit = Edit(data={"price": Decimal("1.10"), "big": 123456789012345678901234567890, "huge": Decimal("1E+400")})
+    edit = Edit(
+        data={
+            "price": Decimal("1.10"),
+            "big": 123456789012345678901234567890,
+            "huge": Decimal("1E+400"),
+            "f": 1.0,
+            "deep": [-0.0, float("nan")],
+            "short": Decimal("1.25"),
+            "whole": Decimal(5),
+        }
+    )
     change = from_record(to_record("edit/5", edit, now=0))
     assert change is not None
     assert isinstance(change[1], Edit)

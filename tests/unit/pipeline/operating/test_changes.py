@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -131,12 +132,26 @@ def test_an_edit_gives_the_whole_document_or_fields_and_not_both(log: EmbeddedLo
 
 def test_a_sink_is_forgotten_with_all_that_it_has_put_aside(log: EmbeddedLog) -> None:
     shop = PipelineOperations(log, "shop")
+    shop.control.change(lambda state: [("run", RunInfo(epoch=1, id="r", began=1, state="stopped", sinks=("report",)))])
     assert not shop.delete("archive", why="gone", dry_run=True).deleted
     shop.delete("archive", why="gone")
     assert list(shop.state().sinks) == ["report"]
     assert (shop.state().dead, "archive" in shop.state().taken) == ({}, False)
     with pytest.raises(UnknownSink):
         shop.delete("archive", why="gone")
+
+
+@pytest.mark.parametrize("how", ["done", "stopped", "failed"])
+def test_a_sink_that_the_last_run_has_is_not_forgotten(log: EmbeddedLog, how: Any) -> None:
+    """The next run would deliver everything again, and double a single file."""
+    shop = PipelineOperations(log, "shop")
+    shop.control.change(lambda state: [("run", RunInfo(epoch=1, id="r", began=1, state=how, sinks=("archive", "report")))])
+    for dry_run in (True, False):
+        with pytest.raises(Conflict, match="last run of shop has the sink archive") as error:
+            shop.delete("archive", why="gone", dry_run=dry_run)
+    assert "`headwater pipeline offset shop mark archive -1 --why ...`" in error.value.hint
+    shop.control.change(lambda state: [("run", RunInfo(epoch=2, id="s", began=2, state=how, sinks=("report",)))])
+    assert shop.delete("archive", why="gone").deleted
 
 
 def test_what_was_put_aside_is_dropped_or_stays_with_the_newest_error(log: EmbeddedLog) -> None:
@@ -146,3 +161,22 @@ def test_what_was_put_aside_is_dropped_or_stays_with_the_newest_error(log: Embed
     assert (kept.error, kept.offset, kept.tries) == ("New", 5, 4)
     assert shop.drop(5, why="no use").done == "let go"
     assert shop.state().dead == {}
+
+
+def test_numbers_of_a_correction_are_decimals_and_floats_where_floats_were(log: EmbeddedLog) -> None:
+    """What comes as JSON, by hand or over HTTP, may have been read as a float by the way."""
+    log.claim("pipeline-shop", 0, part=PART).append([Record(b"orders", b'{"_id":16,"f":{"$numberDouble":"1.0"},"d":1.20}')])
+    shop = PipelineOperations(log, "shop")
+    made = shop.edit(16, set={"f": 2.5, "d": 2.5, "new": 0.5, "said": {"$numberDouble": "0.5"}}, why="x")
+    assert repr(made.data) == "{'_id': 16, 'f': 2.5, 'd': Decimal('2.5'), 'new': Decimal('0.5'), 'said': 0.5}"
+    assert repr(PipelineOperations(log, "shop").state().edit_for(16, "report").data) == repr(made.data)  # type: ignore[union-attr]
+    whole = shop.edit(16, {"_id": 16, "f": 3, "d": 3}, why="x", dry_run=True)
+    assert repr(whole.data) == "{'_id': 16, 'f': 3.0, 'd': 3}"
+
+
+def test_a_float_that_is_no_number_is_shown_as_what_it_is(log: EmbeddedLog) -> None:
+    log.claim("pipeline-shop", 0, part=PART).append(
+        [Record(b"orders", b'{"_id":16,"f":{"$numberDouble":"NaN"},"g":{"$numberDouble":"1.0"}}')]
+    )
+    [seen] = PipelineOperations(log, "shop").messages(16, 16).items
+    assert repr(seen.data) == "{'_id': 16, 'f': {'$numberDouble': 'NaN'}, 'g': 1.0}"

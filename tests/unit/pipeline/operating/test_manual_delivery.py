@@ -108,7 +108,7 @@ def test_a_sink_below_another_is_given_only_what_that_one_has_taken(log: Log, tm
     assert operator.sink("below").position == 1
 
 
-@pytest.mark.parametrize("policy", [Stop(), DeadLetter(), Retry(5, "1h"), Retry(1, "1ms", DeadLetter())])  # type: ignore[arg-type]
+@pytest.mark.parametrize("policy", [Stop(), DeadLetter(), Retry(5, "1h"), Retry(1, "1ms", DeadLetter())])
 def test_whatever_its_policy_a_sink_stands_at_a_message_that_was_sent_by_hand(log: Log, tmp_path: Path, policy: OnError) -> None:
     refuse(tmp_path, 1)
     with pytest.raises(Stopped) as caught:

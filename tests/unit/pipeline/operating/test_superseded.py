@@ -68,3 +68,12 @@ def test_a_command_is_found_and_everything_behind_it_is_newer(log: Log, sink: Si
     assert command_among(view, sink, 7, 7) is None
     Control(log, "p", SystemClock()).change(lambda state: [("sink/s", SinkState(position=7))])
     assert superseded(view, sink, 6, 6) == 7
+
+
+@pytest.mark.parametrize(("one", "other"), [('"Key"', '"KEY "'), ("1.10", "1.1"), ('"7"', "7")])
+def test_ids_that_the_sink_may_call_equal_are_of_one_document(log: Log, sink: Sink, one: str, other: str) -> None:
+    texts = [f'{{"_id":{text}}}'.encode() for text in (one, '"other"', other)]
+    log.append(log_topic("p"), 0, [Record(b"t", text) for text in texts], part=PART)
+    Control(log, "p", SystemClock()).change(lambda state: [("sink/s", SinkState(position=8))])
+    assert superseded(PipelineView(log, "p"), sink, 6, 6) == 8
+    assert superseded(PipelineView(log, "p"), sink, 7, 7) is None

@@ -21,6 +21,7 @@ from headwater.pipeline.offsets.state import Dead, Entry, RunInfo, SinkState
 from headwater.pipeline.operating.manual_delivery import ManualDelivery
 from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.operating.verification import compare, left_out
+from headwater.pipeline.running.run import Run
 
 
 def did(what: str, **details: Any) -> Entry:
@@ -63,7 +64,9 @@ def test_a_sink_without_what_was_skipped_passed_over_and_dropped_is_as_it_should
         assert hands.deliver_next(2) == 2
         # The next one was put aside, and is let go.
         dead = Dead(sink="s", offset=8, error="E", message="m")
-        operator.control.change(lambda state: [("sink/s", SinkState(position=8, generation=1, told=1)), ("dead/s/8", dead)])
+        operator.control.change(
+            lambda state: [("sink/s", SinkState(position=8, generation=1, told=1)), ("dead/s/8", dead), state.counted_apart("s", (8, 9))]
+        )
         assert compare(operator, pipeline, "s").equal
         operator.drop(8, why="a test")
         assert hands.deliver_next(5) == 1
@@ -96,3 +99,31 @@ def test_what_a_table_held_before_it_was_emptied_is_not_expected_there(tmp_path:
             db.execute("insert into t (_id) values (1)")
         found = compare(operator, pipeline, "s")
         assert (found.missing, found.extra, found.first) == (0, 1, '{"_id":1}')
+
+
+def test_rows_that_the_source_no_longer_has_when_it_is_read_anew_are_surplus(tmp_path: Path) -> None:
+    """A copy has no deletes, and the log still holds the earlier copy."""
+    source = tmp_path / "in.jsonl"
+    pipeline = Pipeline("p")
+    rows = pipeline.source("in", file(str(source)))
+    rows.save("db", sqlite(str(tmp_path / "o.db"), table="t"))
+    rows.save("lines", file(str(tmp_path / "o.jsonl")))
+    with EmbeddedLog(tmp_path / "data") as log:
+        for ids in ((1, 2, 3), (1, 3)):
+            source.write_text("".join(f'{{"_id":{n}}}\n' for n in ids))
+            settings = Settings(data=tmp_path / "data", spark=SparkSettings(start="never"))
+            result = Run(pipeline, log, settings, again=len(ids) == 2).go()
+        shop = PipelineOperations(log, "p")
+        [said] = result.notices
+        assert "stay at db: a copy has no deletes" in said
+        assert "`headwater pipeline verify p db`" in said
+        found = compare(shop, pipeline, "db")
+        assert (found.equal, found.expected, found.found, found.missing, found.extra) == (False, 2, 3, 0, 1)
+        assert (found.surplus, found.since) == (['{"_id":2}'], 4)
+        assert compare(shop, pipeline, "lines").equal  # it holds every message
+        with closing(sqlite3.connect(tmp_path / "o.db")) as db:
+            db.execute("delete from t")
+            db.commit()
+        shop.mark("db", found.since - 1, why="the copy alone")
+        assert Run(pipeline, log, settings).go().state == "done"
+        assert compare(shop, pipeline, "db").equal

@@ -16,7 +16,7 @@ from headwater.pipeline.adaptor import Adaptor
 from headwater.pipeline.adaptors import file
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.ownership import PART
-from headwater.pipeline.offsets.state import Change, ReaderState, SinkState
+from headwater.pipeline.offsets.state import Change, ReaderState, SinkState, Unheld
 from headwater.pipeline.running.run import Result, Run
 from headwater.pipeline.transform import Transform
 from headwater.store.sqlite.library import connect
@@ -32,6 +32,8 @@ def prepared(log: Log, documents: Sequence[bytes], sinks: dict[str, SinkState], 
     control = Control.create(log, "p", SystemClock())
     changes: list[Change] = [("reader", ReaderState(run="r", plan=PLAN, begun=0, upto=len(documents), copied=True))]
     changes += [(f"sink/{name}", state) for name, state in sinks.items()]
+    # What the sinks are said to have taken is not in their targets.
+    changes += [(f"unheld/{name}", Unheld(((0, state.position + 1),))) for name, state in sinks.items() if state.position >= 0]
     control.change(lambda state: changes)
     return control
 
@@ -40,7 +42,8 @@ def piped(
     folder: Path, sinks: dict[str, Adaptor], *, source: Adaptor | None = None, transforms: Sequence[Transform] = (), **options: Any
 ) -> Pipeline:
     """The pipeline `p` from a source, or from an empty file, to these sinks."""
-    (folder / "empty.jsonl").touch()
+    if not (folder / "empty.jsonl").exists():  # one that is touched has changed
+        (folder / "empty.jsonl").touch()
     pipeline = Pipeline("p", **options)
     rows = pipeline.source("s", source or file(str(folder / "empty.jsonl"))).transform(*transforms)
     for name, adaptor in sinks.items():

@@ -14,14 +14,16 @@ from ground import piped, rows
 from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.pipeline.adaptor import About, CanTail, Piece
+from headwater.log.record import Record
+from headwater.pipeline.adaptor import About
 from headwater.pipeline.adaptors import sqlite
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.offsets.control import Control, offsets_topic
 from headwater.pipeline.offsets.state import SinkState
-from headwater.pipeline.running.context import Activity, LoopState, StopEvent
+from headwater.pipeline.running.context import Activity, LoopState, RunContext, StopEvent, Unsettled
 from headwater.pipeline.running.run import Run
+from headwater.pipeline.source_adaptor import CanTail, Piece
 from headwater.testing.clock import ManualClock
 from headwater.testing.log_ground import PATIENCE
 
@@ -161,3 +163,20 @@ def test_stopping_is_told_to_all_who_listen() -> None:
     stopping.set()
     assert stopping.is_set()
     assert all(one.is_set() for one in listeners)
+
+
+def test_sinks_are_given_nothing_that_tasks_have_begun_to_write(log: Log) -> None:
+    woken = list[str]()
+    unsettled = Unsettled(lambda: woken.append("woken"))
+    control = Control.create(log, "p", ManualClock())
+    log.create_topic(control.messages, part="pipeline")
+    given: dict[str, Any] = {"control": control, "engine": None, "epoch": 1, "options": None, "clock": ManualClock()}
+    context = RunContext(**given, stopping=threading.Event(), unsettled=unsettled)
+    writer = log.claim(control.messages, 0, part="pipeline")
+    writer.append([Record(b"t", b"{}")])
+    unsettled.begin(1)
+    writer.append([Record(b"t", b"{}")] * 3)
+    assert (context.end(), context.settled()) == (4, 1)
+    unsettled.end()
+    unsettled.end()
+    assert (context.settled(), woken) == (4, ["woken"])

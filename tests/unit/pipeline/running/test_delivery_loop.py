@@ -16,7 +16,7 @@ from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log, Record
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Mode
-from headwater.pipeline.adaptor import About, Batch, CanWrite, Delivery, Part, SinkWriter
+from headwater.pipeline.adaptor import About
 from headwater.pipeline.adaptors import file
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control, log_topic
@@ -29,6 +29,7 @@ from headwater.pipeline.running.delivery_loop import SinkLoop
 from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.part_delivery import deliver_part
 from headwater.pipeline.running.run import Run
+from headwater.pipeline.sink_adaptor import Batch, CanWrite, Delivery, Part, SinkWriter
 from headwater.spark.small import Place
 from headwater.testing.clock import ManualClock
 
@@ -170,7 +171,7 @@ def test_with_stop_all_the_first_refusal_ends_the_run(log: Log) -> None:
 
 
 def test_a_message_is_tried_again_later_each_time_then_put_aside(log: Log) -> None:
-    ground = Ground(log, on_error=Retry(2, "1s", DeadLetter()))  # type: ignore[arg-type]
+    ground = Ground(log, on_error=Retry(2, "1s", DeadLetter()))
     Scripted.refused.add(6)
     ground.loop.run()
     assert Scripted.batches.count([6]) == 3
@@ -254,6 +255,36 @@ def test_of_a_shared_range_only_what_is_near_the_refused_message_goes_one_at_a_t
     assert set(Scripted.taken) == set(range(CHANGES))
 
 
+def test_a_sink_that_takes_no_shares_gets_nothing_again_behind_a_refused_message(log: Log, monkeypatch: Any) -> None:
+    ground = Ground(log, count=CHANGES, mode=Mode.SYNC, batch=100, parallelism=2)
+    engine = ground.context.engine
+    monkeypatch.setattr(delivery_loop, "place", lambda count, spark: Place.SPARK if count > 100 else Place.HERE)
+    monkeypatch.setattr(engine.spark, "allowed", True)
+    monkeypatch.setattr(engine, "deliver_parts", lambda work, parts, batch: [deliver_part(log, work, part, batch=batch) for part in parts])
+    monkeypatch.setattr(Scripted, "shareable", lambda self: False)
+    monkeypatch.setattr(Written, "write", unknowing(Written.write))
+    Scripted.refused.add(4321)
+    ground.loop.run()
+    assert (ground.stored().position, ground.stored().stopped) == (4320, True)
+    Scripted.refused.clear()
+    ground.context.control.change(lambda state: [("sink/s", state.sink("s").revived())])
+    ground.loop.run()
+    assert Scripted.taken == list(range(CHANGES))
+
+
+def test_a_batch_that_is_tried_again_keeps_its_bounds_though_the_log_has_grown(log: Log, monkeypatch: Any) -> None:
+    class Growing(list[Failure]):
+        def append(self, failure: Failure) -> None:
+            log.writer(log_topic("p"), 0, 1, part=PART).append([Record(b"t", b'{"_id":12}')])
+
+    ground = Ground(log, batch=10)
+    monkeypatch.setattr(Scripted, "shareable", lambda self: False)
+    ground.told = Growing()
+    Scripted.away_from, Scripted.away[:] = 11, ["gone"]
+    ground.loop.run()
+    assert Scripted.batches == [[*range(10)], [10, 11], [10, 11], [12]]
+
+
 def test_a_share_that_is_not_heard_of_has_taken_nothing(log: Log, monkeypatch: Any) -> None:
     ground = Ground(log, count=CHANGES, mode=Mode.SYNC, batch=100, parallelism=2)
     engine, rounds = ground.context.engine, list[int]()
@@ -294,3 +325,11 @@ def test_one_that_stays_away_ends_the_loop_where_nothing_is_followed(log: Log) -
     assert failure is not None
     assert (failure.offset, failure.of_message, failure.hint) == (0, False, "start it")
     assert str(ground.loop.state) == "failed: gone"
+
+
+@pytest.mark.parametrize(("batch", "sizes"), [(4, [4, 4, 4]), (None, [12])])
+def test_a_batch_that_the_user_gives_counts_however_small(log: Log, monkeypatch: Any, batch: int | None, sizes: list[int]) -> None:
+    """Else a slow transform never comes to the end of its first batch, and every restart begins it anew."""
+    monkeypatch.setattr(Scripted, "least_batch", 10_000)
+    Ground(log, batch=batch).loop.run()
+    assert [len(one) for one in Scripted.batches] == sizes

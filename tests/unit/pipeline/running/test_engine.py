@@ -9,16 +9,20 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headwater.core.errors import Unsupported
+from headwater.core.errors import BadConfig, UnknownTopic, Unsupported
 from headwater.core.settings import SparkSettings
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline import Pipeline
 from headwater.pipeline.adaptors import file, sqlite
+from headwater.pipeline.definition import Sink
+from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.running.engine import RESULT, Engine, result_table
 from headwater.pipeline.running.pieces import CopyWork
 from headwater.pipeline.running.work import Outcome, SinkWork
 from headwater.spark import session
+from headwater.spark.lazy import LazySpark
+from headwater.spark.starting import SPECULATION
 
 
 @pytest.fixture
@@ -47,6 +51,26 @@ def test_only_a_local_copy_keeps_others_waiting(log: Log) -> None:
     assert local.free(0)
     cluster = Engine(log, SparkSettings(master="spark://h:7077"), stopping=threading.Event())
     assert cluster.free(0)
+
+
+@pytest.mark.parametrize(("master", "error"), [("local[2]", UnknownTopic), ("spark://h:7077", BadConfig)])
+def test_an_embedded_log_that_tasks_of_a_cluster_do_not_see_is_told_as_that(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master: str, error: type[Exception]
+) -> None:
+    class Blind:
+        """Its tasks open the same path on a machine that has nothing there."""
+
+        session = None
+
+        def run(self, *args: object, **more: object) -> None:
+            with EmbeddedLog(tmp_path / "worker", read_only=True) as other:
+                other.bounds("t", 0)
+
+    monkeypatch.setattr(LazySpark, "runner", lambda self: Blind())
+    engine = Engine(log, SparkSettings(master=master), stopping=threading.Event())
+    work = SinkWork(pipeline="p", topic="t", sink=Sink(name="s", adaptor=sqlite("x.db"), namespaces=Namespaces()), epoch=1)
+    with pytest.raises(error):
+        engine.deliver_parts(work, [work.part("p#1", 0, 1)], batch=1)
 
 
 @pytest.mark.spark
@@ -86,3 +110,18 @@ def test_slices_are_copied_and_parts_delivered_in_tasks(log: Log, tmp_path: Path
     finally:
         engine.spark.close()
         started.stop()
+
+
+@pytest.mark.spark
+def test_a_session_that_speculates_gets_no_tasks(log: Log) -> None:
+    started = session(SparkSettings(master="local[2]"), archive="use")
+    started.sparkContext._conf.set(SPECULATION, "true")  # as a session that somebody else has started
+    engine = Engine(log, SparkSettings(master="local[2]"), stopping=threading.Event())
+    pipeline = Pipeline("p")
+    pipeline.source("s", file("in.jsonl")).save("db", sqlite("o.db"))
+    work = SinkWork(pipeline="p", topic="t", sink=pipeline.sinks["db"], epoch=1)
+    try:
+        with pytest.raises(BadConfig, match="twice at the same time"):
+            engine.deliver_parts(work, [work.part("p", 0, 1)], batch=1)
+    finally:
+        started.sparkContext._conf.set(SPECULATION, "false")

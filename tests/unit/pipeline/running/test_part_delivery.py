@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.core.errors import Fenced
 from headwater.log import Record
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline import Message, Pipeline, omit, pick, python, rename
-from headwater.pipeline.adaptor import Part
 from headwater.pipeline.adaptors import file
 from headwater.pipeline.running.part_delivery import deliver_part
 from headwater.pipeline.running.work import SinkWork
+from headwater.pipeline.sink_adaptor import Batch, Part, SinkWriter
 from headwater.pipeline.transform import Transform
 
 TEXTS = [
@@ -96,3 +97,35 @@ def test_any_documents_keep_what_is_not_omitted(tmp_path_factory: pytest.TempPat
     assert [json.loads(line) for line in lines] == [
         one | ({"c": full["b"]} if "b" in full else {}) for one, full in zip(want, documents, strict=True)
     ]
+
+
+def test_a_run_that_is_superseded_while_a_batch_is_transformed_writes_nothing(tmp_path: Path) -> None:
+    claims: list[int] = []
+
+    def claiming(message: Message) -> Message:
+        claims.append(log.claim("t", 0).epoch)
+        return message
+
+    pipeline = Pipeline("p")
+    pipeline.source("in", file("in.jsonl")).transform(python(claiming)).save("out", file(f"{tmp_path}/out.jsonl"))
+    with EmbeddedLog(tmp_path / "data") as log:
+        log.create_topic("t")
+        log.append("t", 0, [Record(b"in.jsonl", text) for text in TEXTS[:3]])
+        work = SinkWork(pipeline="p", topic="t", sink=pipeline.sinks["out"], epoch=0)
+        written: list[object] = []
+        with pytest.raises(Fenced):
+            deliver_part(log, work, Part(pipeline="p", sink="out", start=0, end=3), batch=10, writer=Noting(written))
+    assert claims
+    assert written == []
+
+
+class Noting(SinkWriter):
+    """Keeps what it is given."""
+
+    def __init__(self, written: list[object]) -> None:
+        self._written = written
+
+    def write(self, batch: Batch) -> None:
+        self._written.append(batch)
+
+    def close(self) -> None: ...

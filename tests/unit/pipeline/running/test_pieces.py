@@ -9,16 +9,17 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from headwater.core.errors import Fenced
+from headwater.core.errors import Fenced, OutcomeUnknown, Unreachable
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Mode, Record
-from headwater.pipeline.adaptor import About, CanCopy, CopyPlan, Piece, Slice
+from headwater.pipeline.adaptor import About
+from headwater.pipeline.id_hash import id_hash
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.running.pieces import FOLLOWING, CopyWork, append, complete_records, copy_slice, copy_slices, progress_in
-from headwater.pipeline.running.record_batch import id_hash
 from headwater.pipeline.running.work import CopyProgress
+from headwater.pipeline.source_adaptor import CanCopy, CopyPlan, Piece, Slice
 
 
 class Numbers(CanCopy, frozen=True, kw_only=True):
@@ -73,6 +74,58 @@ def test_a_second_attempt_goes_on_where_the_first_one_s_records_end(log: Log) ->
     [done] = copy_slices(log, work(log), 0, [0])
     assert numbers(log) == list(range(10))
     assert (done.records, done.amount) == (4, 10)  # what the first one has read counts, too
+
+
+class Lending(EmbeddedLog):
+    """Says that it is Kafka: its tasks' records count by their offsets."""
+
+    engine = "kafka"
+
+
+class Failing(Numbers, frozen=True, kw_only=True):
+    """Fails at a number."""
+
+    at: int
+    error: type[Exception] = Unreachable
+
+    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
+        for piece in super().read(part, position):
+            if piece.position > self.at:
+                raise self.error("gone", hint="")
+            yield piece
+
+
+@pytest.fixture
+def lending(tmp_path: Path) -> Iterator[Log]:
+    with Lending(tmp_path / "kafka") as log:
+        log.create_topic("t")
+        log.claim("t", 0)
+        yield log
+
+
+def test_on_kafka_every_attempt_begins_where_the_round_began_and_says_which_records_are_its_own(lending: Log) -> None:
+    [first] = copy_slices(lending, work(lending, most=40), 0, [0])
+    [second] = copy_slices(lending, work(lending), 0, [0])
+    assert (first.offsets, first.position) == (((0, 6),), 6)
+    assert (second.offsets, second.records, second.finished) == (((6, 16),), 10, True)
+    assert numbers(lending) == [*range(6), *range(10)]
+
+
+def test_on_kafka_what_was_read_before_the_source_failed_is_a_result(lending: Log) -> None:
+    [done] = copy_slices(lending, msgspec.structs.replace(work(lending), adaptor=Failing(at=4)), 0, [0, 1])
+    assert (done.records, done.position, done.offsets, done.finished) == (4, 4, ((0, 4),), False)
+    assert done.away is not None
+    assert isinstance(done.away.error(), Unreachable)
+    [done] = copy_slices(lending, msgspec.structs.replace(work(lending), adaptor=Failing(at=0)), 0, [0, 1])
+    assert (done.records, done.position, done.away is None) == (0, None, False)
+    with pytest.raises(OutcomeUnknown):  # Spark tries again
+        copy_slices(lending, msgspec.structs.replace(work(lending), adaptor=Failing(at=0, error=OutcomeUnknown)), 0, [0])
+
+
+def test_on_kafka_a_round_ends_by_time_and_later_where_the_source_was_slow_to_begin(lending: Log) -> None:
+    times = iter([0.0, 0.0, 1.0, *[4.9] * 3, 100.0, 100.0, 100.0])
+    [done] = copy_slices(lending, work(lending, seconds=2), 0, [0, 1], monotonic=lambda: next(times))
+    assert (done.records, done.finished) == (8, False)  # the first piece came after a second: the round lasts four more behind it
 
 
 def test_an_older_run_s_task_appends_nothing(log: Log) -> None:

@@ -9,13 +9,14 @@ from typing import Any, ClassVar
 
 import msgspec
 import pytest
-from ground import gone, piped, rows
+from ground import gone, piped, prepared, rows
 
 from headwater.core.errors import Differs, HeadwaterError, Unreachable
 from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.pipeline.adaptor import About, CanCopy, CopyPlan, Piece, Slice
+from headwater.log.record import Mode
+from headwater.pipeline.adaptor import About
 from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.offsets.control import Control, log_topic, offsets_topic
@@ -28,6 +29,7 @@ from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.events import Event
 from headwater.pipeline.running.reader import SourceReader
 from headwater.pipeline.running.run import Run
+from headwater.pipeline.source_adaptor import CanCopy, CopyPlan, Piece, Slice
 from headwater.pipeline.source_progress import CopySize, SourceProgress
 from headwater.testing.clock import ManualClock
 
@@ -256,7 +258,7 @@ def test_what_a_killed_run_did_not_come_to_note_is_counted_by_the_log(log: Log, 
 def once(store: Callable[..., ReaderState]) -> Callable[..., ReaderState]:
     """A `_store` that writes the plan alone, as when the process is killed before the rest."""
 
-    def stored(self: SourceReader, state: ReaderState, *, whole: bool = False) -> ReaderState:
+    def stored(self: SourceReader, state: ReaderState, *, whole: bool = False, **options: Any) -> ReaderState:
         return store(self, state, whole=True) if whole else state
 
     return stored
@@ -284,3 +286,66 @@ def test_the_source_s_metrics_tell_how_much_of_it_is_read(log: Log, tmp_path: Pa
     gone(log, tmp_path, pipeline, listeners=[events.append])
     last = [one for one in events if one.kind == "metrics" and one.path == "s"][-1]
     assert msgspec.to_builtins(last.details)["progress"] == {"total": 11, "unit": "bytes", "estimate": False, "read": 11, "percent": 100}
+
+
+class Short(CanCopy, frozen=True, kw_only=True):
+    """Two namespaces: one of one piece, one of three."""
+
+    kind: ClassVar[str] = "short"
+    about: ClassVar[About] = About(summary="", namespace="", sample="")
+    path: str = "x"
+
+    def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
+        return CopyPlan(identity={}, slices=(Slice("a", {"pieces": 1}), Slice("b", {"pieces": 3})))
+
+    def read(self, part: Slice, position: Any) -> Iterator[Piece]:
+        for n in range(position or 0, part.spec["pieces"]):
+            yield Piece(position=n + 1, values=[b'{"_id":%d}' % n])
+
+
+def test_a_namespace_is_marked_complete_when_its_own_copy_ends(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_SHARE", 1)
+    pipeline = piped(tmp_path, {"db": sqlite(str(tmp_path / "o.db"))}, source=Short())
+    assert gone(log, tmp_path, pipeline).state == "done"
+    found = [((one.key or b"").decode(), one.mode == Mode.COMPLETE) for one in log.read(log_topic("p"), 0, 0)]
+    assert found == [("a", False), ("b", False), ("a", True), ("b", False), ("b", False), ("b", True)]
+    assert rows(tmp_path / "o.db", "select count(*) from b") == [(3,)]
+
+
+def test_the_log_stays_within_its_limit_but_for_a_piece(log: Log, tmp_path: Path) -> None:
+    line = f'{{"_id":1,"x":"{"x" * 1000}"}}\n'
+    (tmp_path / "in.jsonl").write_text(line * 6000)
+    pipeline = piped(tmp_path, {"out": file(str(tmp_path / "o.jsonl"))}, source=file(str(tmp_path / "in.jsonl")), max_log="1MiB")
+    sizes: list[int] = []
+
+    def lag() -> int:
+        sizes.append(log.bounds(log_topic("p"), 0).end * len(line))
+        if sizes[-1] >= 1 << 20:
+            stopping.set()
+        return sizes[-1]
+
+    stopping = threading.Event()
+    control = Control.create(log, "p", ManualClock())
+    log.create_topic(log_topic("p"), part=PART)
+    context = RunContext(
+        control=control,
+        engine=Engine(log, SparkSettings(start="never"), stopping=stopping),
+        epoch=1,
+        options=pipeline.options,
+        clock=ManualClock(),
+        stopping=stopping,
+    )
+    SourceReader(pipeline, context, log.claim(log_topic("p"), 0, part=PART), lag=lag).run()
+    assert 1 << 20 <= sizes[-1] <= (1 << 20) + (1 << 17) + len(line)
+
+
+def test_a_log_that_is_older_than_what_was_read_is_not_gone_on_with(log: Log, tmp_path: Path) -> None:
+    """What lies between would be missing for ever: the source goes on from where it was read to."""
+    control = prepared(log, [b'{"_id":1}'] * 3, {})
+    reader = control.state.reader
+    assert reader is not None
+    control.change(lambda state: [("reader", msgspec.structs.replace(reader, upto=9))])
+    pipeline = piped(tmp_path, {"out": sqlite(str(tmp_path / "o.db"))})
+    with pytest.raises(Differs, match=r"up to message 8, and the log ends before message 3\."):
+        gone(log, tmp_path, pipeline)
+    assert gone(log, tmp_path, pipeline, again=True).state == "done"

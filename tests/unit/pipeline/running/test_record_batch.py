@@ -12,14 +12,15 @@ import pytest
 from headwater.core.errors import Rejected
 from headwater.log import Log, Record
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.epochs import CLAIM, EPOCH, mark
+from headwater.log.epochs import CLAIM, EPOCH, LENT, mark
 from headwater.log.record import Mode
 from headwater.pipeline import Pipeline
-from headwater.pipeline.adaptor import Part
 from headwater.pipeline.adaptors import file
+from headwater.pipeline.id_hash import id_hash
 from headwater.pipeline.message import Op
-from headwater.pipeline.running.record_batch import RecordBatch, bucket_of, counts, id_hash
-from headwater.pipeline.running.work import SinkWork
+from headwater.pipeline.running.record_batch import RecordBatch, bucket_of, counts
+from headwater.pipeline.running.work import HASH, SinkWork
+from headwater.pipeline.sink_adaptor import Part
 
 FEW, MANY = 5, 40  # read as records, and as columns
 
@@ -103,6 +104,17 @@ def test_every_document_is_in_one_bucket_and_all_its_changes_with_it(log: Log, c
     assert all(not set(one) & set(other) for one in found for other in found if one is not other)
 
 
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_key_that_changes_into_an_equal_one_stays_in_its_bucket(log: Log, stored: bool) -> None:
+    """As by UPDATE t SET id = UPPER(id) where case makes no difference: in changes, and in a copy whose ids are shared without a hash."""
+    keys = ["kéy 1", "KÉY 1", "key 1  ", "KEY 01"]
+    headers = [((HASH, id_hash(key).to_bytes(4, "big")),) if stored else () for key in keys]
+    log.append("t", 0, [Record(b"a", json.dumps({"_id": key}).encode(), own) for key, own in zip(keys, headers, strict=True)])
+    parts = [Part(pipeline="p", sink="s", start=0, end=len(keys), bucket=bucket, buckets=7) for bucket in range(7)]
+    found = [ids(RecordBatch(log, work(), 0, len(keys), part=part)) for part in parts]
+    assert [some for some in found if some] == [keys]
+
+
 def test_a_batch_ends_where_it_would_hold_too_much_and_always_at_the_same_place(log: Log) -> None:
     fill(log, MANY)
     size = len(b'{"_id":0}')
@@ -120,6 +132,27 @@ def test_records_that_a_shut_out_run_wrote_do_not_count() -> None:
     assert not counts(old, 3, ((2, 3),))
     assert counts({EPOCH: mark(2)}, 3, ((2, 3),))
     assert not counts({CLAIM: mark(2)}, 3, ())  # a claim is no message
+
+
+def test_records_of_tasks_count_where_the_run_has_taken_their_work() -> None:
+    lent: dict[str, bytes | None] = {LENT: mark(2)}
+    assert [counts(lent, offset, ((2, 0),), ((3, 5), (8, 9))) for offset in (2, 3, 4, 5, 8)] == [False, True, True, False, True]
+    assert counts({EPOCH: mark(2)}, 2, ((2, 0),), ())  # the run's own
+    assert counts(lent, 2, ((2, 0),))  # whoever has not asked the run takes all of them
+    assert not counts(lent, 3, ((4, 3),), ((3, 5),))  # a newer run has claimed the log
+
+
+@pytest.mark.parametrize("count", [FEW, MANY])
+def test_a_batch_holds_the_records_of_tasks_whose_work_was_taken(log: Log, count: int) -> None:
+    fill(log, count, headers=((LENT, mark(1)),))
+    whole = RecordBatch(log, work(lent=((0, count),), claims=((1, 0),)), 0, count)
+    assert ids(whole) == list(range(count))
+    assert whole.text() == [b'{"_id":%d}' % n for n in range(count)]
+    part = RecordBatch(log, work(lent=((0, 2), (3, count)), claims=((1, 0),)), 0, count)
+    assert ids(part) == [n for n in range(count) if n != 2]
+    assert part.text() is None
+    assert ids(RecordBatch(log, work(lent=((0, 1), (1, count)), claims=((1, 0),)), 0, count)) == list(range(count))
+    assert ids(RecordBatch(log, work(lent=((0, count),), claims=((1, 0), (2, 3))), 0, count)) == [0, 1, 2]
 
 
 def test_the_bucket_is_that_of_the_stored_hash_or_of_the_id() -> None:

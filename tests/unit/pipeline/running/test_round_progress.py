@@ -12,7 +12,6 @@ from ground import piped
 from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.pipeline.adaptor import Piece, Slice
 from headwater.pipeline.adaptors import file
 from headwater.pipeline.running import reader, round_progress
 from headwater.pipeline.running.engine import Engine
@@ -20,6 +19,7 @@ from headwater.pipeline.running.pieces import Copied, CopyWork, append, copy_sli
 from headwater.pipeline.running.round_progress import RoundProgress
 from headwater.pipeline.running.run import Run
 from headwater.pipeline.running.work import CopyProgress
+from headwater.pipeline.source_adaptor import Piece, Slice
 from headwater.pipeline.source_progress import CopySize, SourceProgress
 from headwater.spark.small import Place
 

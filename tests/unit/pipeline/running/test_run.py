@@ -17,7 +17,7 @@ from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Mode, Record
 from headwater.pipeline import Message, Op, Pipeline, python
-from headwater.pipeline.adaptor import About, CanTail, Piece
+from headwater.pipeline.adaptor import About
 from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.definition import Branch
 from headwater.pipeline.namespaces import Namespaces
@@ -26,8 +26,11 @@ from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import SinkState
 from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.operating.verification import compare
+from headwater.pipeline.running import run
 from headwater.pipeline.running.events import Event
 from headwater.pipeline.running.run import Run
+from headwater.pipeline.source_adaptor import CanTail, Piece
+from headwater.spark.lazy import LazySpark
 from headwater.testing.clock import ManualClock
 
 MIB = 1 << 20
@@ -290,8 +293,43 @@ def test_what_lies_before_lost_messages_is_delivered_first(log: Log, tmp_path: P
     left = [one.offset or 0 for one in log.read(log_topic("p"), 0, 0, limit=100)]
     assert left == [19, 24, *range(25, 40)]
     control = Control(log, "p", ManualClock())
-    control.change(lambda state: [("sink/db", SinkState(position=18))])
+    control.change(lambda state: [("sink/db", SinkState(position=18)), state.counted_apart("db", (0, 19))])
     with pytest.raises(Damaged, match="Messages 20 to 23 are gone"):
         gone(log, tmp_path, piped(tmp_path, {"db": sqlite(str(tmp_path / "o.db"))}))
     assert rows(tmp_path / "o.db", "select _id from t") == [(19,)]
     assert PipelineOperations(log, "p").state().sink("db").position == 19
+
+
+@pytest.mark.parametrize(("spark", "most"), [(False, 0.0), (True, 0.2)])
+def test_after_the_grace_a_stop_waits_for_all_sinks_together_and_only_for_spark(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: bool, most: float
+) -> None:
+    prepared(log, [b'{"_id":1}'], {})
+    waited: list[float] = []
+    joined, freed = threading.Thread.join, threading.Event()
+
+    def join(thread: threading.Thread, timeout: float | None = None) -> None:
+        if timeout is not None and thread.name.startswith("headwater p sink"):
+            waited.append(timeout)
+        joined(thread, timeout)
+
+    monkeypatch.setattr(threading.Thread, "join", join)
+    monkeypatch.setattr(run, "_CANCELLING", 0.2)
+    monkeypatch.setattr(LazySpark, "started", spark)
+    here = threading.Barrier(3, action=lambda: ran.stop())
+
+    def stuck(message: Message) -> Message:
+        here.wait(60)
+        freed.wait(60)
+        return message
+
+    sinks = {name: sqlite(str(tmp_path / f"{name}.db")) for name in ("a", "b", "c")}
+    pipeline = piped(tmp_path, sinks, transforms=[python(stuck)], stop_grace="1ms")
+    ran = Run(pipeline, log, Settings(data=tmp_path / "data", spark=SparkSettings(start="never")))
+    try:
+        assert ran.go().asked
+    finally:
+        freed.set()
+    assert len(waited) == 3
+    assert waited[0] <= most
+    assert waited[1:] == [0.0, 0.0]  # nothing is left of it

@@ -20,7 +20,6 @@ from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
 from headwater.pipeline import Message, Pipeline, omit, python, sql
-from headwater.pipeline.adaptor import Part
 from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.offsets.control import Control, log_topic
@@ -32,6 +31,7 @@ from headwater.pipeline.running.part_delivery import deliver_part
 from headwater.pipeline.running.run import Result, Run
 from headwater.pipeline.running.sql_delivery import SqlDelivery
 from headwater.pipeline.running.work import Outcome, SinkWork
+from headwater.pipeline.sink_adaptor import Part
 from headwater.pipeline.transform import Transform
 from headwater.pipeline.values import decode, encode
 from headwater.spark import session

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from headwater.log import Log, Record
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline import Pipeline, sql
-from headwater.pipeline.adaptor import Part
 from headwater.pipeline.adaptors import file
 from headwater.pipeline.message import Op
 from headwater.pipeline.running.sql_job import SqlJob, SqlPartDelivery
 from headwater.pipeline.running.work import Outcome, SinkWork
+from headwater.pipeline.sink_adaptor import Part
 from headwater.pipeline.transforms.sql import Sql
 from headwater.pipeline.transforms.sql_plan import SqlPlan
 
@@ -33,12 +34,12 @@ def log(tmp_path: Path) -> Iterator[Log]:
         yield log
 
 
-def job(log: Log, folder: Path, *, batch: int = 10, where: str | None = None) -> SqlJob:
+def job(log: Log, folder: Path, *, batch: int = 10, where: str | None = None, out: str = "out.jsonl") -> SqlJob:
     """`SELECT *, price * 2 AS twice`, as the driver plans it."""
     transform = sql("*, price * 2 AS twice", where=where)
     assert isinstance(transform, Sql)
     pipeline = Pipeline("p")
-    pipeline.source("in", file("in.jsonl")).transform(transform).save("out", file(f"{folder}/out.jsonl"))
+    pipeline.source("in", file("in.jsonl")).transform(transform).save("out", file(f"{folder}/{out}"))
     plan = SqlPlan(
         transform=transform,
         fixed=None,
@@ -138,7 +139,7 @@ def test_documents_of_other_types_end_the_part_and_tell_their_types(log: Log, tm
     part = Part(pipeline="p", sink="out", start=0, end=COUNT + 1, attempt="a")
     outcome, written = run(log, SqlJob(**{**vars(made), "parts": (part,)}))
     assert outcome.stop is not None
-    assert pa.ipc.read_schema(pa.py_buffer(outcome.stop.columns)).field("price").type == pa.float64()
+    assert pa.ipc.read_schema(pa.py_buffer(outcome.stop.columns)).field("price").type == pa.decimal128(12, 2)
     assert outcome.acked == 20  # the batch in which it stands goes another way
     assert written == wanted(20)
 
@@ -149,3 +150,22 @@ def test_a_command_is_nothing_for_a_table(log: Log, tmp_path: Path) -> None:
     outcome, _ = run(log, SqlJob(**{**vars(job(log, tmp_path)), "parts": (part,)}))
     assert outcome.stop is not None
     assert "commands" in outcome.stop.reason
+
+
+def test_floats_that_spark_makes_are_floats_of_a_table_and_plain_numbers_of_text(log: Log, tmp_path: Path) -> None:
+    def halves(rows: Rows) -> Rows:
+        for batch in rows:
+            yield batch.set_column(3, "twice", pc.divide(batch.column(3).cast(pa.float64()), 2.0))
+
+    run(log, job(log, tmp_path), halves)
+    assert (tmp_path / "out.jsonl").read_text().startswith('{"_id":0,"price":0,"twice":0.0}\n{"_id":1,"price":1,"twice":1.0}\n')
+    table = job(log, tmp_path, out="out.parquet")
+    numbers = [pa.RecordBatch.from_pydict({"number": [0]})]
+    adaptor, part = table.work.sink.adaptor, table.parts[0]
+    adaptor.begin("p", "out", 0)
+    writer = adaptor.writer(part)
+    outcome = SqlPartDelivery(table, log, part, writer, rows=halves(evaluated(table.given(numbers)))).run()
+    [path] = outcome.receipt["files"]
+    assert pq.read_schema(path).field("twice").type == pa.float64()
+    assert pq.read_table(path).column("twice").to_pylist() == [float(n) for n in range(COUNT)]
+    writer.close()

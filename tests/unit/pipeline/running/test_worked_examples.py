@@ -14,14 +14,14 @@ from headwater.core.clock import SystemClock
 from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log, Record, TopicSettings
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.pipeline.adaptor import Batch
 from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.ownership import PART
-from headwater.pipeline.offsets.state import Change, ReaderState, SinkState
+from headwater.pipeline.offsets.state import Change, ReaderState, SinkState, Unheld
 from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.running.run import Result, Run
+from headwater.pipeline.sink_adaptor import Batch
 
 KEYS = "AABBAABBCACBAACB"
 
@@ -41,6 +41,7 @@ def prepared(log: Log, keys: str, sinks: dict[str, int], *, segment: int = 256 <
     control = Control.create(log, "p", SystemClock())
     changes: list[Change] = [("reader", ReaderState(run="r", plan={"identity": {}, "slices": []}, begun=0, upto=len(keys), copied=True))]
     changes += [(f"sink/{name}", SinkState(position=position)) for name, position in sinks.items()]
+    changes += [(f"unheld/{name}", Unheld(((0, position + 1),))) for name, position in sinks.items()]  # it is not in their targets
     control.change(lambda state: changes)
     return control
 

@@ -337,3 +337,9 @@ def test_what_is_wrong_is_an_error_of_the_pipelines_file(call: Any, message: str
 )
 def test_a_transform_shows_as_it_was_written(transform: Transform, name: str) -> None:
     assert str(transform) == name
+
+
+def test_a_broken_expression_of_remap_comes_with_what_to_write() -> None:
+    with pytest.raises(BadConfig, match="is no regular expression") as no:
+        remap({"(": "x"}, regex=True)
+    assert "regex=True" in no.value.hint

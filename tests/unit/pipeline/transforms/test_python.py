@@ -155,3 +155,23 @@ def test_any_callable_has_a_name() -> None:
 def test_what_is_wrong_is_an_error_of_the_pipelines_file(call: Any) -> None:
     with pytest.raises(BadConfig):
         call()
+
+
+def test_a_decimal_and_a_float_in_one_sum_name_the_option_that_reads_floats() -> None:
+    priced = Message("shop", {"_id": 1, "price": Decimal("1.25"), "shipping": 1}, offset=14)
+    made = applied(lambda m: m.data | {"total": m.data["price"] + m.data["shipping"]}, priced)
+    assert made is not None
+    assert made.data["total"] == Decimal("2.25")
+    with pytest.raises(Rejected, match="unsupported operand") as caught:
+        applied(lambda m: m.data | {"total": m.data["price"] * 1.19}, priced)
+    assert 'decimals="float"' in caught.value.hint
+    assert 'Decimal("1.5")' in caught.value.hint
+    with pytest.raises(Rejected) as other:
+        applied(lambda m: m.data["price"] + "x", priced)
+    assert "decimals" not in other.value.hint
+
+
+def test_floats_that_a_function_makes_stay_floats() -> None:
+    made = applied(lambda m: {"_id": 1, "f": 1.0, "n": np.float64(0.5), "nan": float("nan"), "d": Decimal("2")})
+    assert made is not None
+    assert repr(made.data) == "{'_id': 1, 'f': 1.0, 'n': 0.5, 'nan': nan, 'd': Decimal('2')}"

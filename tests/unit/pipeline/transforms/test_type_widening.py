@@ -51,8 +51,8 @@ def test_what_fits_is_what_one_batch_would_give(first: list[Any], second: list[A
     [
         (None, 5, pa.int64()),
         (5, 0.5, pa.float64()),
-        (Decimal("1.10"), Decimal("100.125"), pa.decimal128(6, 3)),
-        (Decimal("1.10"), 7, pa.decimal128(3, 2)),
+        (Decimal("1.10"), Decimal("100.125"), pa.decimal128(14, 4)),
+        (Decimal("1.10"), 7, pa.decimal128(12, 2)),
         ({"a": 1}, {"b": "x", "a": None}, pa.struct([("a", pa.int64()), ("b", pa.string())])),
         ([1], [], pa.list_(pa.int64())),
     ],
@@ -84,7 +84,7 @@ def test_text_that_is_json_stays_so_and_makes_nothing_else_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "values", "needed"), [(0.5, [2**60], pa.decimal128(19, 0)), (Decimal("1.10"), [1000, 0.125], pa.decimal128(7, 3))]
+    ("known", "values", "needed"), [(0.5, [2**60], pa.decimal128(20, 0)), (Decimal("1.10"), [1000, 0.125], pa.decimal128(14, 4))]
 )
 def test_numbers_that_do_not_fit_say_what_they_need(known: Any, values: list[Any], needed: pa.DataType) -> None:
     with pytest.raises(Unusual) as other:

@@ -1,0 +1,136 @@
+"""Values that a server would change to fit a column without an error: tests for each type of column. Pure.
+
+A test is true for a value that the column keeps, and for one that the server refuses by itself.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+from decimal import Decimal
+from math import isfinite
+from typing import Any
+
+from headwater.pipeline import values
+
+Keeps = Callable[[Any], bool]  # of a value in the message's form
+
+_CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?")
+_MICROS = 6  # digits behind the second that a server keeps at most
+_SHORTEST, _LONGEST = 6, 9  # digits that a single float always has, and that tell every one from the next
+
+
+def decimals(scale: int) -> Keeps:
+    """Whether a number has no more than `scale` places: the server would round it."""
+
+    def keeps(value: Any) -> bool:
+        if type(value) is int and scale >= 0:
+            return True
+        number = _exact(value)
+        if number is None:
+            return True
+        _, digits, exponent = number.as_tuple()
+        spare = -int(exponent) - scale
+        return spare <= 0 or not any(digits[-spare:])
+
+    return keeps
+
+
+def double(value: Any) -> bool:
+    """Whether a number is one that a double prints."""
+    if type(value) is float or (type(value) is int and -(2**53) <= value <= 2**53):
+        return True
+    number = _exact(value)
+    if number is None:
+        return True
+    near = float(number)
+    return not isfinite(near) or Decimal(near) == number or Decimal(repr(near)) == number
+
+
+def single(value: Any) -> bool:
+    """Whether a number is one that a single float prints, or is."""
+    number = _exact(value)
+    if number is None:
+        return True
+    try:
+        (near,) = struct.unpack("f", struct.pack("f", float(number)))
+    except OverflowError:
+        return True
+    if not isfinite(near) or (near == float(number) and double(value)):
+        return True
+    return any(Decimal(f"{near:.{digits}g}") == number for digits in range(_SHORTEST, _LONGEST + 1))
+
+
+def seconds(places: int) -> Keeps:
+    """Whether a moment or a time of day has no more than `places` digits behind the second."""
+    unit = 10 ** max(0, _MICROS - places)
+
+    def keeps(value: Any) -> bool:
+        if type(value) is not str:
+            if unit == 1:
+                return True
+            value = values.native(value)
+            return not isinstance(value, datetime) or value.microsecond % unit == 0
+        found = _CLOCK.search(value)
+        return found is None or not (found[4] or "")[places:].strip("0")
+
+    return keeps
+
+
+def day(value: Any) -> bool:
+    """Whether a moment has no time of day."""
+    value = values.native(value)
+    if isinstance(value, datetime):
+        at = value.astimezone(UTC) if value.tzinfo else value  # as sinks write it
+        return not (at.hour or at.minute or at.second or at.microsecond)
+    found = _CLOCK.search(value) if isinstance(value, str) else None
+    return found is None or not any((group or "").strip("0") for group in found.groups())
+
+
+def letters(length: int) -> Keeps:
+    """Whether no trailing blanks of a text are beyond `length`: other letters there are an error."""
+    return lambda value: type(value) is not str or len(value) <= length or bool(value[length:].strip(" "))
+
+
+def clock(places: int) -> Keeps:
+    """Whether a value is no moment, whose day would be lost, and has no more than `places` digits behind the second."""
+    keeps = seconds(places)
+    return lambda value: not isinstance(values.native(value), datetime) and keeps(value)
+
+
+def text(value: Any) -> bool:
+    """Whether a value is text: a number would count as something else."""
+    return isinstance(values.native(value), str)
+
+
+def no_truth(value: Any) -> bool:
+    """Whether a value is no truth value."""
+    return type(value) is not bool
+
+
+def member(names: Collection[str]) -> Keeps:
+    """Whether a value is text, and no number in text by which the server would choose one of the names."""
+    return lambda value: text(value) and (value in names or values.number(value) is None)
+
+
+def year(value: Any) -> bool:
+    """Whether a number has its century: the server would choose one for 24."""
+    number = values.number(value)
+    return number is None or not -99 <= number <= 99 or (number == 0 and type(value) is int)
+
+
+def both(one: Keeps, other: Keeps) -> Keeps:
+    return lambda value: one(value) and other(value)
+
+
+def _exact(value: Any) -> Decimal | None:
+    """The number as it prints; None where it is none, or not finite."""
+    if type(value) is Decimal:  # usual, and quicker so
+        return value if value.is_finite() else None
+    number = values.number(value)
+    if number is None or (isinstance(number, float) and not isfinite(number)):
+        return None
+    exact = Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
+    return exact if exact.is_finite() else None

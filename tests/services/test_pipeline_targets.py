@@ -1,0 +1,93 @@
+"""Targets on real servers that hold less than the sink has taken, or belong to another log: the run stops and says what to type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from s3_ground import Store
+from sql_ground import SERVERS, a_ground
+from tests.unit.pipeline.running.ground import gone, piped, prepared
+
+from headwater.core.errors import Conflict, Differs
+from headwater.log import Log
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.pipeline.operating.operations import PipelineOperations
+from headwater.pipeline.sink_adaptor import CanWrite
+
+DOCUMENTS = [b'{"_id":%d}' % n for n in range(10)]
+
+
+class Ground(NamedTuple):
+    """A target, what it holds, and the loss of it."""
+
+    sink: CanWrite
+    ids: Callable[[], list[int]]
+    lose: Callable[[], None]
+    keeps: bool  # whether a take-over leaves the other log's documents where they are found
+
+
+@pytest.fixture(params=[*SERVERS, "s3"])
+def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
+    if request.param == "s3":
+        store = Store(request.getfixturevalue("s3"))
+        sink = store.adaptor("out/")
+
+        def lose() -> None:
+            for key in store.keys("out/part-"):
+                store.client.delete_object(Bucket=store.bucket, Key=key)
+
+        yield Ground(sink, lambda: sorted(row["_id"] for row in sink.rows("t")), lose, False)
+        return
+    with a_ground(request) as made:
+        made.run("CREATE TABLE t (_id int PRIMARY KEY)")
+        yield Ground(
+            made.sink(),
+            lambda: [row[0] for row in made.all("SELECT _id FROM t ORDER BY 1")],
+            # As a copy from before the first delivery has it.
+            lambda: made.run("DELETE FROM t", "DROP TABLE headwater_committed", "DROP TABLE headwater_epoch", "DROP TABLE headwater_owner"),
+            True,
+        )
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with EmbeddedLog(tmp_path / "data") as log:
+        prepared(log, DOCUMENTS, {})
+        yield log
+
+
+def test_what_a_target_has_lost_is_delivered_again_when_an_operator_says_so(log: Log, tmp_path: Path, ground: Ground) -> None:
+    pipeline = piped(tmp_path, {"s": ground.sink})
+    assert gone(log, tmp_path, pipeline).state == "done"
+    assert ground.ids() == list(range(10))
+    ground.lose()
+    with pytest.raises(Differs, match=r"lacks messages that sink s has taken: 0-9, of 0-9\.") as error:
+        gone(log, tmp_path, pipeline)
+    assert "headwater pipeline offset p mark s -1 --why" in error.value.hint
+    assert ground.ids() == []
+    PipelineOperations(log, "p").mark("s", -1, why="it was lost")
+    assert gone(log, tmp_path, pipeline).state == "done"
+    assert ground.ids() == list(range(10))
+
+
+def test_a_target_belongs_to_one_log_until_another_takes_it_over(log: Log, tmp_path: Path, ground: Ground) -> None:
+    pipeline = piped(tmp_path, {"s": ground.sink})
+    assert gone(log, tmp_path, pipeline).state == "done"
+    with EmbeddedLog(tmp_path / "other") as other:
+        prepared(other, [b'{"_id":%d}' % n for n in range(20, 23)], {})
+        with pytest.raises(Conflict, match="belongs to sink s of pipeline p#"):
+            gone(other, tmp_path, pipeline)
+        assert ground.ids() == list(range(10))
+        assert gone(other, tmp_path, pipeline, take_over=["s"]).state == "done"
+        assert ground.ids() == [*(range(10) if ground.keeps else ()), 20, 21, 22]
+    with pytest.raises(Conflict, match="belongs to sink s of pipeline p#"):
+        gone(log, tmp_path, pipeline)
+    # It comes back when it is asked to, and knows that nothing of its own is there any more.
+    with pytest.raises(Differs, match="0-9, of 0-9"):
+        gone(log, tmp_path, pipeline, take_over=["s"])
+    PipelineOperations(log, "p").mark("s", -1, why="back again")
+    assert gone(log, tmp_path, pipeline, take_over=["s"]).state == "done"
+    assert set(ground.ids()) >= set(range(10))
