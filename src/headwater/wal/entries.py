@@ -1,0 +1,129 @@
+"""Reads payloads by their places in the log, in batches: of one table, or of a whole region in the order of the log.
+
+What is read is decided when reading begins. Payloads that are written later are not seen. Payloads that a clean has removed meanwhile
+are `OffsetGone`: a reader never ends early without a word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+import numpy as np
+
+from headwater.core.errors import BadInput, Damaged, HeadwaterError, OffsetGone
+from headwater.log import Log
+from headwater.wal.bounds import SequenceRange
+from headwater.wal.layout import MalformedRecord, decode_key, decode_payloads
+from headwater.wal.region_meta import RegionMeta
+from headwater.wal.region_topics import RegionTopics
+
+BATCH = 500
+Wanted = Callable[[int], bool]
+
+
+class LogEntry(msgspec.Struct, frozen=True):
+    """One payload of a table."""
+
+    table: int
+    sequence: int
+    offset: int
+    payload: bytes
+
+
+class _Places(msgspec.Struct, frozen=True):
+    """Where payloads lie, in the order in which they are given: three columns."""
+
+    tables: np.ndarray
+    sequences: np.ndarray
+    offsets: np.ndarray
+
+
+def table_places(meta: RegionMeta, table: int, wanted: SequenceRange) -> _Places:
+    """The live payloads of a table, by sequence."""
+    known = meta.tables.get(table)
+    offsets = np.array(known.offsets(wanted.first, wanted.last) if known is not None else [], np.int64)
+    first = max(wanted.first, known.marked) if known is not None else 0
+    return _Places(np.full(len(offsets), table, np.uint64), np.arange(len(offsets), dtype=np.uint64) + np.uint64(first), offsets)
+
+
+def region_places(meta: RegionMeta, wanted: Wanted | None = None) -> _Places:
+    """The live payloads of all tables in the order of the log; those of a table by sequence, also after a move.
+
+    `wanted`: which tables. A payload that was moved behind later ones of its table is given before them, where they lie.
+    """
+    tables, sequences, offsets, order = [], [], [], []
+    for number, table in meta.tables.items():
+        if table.live and (wanted is None or wanted(number)):
+            column = table.column()
+            tables.append(np.full(len(column), number, np.uint64))
+            sequences.append(np.arange(len(column), dtype=np.uint64) + np.uint64(table.marked))
+            offsets.append(column)
+            # The place of a payload in the order is that of the first later one that lies before it, where there is one.
+            order.append(np.minimum.accumulate(column[::-1])[::-1])
+    if not tables:
+        return _Places(np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.int64))
+    by = np.lexsort((np.concatenate(sequences), np.concatenate(order)))
+    return _Places(np.concatenate(tables)[by], np.concatenate(sequences)[by], np.concatenate(offsets)[by])
+
+
+class EntryReader:
+    """Gives the payloads at some places, batch by batch. An error stays an error on every later call."""
+
+    def __init__(self, log: Log, topics: RegionTopics, places: _Places, *, batch: int = BATCH) -> None:
+        if type(batch) is not int or batch < 1:
+            raise BadInput(f"A batch of {batch!r} entries reads nothing.", hint="Give 1 or more.")
+        self._log, self._topics, self._places, self._batch = log, topics, places, batch
+        self._at = 0
+        self._error: HeadwaterError | None = None
+
+    async def next_batch(self) -> list[LogEntry]:
+        """Up to `batch` entries; empty at the end. Errors: `OffsetGone` where a clean has removed them; `Damaged`."""
+        if self._error is not None:
+            raise self._error
+        begin, end = self._at, min(self._at + self._batch, len(self._places.offsets))
+        if begin == end:
+            return []
+        try:
+            found = await asyncio.to_thread(self._read, begin, end)
+        except HeadwaterError as error:
+            self._error = error
+            raise
+        self._at = end
+        return found
+
+    async def __aiter__(self) -> AsyncIterator[LogEntry]:
+        while entries := await self.next_batch():
+            for entry in entries:
+                yield entry
+
+    def _read(self, begin: int, end: int) -> list[LogEntry]:
+        offsets = self._places.offsets[begin:end].tolist()
+        tables, sequences = self._places.tables[begin:end].tolist(), self._places.sequences[begin:end].tolist()
+        distinct = list(dict.fromkeys(offsets))
+        decoded: dict[int, tuple[int, int, list[bytes]]] = {}
+        for offset, record in zip(distinct, self._log.read_at(self._topics.data, 0, distinct), strict=True):
+            if record is None:
+                raise OffsetGone(
+                    f"Offset {offset} of {self._topics.data} was cleaned while it was read.",
+                    hint="Begin to read again: it was flushed, or moved.",
+                )
+            try:
+                _, _, table, first = decode_key(record.key)
+                decoded[offset] = table, first, decode_payloads(record.value)
+            except MalformedRecord as error:
+                raise self._damaged(offset, str(error)) from error
+        entries = []
+        for table, sequence, offset in zip(tables, sequences, offsets, strict=True):
+            of, first, payloads = decoded[offset]
+            if of != table or not first <= sequence < first + len(payloads):
+                raise self._damaged(offset, f"it has no payload {sequence} of table {table}")
+            entries.append(LogEntry(table, sequence, offset, payloads[sequence - first]))
+        return entries
+
+    def _damaged(self, offset: int, why: str) -> Damaged:
+        return Damaged(
+            f"Record {offset} of {self._topics.data} cannot be read: {why}.",
+            hint=f"See it with `headwater log show {self._topics.data} {offset}`.",
+        )

@@ -1,0 +1,71 @@
+"""The fold of a region's log: what every record changes. Pure: the same records give the same state, from whatever snapshot they go on."""
+
+from __future__ import annotations
+
+from headwater.wal.layout import MalformedRecord, RecordKind
+from headwater.wal.table_meta import TableMeta
+
+
+class RegionMeta:
+    """The state of a region after its records below `watermark`.
+
+    `watermark`: the first offset that is not applied. `epoch`: that of the newest claim before it, with which `headwater.log.epochs.Epochs`
+    goes on. `tables`: by number, those that were written and not dropped.
+    """
+
+    __slots__ = ("epoch", "tables", "watermark")
+
+    def __init__(self, *, watermark: int = 0, epoch: int = 0, tables: dict[int, TableMeta] | None = None) -> None:
+        self.watermark, self.epoch, self.tables = watermark, epoch, {} if tables is None else tables
+
+    def apply(self, kind: RecordKind, table: int, sequence: int, count: int, offset: int) -> None:
+        """Apply the record at `offset`; `count`: of its payloads. Errors: `MalformedRecord`; then nothing has changed."""
+        if offset < self.watermark:
+            self._check_order(offset)
+        known = self.tables.get(table)
+        if known is not None and kind is RecordKind.ENTRY:
+            known.write(sequence, count, offset)
+        elif known is None:
+            if kind is not RecordKind.ENTRY:
+                raise MalformedRecord(f"it is a {kind.name.lower()} of table {table}, which has no entries")
+            known = TableMeta()
+            known.write(sequence, count, offset)
+            self.tables[table] = known
+        elif kind is RecordKind.MARK:
+            known.mark(sequence)
+        elif kind is RecordKind.MOVE:
+            known.move(sequence, count, offset)
+        else:
+            if sequence != known.next:
+                raise MalformedRecord(f"it drops table {table} at {sequence}, where {known.next} is next")
+            del self.tables[table]
+        self.watermark = offset + 1
+
+    def pass_over(self, offset: int) -> None:
+        """The record at `offset` does not count: a claim, or a record of a writer that had lost the region."""
+        self._check_order(offset)
+        self.watermark = offset + 1
+
+    @property
+    def safe_offset(self) -> int:
+        """The lowest offset that some table needs; the watermark where all is flushed. Nothing below it is ever read again."""
+        return min((one for table in self.tables.values() if (one := table.safe_offset) is not None), default=self.watermark)
+
+    @property
+    def live(self) -> int:
+        """How many payloads are not flushed."""
+        return sum(table.live for table in self.tables.values())
+
+    def _check_order(self, offset: int) -> None:
+        if offset < self.watermark:
+            raise MalformedRecord(f"it lies before {self.watermark}, up to where the log was applied")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RegionMeta):
+            return NotImplemented
+        return (self.watermark, self.epoch, self.tables) == (other.watermark, other.epoch, other.tables)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"RegionMeta(watermark={self.watermark}, epoch={self.epoch}, tables={self.tables})"

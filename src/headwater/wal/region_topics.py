@@ -1,0 +1,52 @@
+"""The two topics of a region, one partition each: `<namespace>_data_<region>` and `<namespace>_meta_<region>`."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from headwater.core.errors import BadInput
+from headwater.wal.layout import MAX_ID
+
+PART = "wal"  # the owner of the topics
+_NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,99}")
+_DATA = re.compile(rf"({_NAMESPACE.pattern})_data_(0|[1-9][0-9]{{0,19}})")
+
+
+class RegionTopics(msgspec.Struct, frozen=True):
+    """The names of a region's topics."""
+
+    namespace: str
+    region: int
+
+    @property
+    def data(self) -> str:
+        return f"{self.namespace}_data_{self.region}"
+
+    @property
+    def meta(self) -> str:
+        return f"{self.namespace}_meta_{self.region}"
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.region}"
+
+
+def region_topics(namespace: object, region: object) -> RegionTopics:
+    """Errors: `BadInput` for what is no namespace, and for what is no number of a region."""
+    if not isinstance(namespace, str) or not _NAMESPACE.fullmatch(namespace):
+        raise BadInput(f"{namespace!r} is no namespace of regions.", hint="Use up to 100 letters, digits, '.' and '-'.")
+    return RegionTopics(namespace, checked_id(region, "region"))
+
+
+def checked_id(number: object, what: str) -> int:
+    """The number of a region or a table. Errors: `BadInput`."""
+    if type(number) is not int or not 0 <= number <= MAX_ID:
+        raise BadInput(f"{number!r} is no {what}.", hint=f"Give a whole number from 0 to {MAX_ID}.")
+    return number
+
+
+def region_of(topic: str) -> RegionTopics | None:
+    """The region whose data topic this is; None for other topics."""
+    found = _DATA.fullmatch(topic)
+    return RegionTopics(found[1], int(found[2])) if found is not None and int(found[2]) <= MAX_ID else None

@@ -1,0 +1,123 @@
+"""Writes the records of a region: numbered when the call is made, synced together with all calls that wait, then applied to the state.
+
+The order of the calls, of the numbers and of the offsets is one. A failed append fails everything that was numbered behind it. Then the
+region is claimed anew and the end of its log is read: what arrived is adopted, and the lowest unused number is the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Sequence
+
+from headwater.cluster import OwnedPartition
+from headwater.core.errors import Closed, Fenced, HeadwaterError, TooLarge
+from headwater.log import Log
+from headwater.log.group_commit import OrderedAppender
+from headwater.log.record import Record
+from headwater.wal.fold import RegionFold
+from headwater.wal.layout import KEY_LENGTH, RecordKind, encode_key
+from headwater.wal.region_meta import RegionMeta
+
+_OVERHEAD = 64  # bytes of a record beside its key and its value, the header of Kafka's epoch included
+
+
+class Numbers:
+    """The numbers of a table as of the last call, whose record may be under way."""
+
+    __slots__ = ("marked", "next")
+
+    def __init__(self, next: int = 1, marked: int = 1) -> None:
+        self.next, self.marked = next, marked
+
+
+class RegionWriter:
+    """The write side of an owned region. Belongs to one event loop; `locked` guards the state, which another thread changes."""
+
+    def __init__(self, log: Log, owned: OwnedPartition, meta: RegionMeta, region: int) -> None:
+        self._log, self._owned, self._region = log, owned, region
+        self.meta, self.locked = meta, threading.Lock()
+        self._limit = log.topic(owned.topic).settings.max_record - KEY_LENGTH - _OVERHEAD
+        self._mending: asyncio.Task[None] | None = None
+        self._closed = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self.tables = {number: Numbers(table.next, table.marked) for number, table in self.meta.tables.items()}
+        self._changes: deque[tuple[RecordKind, int, int, int]] = deque()  # of the queued records: kind, table, sequence, payloads
+        self._appender = OrderedAppender(self._append, check=lambda records: None, name=self._owned.topic)
+
+    # -- what the region calls ----------------------------------------------------------------------------------
+
+    def add(self, kind: RecordKind, table: int, sequence: int, value: bytes, count: int = 1) -> asyncio.Future[Sequence[int]]:
+        """Queue a record; the future is done when it is durable and applied. The caller has numbered it, and notes it when this returns.
+
+        Errors: `TooLarge`, `Closed`, the failure of a call before: then nothing was queued.
+        """
+        if len(value) > self._limit:
+            raise TooLarge(
+                f"A record of {len(value)} bytes does not fit into the log, which takes {self._limit}.",
+                hint="Write fewer payloads at once, or create the region with a larger max_record.",
+            )
+        self._changes.append((kind, table, sequence, count))
+        try:
+            return self._appender.append([Record(encode_key(kind, self._region, table, sequence), value)])
+        except BaseException:
+            self._changes.pop()
+            raise
+
+    @property
+    def healthy(self) -> bool:
+        """Whether `ready` would return at once."""
+        return self._appender.failure is None and not self._closed
+
+    async def ready(self) -> None:
+        """Return when the region can be written: after a failed append, once it is claimed anew and its end is read.
+
+        Errors: `Fenced` where another process is the owner; `Closed`; whatever claiming and reading raise, which the next call tries again.
+        """
+        if self._closed:
+            raise _closed(self._owned.topic)
+        if self._appender.failure is None:
+            return
+        if self._mending is None or self._mending.done():
+            self._mending = asyncio.create_task(self._mend())
+        await asyncio.shield(self._mending)
+
+    async def aclose(self) -> None:
+        """Wait for what is queued, then refuse further calls."""
+        self._closed = True
+        await self._appender.aclose()
+
+    # -- in the appender's thread ---------------------------------------------------------------------------------
+
+    def _append(self, batch: Sequence[Record]) -> Sequence[int]:
+        offsets = self._owned.writer.append(batch)
+        with self.locked:
+            apply, take = self.meta.apply, self._changes.popleft
+            for offset in offsets:
+                apply(*take(), offset)
+        return offsets
+
+    # -- after a failure ------------------------------------------------------------------------------------------
+
+    async def _mend(self) -> None:
+        failure = self._appender.failure
+        if isinstance(failure, Fenced):
+            raise failure
+        await self._appender.aclose()  # its thread has failed everything that was queued
+        await asyncio.to_thread(self._reread)
+        self._begin()
+
+    def _reread(self) -> None:
+        """1. Claim anew: what is under way no longer counts. 2. Apply what lies behind the last applied record."""
+        self._owned.renew()
+        with self.locked:
+            fold = RegionFold(self.meta, self._owned.topic, self._region)
+            for batch in self._log.scan(self._owned.topic, 0, self.meta.watermark):
+                fold.apply(batch)
+
+
+def _closed(topic: str) -> HeadwaterError:
+    return Closed(f"The region of {topic} is closed.", hint="Open it again.")

@@ -1,0 +1,189 @@
+"""A snapshot of a region's state, as records of its meta topic: the protobuf of the WAL on Kafka, with further fields.
+
+    RegionMetaSnapshot   2 tables, repeated   3 watermark   4 epoch   5 chunk   6 chunks   7 map   8 crc32c, fixed32, always last
+    TableMetaData        1 table   2 next   3 marked   4 watermark   5 safe offset, absent where everything is flushed
+
+The map holds the offsets of all live payloads, table by table in the order of the tables, each as the difference to the one before it.
+A snapshot that is longer than a record may be comes in chunks, one record each. They say which one they are of how many, and a snapshot
+counts when every chunk of it is there and whole. A reader that does not know the further fields leaves them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+import google_crc32c
+import msgspec
+import numpy as np
+
+from headwater.wal.layout import MAX_ID, MalformedRecord
+from headwater.wal.region_meta import RegionMeta
+from headwater.wal.table_meta import TableMeta
+from headwater.wal.varints import decode_column, decode_varint, encode_column, encode_varint
+
+_VERSION = b"\x00"
+_VARINT, _BYTES, _FIXED32 = 0, 2, 5  # protobuf's wire types
+_TABLE, _WATERMARK, _EPOCH, _CHUNK, _CHUNKS, _MAP, _CRC = 2, 3, 4, 5, 6, 7, 8
+_OVERHEAD = 64  # bytes of a chunk beside its tables and its piece of the map, at the most
+_CRC_LENGTH = 5
+_SIGNED = 1 << 63
+
+
+class SnapshotChunk(msgspec.Struct, frozen=True, kw_only=True):
+    """One chunk, decoded. Chunks of one snapshot have the same watermark, epoch and count.
+
+    `count` is 0 for a snapshot of the WAL on Kafka itself: it has no watermark and no map, only each table's five numbers.
+    """
+
+    watermark: int
+    epoch: int
+    number: int
+    count: int
+    tables: tuple[tuple[int, int, int, int, int | None], ...]  # table, next, marked, watermark, safe offset
+    map: bytes
+
+
+def encode_snapshot(meta: RegionMeta, limit: int) -> list[bytes]:
+    """The values of the records, each of at most `limit` bytes."""
+    tables = [_field(_TABLE, _table(number, table)) for number, table in meta.tables.items()]
+    columns = [table.column() for table in meta.tables.values()]
+    offsets = encode_column(np.concatenate(columns) if columns else np.zeros(0, np.int64))
+    bodies = list(_bodies(tables, offsets, limit - _OVERHEAD))
+    head = _number(_WATERMARK, meta.watermark) + _number(_EPOCH, meta.epoch)
+    return [
+        _sealed(_VERSION + tables + head + _number(_CHUNK, number) + _number(_CHUNKS, len(bodies)) + piece)
+        for number, (tables, piece) in enumerate(bodies)
+    ]
+
+
+def _bodies(tables: Sequence[bytes], offsets: bytes, room: int) -> Iterator[tuple[bytes, bytes]]:
+    """Tables and a piece of the map for each chunk: tables first, then the map in what is left."""
+    ends = list(accumulate(map(len, tables)))
+    whole, at, done = b"".join(tables), 0, 0
+    while at < len(whole):
+        end = next((one for one in reversed(ends) if one <= at + room), at)
+        if end == at:
+            raise ValueError(f"a chunk of {room} bytes has no room for a table")
+        left = room - (end - at) if end == len(whole) else 0
+        yield whole[at:end], _piece(offsets[:left])
+        at, done = end, left
+    if not whole:
+        yield b"", b""
+    for begin in range(done, len(offsets), room):
+        yield b"", _piece(offsets[begin : begin + room])
+
+
+def _piece(data: bytes) -> bytes:
+    return _field(_MAP, data) if data else b""
+
+
+def _table(number: int, table: TableMeta) -> bytes:
+    """As protobuf's own encoders write it: a number of 0 is left out, but not a safe offset of 0."""
+    fields = [_number(1, number), _number(2, table.next), _number(3, table.marked), _number(4, table.watermark)]
+    if table.safe_offset is not None:
+        fields.append(_tag(5, _VARINT) + encode_varint(table.safe_offset))
+    return b"".join(fields)
+
+
+def _tag(field: int, wire: int) -> bytes:
+    return encode_varint(field << 3 | wire)
+
+
+def _number(field: int, number: int) -> bytes:
+    return _tag(field, _VARINT) + encode_varint(number) if number else b""
+
+
+def _field(field: int, data: bytes) -> bytes:
+    return _tag(field, _BYTES) + encode_varint(len(data)) + data
+
+
+def _sealed(value: bytes) -> bytes:
+    checksum: int = google_crc32c.value(value)
+    return value + _tag(_CRC, _FIXED32) + checksum.to_bytes(4, "little")
+
+
+def decode_chunk(value: bytes | None) -> SnapshotChunk:
+    """One record's value. Errors: `MalformedRecord`, also where the checksum is another one."""
+    if not value or value[:1] != _VERSION:
+        raise MalformedRecord("it has no value" if not value else f"its value has version {value[0]}; this headwater knows version 0")
+    numbers: dict[int, int] = {}
+    tables: list[tuple[int, int, int, int, int | None]] = []
+    offsets, further = b"", False
+    for field, found in _fields(value, 1):
+        further = further or field > _TABLE
+        if isinstance(found, int):
+            numbers[field] = found
+        elif field == _TABLE:
+            tables.append(_decoded_table(found))
+        elif field == _MAP:
+            offsets = found
+    chunk, chunks = numbers.get(_CHUNK, 0), numbers.get(_CHUNKS, 0)
+    if further and value[-_CRC_LENGTH:] != _sealed(value[:-_CRC_LENGTH])[-_CRC_LENGTH:]:
+        raise MalformedRecord("its checksum is not that of its bytes")
+    if further and not 0 <= chunk < chunks:
+        raise MalformedRecord(f"it is chunk {chunk} of {chunks}")
+    return SnapshotChunk(
+        watermark=_signed(numbers.get(_WATERMARK, 0)),
+        epoch=numbers.get(_EPOCH, 0),
+        number=chunk,
+        count=chunks,
+        tables=tuple(tables),
+        map=offsets,
+    )
+
+
+def _decoded_table(data: bytes) -> tuple[int, int, int, int, int | None]:
+    numbers = {field: found for field, found in _fields(data, 0) if isinstance(found, int)}
+    safe = numbers.get(5)
+    return numbers.get(1, 0), numbers.get(2, 0), numbers.get(3, 0), _signed(numbers.get(4, 0)), None if safe is None else _signed(safe)
+
+
+def _signed(number: int) -> int:
+    """Errors: `MalformedRecord` for an offset below 0."""
+    if number >= _SIGNED:
+        raise MalformedRecord(f"it has the offset {number - MAX_ID - 1}")
+    return number
+
+
+def _fields(data: bytes, at: int) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a message: numbers, and bytes. Errors: `MalformedRecord`."""
+    while at < len(data):
+        tag, at = decode_varint(data, at)
+        wire = tag & 7
+        if wire == _VARINT:
+            number, at = decode_varint(data, at)
+            yield tag >> 3, number
+            continue
+        if wire not in (_BYTES, _FIXED32):
+            raise MalformedRecord(f"a field of it has the wire type {wire}")
+        length, at = decode_varint(data, at) if wire == _BYTES else (4, at)
+        if at + length > len(data):
+            raise MalformedRecord(f"a field of it ends at byte {at + length} of {len(data)}")
+        yield tag >> 3, data[at : at + length]
+        at += length
+
+
+def joined(chunks: Sequence[SnapshotChunk]) -> RegionMeta:
+    """The state that the chunks of one snapshot hold. Errors: `MalformedRecord` where one is missing, doubled or of another snapshot."""
+    first = chunks[0] if chunks else None
+    if first is None or [one.number for one in chunks] != list(range(first.count)):
+        raise MalformedRecord("chunks of the snapshot are missing")
+    if any((one.watermark, one.epoch, one.count) != (first.watermark, first.epoch, first.count) for one in chunks):
+        raise MalformedRecord("its chunks are of several snapshots")
+    rows = [row for chunk in chunks for row in chunk.tables]
+    if len({row[0] for row in rows}) < len(rows):
+        raise MalformedRecord("it has a table twice")
+    if any(not 1 <= marked <= next for _, next, marked, _, _ in rows):
+        raise MalformedRecord("it has a table that is flushed further than it was written")
+    ends = list(accumulate((next - marked for _, next, marked, _, _ in rows), initial=0))
+    column = decode_column(b"".join(chunk.map for chunk in chunks), ends[-1])
+    meta = RegionMeta(watermark=first.watermark, epoch=first.epoch)
+    for (number, next, marked, watermark, safe), begin, end in zip(rows, ends, ends[1:], strict=False):
+        table = TableMeta(next=next, marked=marked, watermark=watermark, offsets=column[begin:end].tolist())
+        if table.safe_offset != safe:
+            raise MalformedRecord(
+                f"table {number} needs the log from {table.safe_offset} on by its map, and from {safe} on by its own field"
+            )
+        meta.tables[number] = table
+    return meta

@@ -1,0 +1,54 @@
+"""Stores snapshots in a region's meta topic, and removes those that are not needed any more. The two newest whole ones stay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headwater.core.errors import Damaged
+from headwater.log import Log, Writer
+from headwater.log.record import Record
+from headwater.wal.layout import MalformedRecord, encode_meta_key
+from headwater.wal.recovery import StoredSnapshot
+from headwater.wal.region_topics import RegionTopics
+from headwater.wal.snapshot import decode_chunk, joined
+
+KEPT = 2
+_CHUNK = 512 << 10  # bytes of a record at the most: below what brokers take by default
+
+
+class SnapshotStore:
+    """The snapshots of a region that this process owns. Blocking; one call at a time."""
+
+    def __init__(self, log: Log, writer: Writer, topics: RegionTopics, stored: Sequence[StoredSnapshot], *, chunk: int = _CHUNK) -> None:
+        self._log, self._writer, self._topics = log, writer, topics
+        self.stored = list(stored)  # the oldest first
+        self._chunk = min(chunk, log.topic(topics.meta).settings.max_record - 128)
+
+    @property
+    def chunk(self) -> int:
+        """The most bytes of a chunk."""
+        return self._chunk
+
+    def store(self, values: Sequence[bytes], watermark: int) -> StoredSnapshot:
+        """Append a snapshot, read it back, and delete all but the two newest. Errors: `Fenced`; `Damaged` where it reads otherwise."""
+        key = encode_meta_key(self._topics.region)
+        offsets = self._writer.append([Record(key, value) for value in values])
+        self._check(offsets, values)
+        self.stored.append(StoredSnapshot(offsets[0], offsets[-1], watermark))
+        if len(self.stored) > KEPT:
+            self.stored = self.stored[-KEPT:]
+            self._writer.delete_before(self.stored[0].first)
+        return self.stored[-1]
+
+    def _check(self, offsets: Sequence[int], values: Sequence[bytes]) -> None:
+        """A snapshot counts only once it was read back: after a truncation of the log, nothing else could replace it."""
+        found = self._log.read_at(self._topics.meta, 0, offsets)
+        try:
+            if [record.value if record is not None else None for record in found] != list(values):
+                raise MalformedRecord("its bytes are other ones")
+            joined([decode_chunk(value) for value in values])
+        except MalformedRecord as error:
+            raise Damaged(
+                f"The snapshot at {offsets[0]} of {self._topics.meta} cannot be read back: {error}.",
+                hint=f"Check the log with `headwater log check {self._topics.meta}`.",
+            ) from error

@@ -1,0 +1,120 @@
+"""What a region knows of one table: its numbers, and where each live payload lies."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+
+import numpy as np
+
+from headwater.wal.layout import MalformedRecord
+
+_SPARE = 64  # offsets of flushed payloads that are kept before the column is shortened: each shortening copies what is left
+
+
+class TableMeta:
+    """The state of one table.
+
+    `next`: the sequence of the next payload. `marked`: the first sequence that is not flushed. `watermark`: the offset behind the table's
+    last entry. Sequences have no gaps, so the map from sequences to offsets is a column of offsets, 8 bytes each.
+    """
+
+    __slots__ = ("_ascending", "_begin", "_offsets", "marked", "next", "watermark")
+
+    def __init__(self, *, next: int = 1, marked: int = 1, watermark: int = 0, offsets: Iterable[int] = ()) -> None:
+        self.next, self.marked, self.watermark = next, marked, watermark
+        self._offsets = array("q", offsets)
+        self._begin = 0  # the place of `marked` in the column
+        self._ascending = self._is_ascending()
+        if len(self._offsets) != next - marked:
+            raise MalformedRecord(f"a table has {len(self._offsets)} offsets for the sequences {marked} to {next - 1}")
+
+    @property
+    def live(self) -> int:
+        """How many payloads are not flushed."""
+        return self.next - self.marked
+
+    @property
+    def safe_offset(self) -> int | None:
+        """The lowest offset that the table needs; None where everything is flushed."""
+        if not self.live:
+            return None
+        return self._offsets[self._begin] if self._ascending else int(self._column().min())
+
+    def offsets(self, first: int, last: int) -> list[int]:
+        """Where the live payloads of the sequences `first` to `last` lie, in their order. The others are left out."""
+        begin, end = max(first, self.marked), min(last + 1, self.next)
+        if begin >= end:
+            return []
+        shift = self._begin - self.marked
+        return self._offsets[begin + shift : end + shift].tolist()
+
+    def write(self, sequence: int, count: int, offset: int) -> None:
+        """Payloads were written. Errors: `MalformedRecord` for other numbers than the next ones."""
+        if sequence != self.next:
+            raise MalformedRecord(f"it has the sequence {sequence}, where {self.next} is next")
+        if self._offsets and offset < self._offsets[-1]:
+            self._ascending = False
+        if count == 1:
+            self._offsets.append(offset)
+        else:
+            self._offsets.extend([offset] * count)
+        self.next += count
+        self.watermark = offset + 1
+
+    def write_many(self, sequences: np.ndarray, counts: np.ndarray, offsets: np.ndarray) -> bool:
+        """`write` for the columns of many records in the order of the log. False, and nothing was done, where one is refused."""
+        ends = sequences + counts
+        if int(sequences[0]) != self.next or np.any(sequences[1:] != ends[:-1]):
+            return False
+        if self._offsets and offsets[0] < self._offsets[-1]:
+            self._ascending = False
+        self._offsets.frombytes(np.repeat(offsets, counts.astype(np.int64)).astype(np.int64).tobytes())
+        self.next = int(ends[-1])
+        self.watermark = int(offsets[-1]) + 1
+        return True
+
+    def mark(self, boundary: int) -> None:
+        """Everything below `boundary` is flushed. Errors: `MalformedRecord` outside of what is live."""
+        if not self.marked <= boundary <= self.next:
+            raise MalformedRecord(f"it marks up to {boundary}, where the table has the sequences {self.marked} to {self.next - 1}")
+        self._begin += boundary - self.marked
+        self.marked = boundary
+        if self._begin > max(_SPARE, len(self._offsets) // 2):
+            del self._offsets[: self._begin]
+            self._begin = 0
+        if self.marked == self.next:
+            self._ascending = True
+
+    def move(self, sequence: int, count: int, offset: int) -> None:
+        """Payloads were copied to `offset`; those of them that are flushed stay so. Errors: `MalformedRecord` for ones never written."""
+        if not 1 <= sequence <= sequence + count <= self.next:
+            raise MalformedRecord(f"it moves {count} from {sequence} on, where the table ends at {self.next - 1}")
+        begin = max(sequence, self.marked)
+        shift = self._begin - self.marked
+        for place in range(begin + shift, sequence + count + shift):
+            self._offsets[place] = offset
+        self.watermark = offset + 1
+        self._ascending = self._is_ascending()
+
+    def column(self) -> np.ndarray:
+        """A copy of the offsets of all live payloads, in the order of their sequences."""
+        return self._column().copy()
+
+    def _column(self) -> np.ndarray:
+        return np.frombuffer(self._offsets, np.int64)[self._begin :] if self.live else np.zeros(0, np.int64)
+
+    def _is_ascending(self) -> bool:
+        column = np.frombuffer(self._offsets, np.int64)[self._begin :] if len(self._offsets) else np.zeros(0, np.int64)
+        return bool(np.all(column[1:] >= column[:-1]))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TableMeta):
+            return NotImplemented
+        mine, theirs = (self.next, self.marked, self.watermark), (other.next, other.marked, other.watermark)
+        return mine == theirs and np.array_equal(self._column(), other._column())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"TableMeta(next={self.next}, marked={self.marked}, watermark={self.watermark}, offsets={self._column().tolist()})"

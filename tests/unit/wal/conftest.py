@@ -1,0 +1,44 @@
+"""What unit tests of regions stand on: a region of an embedded log, with small segments."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.cluster.local import LocalOwnership
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.record import TopicSettings
+from headwater.wal.region import Region, create_region, open_region
+from headwater.wal.region_topics import RegionTopics
+
+TOPICS = RegionTopics("wal", 7)
+OpenRegion = Callable[[], Awaitable[Region]]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
+    with EmbeddedLog(tmp_path) as log:
+        create_region(log, TOPICS, TopicSettings(segment=4096))
+        yield log
+
+
+@pytest.fixture
+async def opened(log: EmbeddedLog, tmp_path: Path) -> AsyncIterator[OpenRegion]:
+    """Opens the region; what is open at the end is closed."""
+    regions: list[Region] = []
+    with LocalOwnership(log, tmp_path / "owners") as owners:
+
+        async def open() -> Region:
+            regions.append(await open_region(log, owners, TOPICS))
+            return regions[-1]
+
+        yield open
+        for region in regions:
+            await region.close()

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.wal.layout import MalformedRecord, RecordKind
+from headwater.wal.region_meta import RegionMeta
+from headwater.wal.snapshot import decode_chunk, encode_snapshot, joined
+
+ENTRY, MARK, DROP, MOVE = RecordKind
+
+
+def test_the_picture_of_the_seed() -> None:
+    """A snapshot at 64 with next 5, marked 2 and (2,16)(3,16)(4,31), then 5@72 6@81 7@90 in a log that ends at 100."""
+    meta = RegionMeta()
+    for sequence, count, offset in ((1, 1, 3), (2, 2, 16), (4, 1, 31)):
+        meta.apply(ENTRY, 7, sequence, count, offset)
+    meta.apply(MARK, 7, 2, 1, 40)
+    meta.pass_over(63)
+    assert (meta.watermark, meta.tables[7].next, meta.tables[7].marked, meta.tables[7].watermark) == (64, 5, 2, 32)
+    meta = joined([decode_chunk(value) for value in encode_snapshot(meta, 1000)])
+    for sequence, offset in ((5, 72), (6, 81), (7, 90)):
+        meta.apply(ENTRY, 7, sequence, 1, offset)
+    meta.pass_over(100)
+    table = meta.tables[7]
+    assert (table.next, table.marked, table.watermark, meta.watermark) == (8, 2, 91, 101)
+    assert table.offsets(0, 9) == [16, 16, 31, 72, 81, 90]
+    assert meta.safe_offset == 16
+
+
+def test_a_region_needs_what_its_neediest_table_needs() -> None:
+    meta = RegionMeta()
+    assert meta.safe_offset == 0
+    meta.apply(ENTRY, 1, 1, 1, 10)
+    meta.apply(ENTRY, 2, 1, 1, 40)
+    assert meta.safe_offset == 10
+    meta.apply(MARK, 1, 2, 1, 41)
+    assert meta.safe_offset == 40
+    meta.apply(DROP, 2, 2, 1, 42)
+    assert (meta.safe_offset, list(meta.tables)) == (43, [1])
+
+
+def test_a_table_that_is_written_after_its_drop_is_a_new_one() -> None:
+    meta = RegionMeta()
+    for offset in range(3):
+        meta.apply(ENTRY, 1, offset + 1, 1, offset)
+    meta.apply(DROP, 1, 4, 1, 3)
+    meta.apply(ENTRY, 1, 1, 1, 4)
+    assert (meta.tables[1].next, meta.safe_offset) == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "table", "sequence", "why"),
+    [
+        (ENTRY, 1, 1, "2 is next"),
+        (ENTRY, 2, 5, "1 is next"),
+        (MARK, 2, 1, "a mark of table 2, which has no entries"),
+        (DROP, 2, 1, "a drop of table 2"),
+        (MOVE, 2, 1, "a move of table 2"),
+        (DROP, 1, 1, "2 is next"),
+        (MARK, 1, 3, "marks up to 3"),
+    ],
+)
+def test_a_record_that_does_not_fit_is_refused_and_changes_nothing(kind: RecordKind, table: int, sequence: int, why: str) -> None:
+    meta = RegionMeta()
+    meta.apply(ENTRY, 1, 1, 1, 0)
+    with pytest.raises(MalformedRecord, match=why):
+        meta.apply(kind, table, sequence, 1, 5)
+    expected = RegionMeta()
+    expected.apply(ENTRY, 1, 1, 1, 0)
+    assert meta == expected
+
+
+def test_records_come_in_the_order_of_their_offsets() -> None:
+    meta = RegionMeta(watermark=7)
+    for call in (lambda: meta.apply(ENTRY, 1, 1, 1, 6), lambda: meta.pass_over(6)):
+        with pytest.raises(MalformedRecord, match="before 7"):
+            call()
+
+
+# -- against a model --------------------------------------------------------------------------------------------
+
+Step = tuple[RecordKind, int, int, int, int]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Step]:
+    """Records that a region could have, at growing offsets: kind, table, sequence, count, offset."""
+    steps: list[Step] = []
+    numbers: dict[int, list[int]] = {}  # by table: next, marked
+    offset = 0
+    for _ in range(draw(st.integers(0, 40))):
+        table, count = draw(st.integers(0, 3)), draw(st.integers(1, 3))
+        kind = draw(st.sampled_from(RecordKind)) if table in numbers else ENTRY
+        next, marked = numbers.get(table, [1, 1])
+        sequence = next
+        if kind is MARK:
+            sequence = draw(st.integers(marked, next))
+        elif kind is MOVE:
+            if marked == next:
+                continue
+            sequence = draw(st.integers(marked, next - 1))
+            count = min(count, next - sequence)
+        steps.append((kind, table, sequence, count, offset))
+        offset += draw(st.integers(1, 300))
+        if kind is DROP:
+            del numbers[table]
+        else:
+            numbers[table] = [next + count, marked] if kind is ENTRY else [next, sequence] if kind is MARK else [next, marked]
+    return steps
+
+
+def model(steps: list[Step]) -> dict[int, dict[int, int]]:
+    """By table, the offsets of its live sequences."""
+    live: dict[int, dict[int, int]] = {}
+    for kind, table, sequence, count, offset in steps:
+        if kind in (ENTRY, MOVE):
+            live.setdefault(table, {}).update(dict.fromkeys(range(sequence, sequence + count), offset))
+        elif kind is MARK:
+            live[table] = {one: at for one, at in live[table].items() if one >= sequence}
+        else:
+            del live[table]
+    return live
+
+
+def folded(steps: list[Step], meta: RegionMeta | None = None) -> RegionMeta:
+    meta = RegionMeta() if meta is None else meta
+    for step in steps:
+        meta.apply(*step)
+    return meta
+
+
+@given(histories())
+def test_the_fold_is_the_models(steps: list[Step]) -> None:
+    meta, expected = folded(steps), model(steps)
+    assert {
+        number: dict(zip(range(table.marked, table.next), table.offsets(0, 10**9), strict=True)) for number, table in meta.tables.items()
+    } == (expected)
+    assert meta.safe_offset == min((at for table in expected.values() for at in table.values()), default=meta.watermark)
+
+
+@given(histories(), st.integers(0, 40), st.integers(130, 400))
+def test_a_snapshot_and_the_tail_are_the_full_scan(steps: list[Step], cut: int, limit: int) -> None:
+    before = folded(steps[:cut])
+    values = encode_snapshot(before, limit)
+    assert all(len(value) <= limit for value in values)
+    restored = joined([decode_chunk(value) for value in values])
+    assert restored == before
+    assert folded(steps[cut:], restored) == folded(steps)

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.unit.wal.conftest import TOPICS, OpenRegion
+
+from headwater.cluster.local import LocalOwnership
+from headwater.core.errors import Closed, DiskFull, Fenced, OutcomeUnknown, TooLarge, Unavailable
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.record import Record
+from headwater.wal.layout import EMPTY, RecordKind
+from headwater.wal.region_meta import RegionMeta
+from headwater.wal.region_topics import PART
+from headwater.wal.region_writer import RegionWriter
+
+pytestmark = pytest.mark.anyio
+ENTRY = RecordKind.ENTRY
+
+
+class FailingOnce:
+    """A Writer whose next append fails, after or before its records are in the log."""
+
+    def __init__(self, writer: object, error: Exception, *, arrives: bool) -> None:
+        self._writer, self._error, self._arrives = writer, error, arrives
+
+    def append(self, records: Sequence[Record]) -> Sequence[int]:
+        if self._arrives:
+            self._writer.append(records)  # type: ignore[attr-defined]
+        raise self._error
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._writer, name)
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+async def test_after_an_unknown_outcome_what_arrived_is_adopted(opened: OpenRegion, arrives: bool) -> None:
+    region = await opened()
+    await region.write(1, [b"a"])
+    owned = region._owned
+    owned.writer = FailingOnce(owned.writer, OutcomeUnknown("The broker went away."), arrives=arrives)  # type: ignore[assignment]
+    with pytest.raises(OutcomeUnknown):
+        await region.write(1, [b"b"])
+    assert await region.write(1, [b"c"]) == (3 if arrives else 2)
+    assert [entry.payload async for entry in region.read(1)] == [b"a", *([b"b"] if arrives else []), b"c"]
+    assert [entry.sequence async for entry in region.read(1)] == list(range(1, 3 + arrives))
+
+
+async def test_a_failed_append_fails_what_was_numbered_behind_it(opened: OpenRegion) -> None:
+    region = await opened()
+    await region.write(1, [b"a"])
+    owned = region._owned
+    owned.writer = FailingOnce(owned.writer, DiskFull("The disk is full."), arrives=False)  # type: ignore[assignment]
+    calls = [region.write(1, [b"b"]), region.write(2, [b"c"]), region.mark_delete_up_to(1, 1), region.write(1, [b"d"])]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(one, DiskFull | Unavailable) for one in outcomes), outcomes
+    assert await asyncio.gather(region.write(1, [b"e"]), region.write(2, [b"f"])) == [2, 1]
+    assert [(entry.table, entry.payload) async for entry in region.scan()] == [(1, b"a"), (1, b"e"), (2, b"f")]
+
+
+async def test_a_region_that_another_has_taken_stays_lost(opened: OpenRegion, log: EmbeddedLog, tmp_path: Path) -> None:
+    region = await opened()
+    await region.write(1, [b"a"])
+    with LocalOwnership(log, tmp_path / "owners") as other:
+        other.own(TOPICS.data, 0, take_over=True, part=PART)
+        for _ in range(3):
+            with pytest.raises(Fenced):
+                await region.write(1, [b"b"])
+    assert [entry.payload async for entry in region.read(1)] == [b"a"]
+
+
+async def test_a_claim_by_others_during_an_unknown_outcome_is_respected(opened: OpenRegion, log: EmbeddedLog, tmp_path: Path) -> None:
+    region = await opened()
+    await region.write(1, [b"a"])
+    owned = region._owned
+    owned.writer = FailingOnce(owned.writer, OutcomeUnknown("?"), arrives=True)  # type: ignore[assignment]
+    with pytest.raises(OutcomeUnknown):
+        await region.write(1, [b"b"])
+    with LocalOwnership(log, tmp_path / "owners") as other:
+        taken = other.own(TOPICS.data, 0, take_over=True, part=PART)
+        with pytest.raises(Fenced):
+            await region.write(1, [b"c"])
+        taken.writer.append([Record(b"k", b"v")])
+
+
+async def test_what_is_too_large_or_comes_too_late_is_not_queued(log: EmbeddedLog, tmp_path: Path) -> None:
+    with LocalOwnership(log, tmp_path / "owners") as owners:
+        writer = RegionWriter(log, owners.own(TOPICS.data, 0, part=PART), RegionMeta(), 7)
+        with pytest.raises(TooLarge, match="max_record"):
+            writer.add(ENTRY, 1, 1, bytes(16 << 20))
+        await writer.add(ENTRY, 1, 1, EMPTY)
+        assert writer.meta.tables[1].next == 2
+        await writer.aclose()
+        with pytest.raises(Closed):
+            await writer.ready()
