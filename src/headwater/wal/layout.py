@@ -85,18 +85,31 @@ def decode_meta_key(key: bytes | None) -> int:
 
 def encode_payloads(payloads: Sequence[bytes]) -> bytes:
     """The value of a record. Errors: `BadInput` for no payloads, and for what is no bytes."""
+    if type(payloads) is list and len(payloads) == 1 and type(payloads[0]) is bytes:  # first, for speed: the rule
+        return EMPTY + payloads[0]
+    if type(payloads) is not list or set(map(type, payloads)) != _BYTES:
+        payloads = _checked(payloads)
+    if len(payloads) == 1:
+        return EMPTY + payloads[0]
+    lengths = struct.pack(f">{len(payloads)}I", *map(len, payloads))
+    return b"".join((_COUNT.pack(_SEVERAL, len(payloads)), lengths, *payloads))
+
+
+_BYTES = {bytes}
+
+
+def _checked(payloads: object) -> list[bytes]:
+    """Other sequences, and other bytes than `bytes`. A buffer whose items are not bytes has another length than its bytes have."""
+    if not isinstance(payloads, Sequence) or isinstance(payloads, str | bytes | bytearray | memoryview):
+        raise BadInput(f"Payloads come as a list, not as a {type(payloads).__name__}.", hint="Give a list, such as [payload].")
     if not payloads:
         raise BadInput("A write without payloads cannot be numbered.", hint="Give at least one payload; an empty one, b'', is one.")
-    try:
-        if len(payloads) == 1:
-            return b"".join((EMPTY, payloads[0]))
-        lengths = struct.pack(f">{len(payloads)}I", *map(len, payloads))
-        return b"".join((_COUNT.pack(_SEVERAL, len(payloads)), lengths, *payloads))
-    except (TypeError, struct.error):
-        wrong = next(place for place, one in enumerate(payloads) if not isinstance(one, bytes | bytearray | memoryview))
-        raise BadInput(
-            f"Payload {wrong} is a {type(payloads[wrong]).__name__}.", hint="Give bytes, such as json.dumps(...).encode()."
-        ) from None
+    for place, one in enumerate(payloads):
+        if not isinstance(one, bytes | bytearray | memoryview) or (
+            isinstance(one, memoryview) and not (one.itemsize == 1 and one.c_contiguous)
+        ):
+            raise BadInput(f"Payload {place} is a {type(one).__name__}.", hint="Give bytes, such as json.dumps(...).encode().")
+    return [bytes(one) for one in payloads]
 
 
 def payload_count(value: bytes | None) -> int:
@@ -112,6 +125,9 @@ def payload_count(value: bytes | None) -> int:
     count: int = _COUNT.unpack_from(value)[1]
     if count < 1 or len(value) < _COUNT.size + 4 * count:
         raise MalformedRecord(f"its value says that it has {count} payloads, in {len(value)} bytes")
+    end = _COUNT.size + 4 * count + sum(struct.unpack_from(f">{count}I", value, _COUNT.size))
+    if end != len(value):
+        raise MalformedRecord(f"its payloads end at byte {end}, and its value at byte {len(value)}")
     return count
 
 
@@ -122,7 +138,5 @@ def decode_payloads(value: bytes | None) -> list[bytes]:
     if value[0] == _ONE:
         return [value[1:]]
     begin = _COUNT.size + 4 * count
-    ends = list(accumulate(struct.unpack_from(f">{count}I", value, _COUNT.size), initial=begin))
-    if ends[-1] != len(value):
-        raise MalformedRecord(f"its payloads end at byte {ends[-1]}, and its value at byte {len(value)}")
+    ends = accumulate(struct.unpack_from(f">{count}I", value, _COUNT.size), initial=begin)
     return [value[start:end] for start, end in pairwise(ends)]

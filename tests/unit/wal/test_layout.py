@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from array import array
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -100,3 +104,40 @@ def test_what_is_no_value_is_told(value: bytes | None, why: str) -> None:
 def test_what_cannot_be_written_is_told(payloads: list[bytes], why: str) -> None:
     with pytest.raises(BadInput, match=why):
         encode_payloads(payloads)
+
+
+@pytest.mark.parametrize(
+    "payloads",
+    [
+        [array("i", [1, 2]), b"x"],  # two items, and eight bytes
+        [memoryview(array("H", [1, 2])), b"x"],
+        [memoryview(b"abcdef")[::2], b"x"],  # not in one piece
+        [memoryview(b"abcdef")[::2]],
+        [np.arange(3), b"x"],
+        (one for one in (b"a", b"b")),
+        {b"a": 1, b"b": 2},
+        {b"a", b"b"},
+        b"abc",
+        b"a",
+        "ab",
+        None,
+        7,
+        [b"a", None],
+    ],
+)
+def test_what_is_no_sequence_of_bytes_is_refused(payloads: Any) -> None:
+    with pytest.raises(BadInput):
+        encode_payloads(payloads)
+
+
+def test_bytes_of_every_kind_are_taken() -> None:
+    assert encode_payloads([bytearray(b"a"), memoryview(b"bc")]) == encode_payloads((b"a", b"bc"))
+
+
+@pytest.mark.parametrize("at", range(5, 13))
+def test_a_value_whose_lengths_do_not_fit_is_refused_before_it_is_taken_apart(at: int) -> None:
+    """The fold counts payloads without taking them apart: a count that is wrong would give later entries the wrong numbers."""
+    value = bytearray(encode_payloads([b"abc", b"de"]))
+    value[at] ^= 1
+    with pytest.raises(MalformedRecord):
+        payload_count(bytes(value))
