@@ -14,6 +14,7 @@ from headwater.log.epochs import Epochs, Kind
 from headwater.log.layout import decode_headers
 from headwater.wal.layout import KEY_LENGTH, MalformedRecord, RecordKind, decode_key, payload_count
 from headwater.wal.region_meta import RegionMeta
+from headwater.wal.remainder import Remainder
 from headwater.wal.table_meta import TableMeta
 
 _FEW = 64  # records that are applied one by one: columns of so few cost more
@@ -23,12 +24,11 @@ _ENTRY = RecordKind.ENTRY.value
 class RegionFold:
     """Applies records to a state, in the order of their offsets. `topic` is what errors name.
 
-    `lenient`: for a log whose beginning is lost, or whose snapshot has no map. A table begins with its first record, flushed entries pass
-    by, and what is said of unknown tables is left out.
+    The state is a region's, or the remainder of one whose beginning is lost.
     """
 
-    def __init__(self, meta: RegionMeta, topic: str, region: int, *, lenient: bool = False) -> None:
-        self.meta, self._topic, self._region, self._lenient = meta, topic, region, lenient
+    def __init__(self, meta: RegionMeta | Remainder, topic: str, region: int) -> None:
+        self.meta, self._topic, self._region = meta, topic, region
         self._epochs = Epochs(meta.epoch)
         self.records = 0  # how many were read
 
@@ -61,8 +61,8 @@ class RegionFold:
 
     def _apply_counted(self, batch: pa.RecordBatch, offsets: np.ndarray) -> None:
         keys = batch.column("key").cast(pa.binary())
-        columns = _key_columns(keys) if len(batch) >= _FEW and not self._lenient else None
-        if columns is None:
+        columns = _key_columns(keys) if len(batch) >= _FEW else None
+        if columns is None or not isinstance(self.meta, RegionMeta):
             self._one_by_one(batch, keys)
             return
         kinds, regions, tables, sequences, versions = columns
@@ -70,23 +70,8 @@ class RegionFold:
         for begin, end in _runs(entries):
             part = batch.slice(begin, end - begin)
             counts = _counts(part.column("value")) if entries[begin] and end - begin >= _FEW else None
-            if counts is None or not self._columns(tables[begin:end], sequences[begin:end], counts, offsets[begin:end]):
+            if counts is None or not _columns(self.meta, tables[begin:end], sequences[begin:end], counts, offsets[begin:end]):
                 self._one_by_one(part, keys.slice(begin, end - begin))
-
-    def _columns(self, tables: np.ndarray, sequences: np.ndarray, counts: np.ndarray, offsets: np.ndarray) -> bool:
-        """Apply entries table by table. False, and nothing was done, where one of them does not fit."""
-        order = np.argsort(tables, kind="stable")
-        groups = np.split(order, np.flatnonzero(np.diff(tables[order])) + 1)
-        numbers = [int(tables[group[0]]) for group in groups]
-        for number, group in zip(numbers, groups, strict=True):  # all are checked before the first is applied
-            ends = sequences[group] + counts[group]
-            table = self.meta.tables.get(number)
-            if int(sequences[group[0]]) != (1 if table is None else table.next) or np.any(sequences[group][1:] != ends[:-1]):
-                return False
-        for number, group in zip(numbers, groups, strict=True):
-            self.meta.tables.setdefault(number, TableMeta()).write_many(sequences[group], counts[group], offsets[group])
-        self.meta.watermark = int(offsets[-1]) + 1
-        return True
 
     def _one_by_one(self, batch: pa.RecordBatch, keys: pa.Array) -> None:
         rows = zip(batch.column("offset").to_pylist(), keys.to_pylist(), batch.column("value"), strict=True)
@@ -95,9 +80,6 @@ class RegionFold:
                 kind, region, table, sequence = decode_key(key)
                 if region != self._region:
                     raise MalformedRecord(f"it is of region {region}")
-                if self._lenient and self._passes(kind, table, sequence):
-                    self.meta.pass_over(offset)
-                    continue
                 self.meta.apply(kind, table, sequence, payload_count(value.as_py()), offset)
             except MalformedRecord as error:
                 raise Damaged(
@@ -105,16 +87,21 @@ class RegionFold:
                     hint=f"See it with `headwater log show {self._topic} {offset}`.",
                 ) from error
 
-    def _passes(self, kind: RecordKind, table: int, sequence: int) -> bool:
-        """Whether a record is left out. A table that is not known begins here."""
-        known = self.meta.tables.get(table)
-        if kind is RecordKind.ENTRY:
-            if known is None:
-                self.meta.tables[table] = TableMeta(next=sequence, marked=sequence)
-            return known is not None and sequence < known.marked
-        return (
-            known is None or (kind is RecordKind.MOVE and sequence < known.marked) or (kind is RecordKind.MARK and sequence < known.marked)
-        )
+
+def _columns(meta: RegionMeta, tables: np.ndarray, sequences: np.ndarray, counts: np.ndarray, offsets: np.ndarray) -> bool:
+    """Apply entries table by table. False, and nothing was done, where one of them does not fit."""
+    order = np.argsort(tables, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(tables[order])) + 1)
+    numbers = [int(tables[group[0]]) for group in groups]
+    for number, group in zip(numbers, groups, strict=True):  # all are checked before the first is applied
+        ends = sequences[group] + counts[group]
+        table = meta.tables.get(number)
+        if int(sequences[group[0]]) != (1 if table is None else table.next) or np.any(sequences[group][1:] != ends[:-1]):
+            return False
+    for number, group in zip(numbers, groups, strict=True):
+        meta.tables.setdefault(number, TableMeta()).write_many(sequences[group], counts[group], offsets[group])
+    meta.watermark = int(offsets[-1]) + 1
+    return True
 
 
 def _runs(column: np.ndarray) -> Iterator[tuple[int, int]]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import msgspec
+import numpy as np
 
-from headwater.core.errors import Damaged, MetaLost
+from headwater.core.errors import Damaged, MetaLost, OffsetGone, UnknownTopic
 from headwater.log import Log
 from headwater.log.epochs import Epochs
 from headwater.log.record import Record
@@ -19,8 +20,12 @@ from headwater.wal.fold import RegionFold
 from headwater.wal.layout import MalformedRecord, decode_meta_key
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import RegionTopics
+from headwater.wal.remainder import Remainder
 from headwater.wal.snapshot import SnapshotChunk, decode_chunk, joined
-from headwater.wal.table_meta import TableMeta
+
+_Tables = dict[int, tuple[int, int, int]]  # next, marked and watermark
+_TRIES = 20  # of one who looks beside an owner that cleans
+_NAMED = 10  # tables in the text of an error
 
 
 class StoredSnapshot(msgspec.Struct, frozen=True):
@@ -38,42 +43,75 @@ class Recovered(msgspec.Struct, kw_only=True):
     snapshots: list[StoredSnapshot]
     records: int
     problems: list[str]
-    """Why snapshots could not be used, the newest first."""
-
-
-class _Candidate(msgspec.Struct):
-    chunks: list[tuple[int, SnapshotChunk]]
+    """Why snapshots could not be used, the newest first; and what was lost."""
+    accepted: bool = False
+    """Whether something was lost, and that was accepted: only a snapshot of this state can be recovered from."""
 
 
 def recover(log: Log, topics: RegionTopics, *, accept_loss: bool = False) -> Recovered:
     """Errors: `MetaLost`; `Damaged`, also for a snapshot that is ahead of the log, as after a restore of one of the two from a backup.
 
-    `accept_loss`: where the beginning of the log is lost, every table begins with what is left of it.
+    `accept_loss`: where something that a table needs is lost, go on with what is left of it. Without ownership, call it as well: an owner
+    that cleans meanwhile makes it begin again.
     """
-    bounds = log.bounds(topics.data, 0)
+    for _ in range(_TRIES):
+        starts = _starts(log, topics)
+        try:
+            return _recovered(log, topics, accept_loss)
+        except (OffsetGone, Damaged):
+            if _starts(log, topics) == starts:
+                raise
+    return _recovered(log, topics, accept_loss)
+
+
+def _starts(log: Log, topics: RegionTopics) -> tuple[int, int]:
+    try:
+        return log.bounds(topics.data, 0).start, log.bounds(topics.meta, 0).start
+    except UnknownTopic:  # of the meta topic; without the data topic, reading it raises
+        return 0, -1
+
+
+def _recovered(log: Log, topics: RegionTopics, accept_loss: bool) -> Recovered:
     good, problems = _snapshots(log, topics)
-    for stored, meta in good:
-        if stored.watermark > bounds.end:
-            raise Damaged(
-                f"The log of region {topics} ends at {bounds.end}, and its snapshot knows those before {stored.watermark}: it is newer.",
-                hint=f"Restore both of {topics.data} and {topics.meta} from the same backup.",
-            )
-        if stored.watermark < bounds.start:
-            problems.append(f"the one at {stored.first} needs the log from {stored.watermark} on, which begins at {bounds.start}")
-            continue
-        return _scanned(log, topics, meta, start=stored.watermark, snapshots=[one for one, _ in good], problems=problems)
-    old = _of_wal_on_kafka(log, topics)
-    if old is not None and old.watermark >= bounds.start:
-        return _scanned(log, topics, old, start=old.watermark, snapshots=[], problems=problems, lenient=True)
-    if bounds.start > 0 and not accept_loss:
+    bounds = log.bounds(topics.data, 0)  # after the snapshots: an owner that writes meanwhile stores only what is in the log already
+    stored = sorted((one for one, _ in good), key=lambda one: one.first)
+    for one, meta in good:
+        if one.watermark > bounds.end:
+            ahead = f"ends at {bounds.end}, and its snapshot knows those before {one.watermark}: it is newer"
+            if not accept_loss:
+                raise Damaged(
+                    f"The log of region {topics} {ahead}.",
+                    hint=f"Restore both of {topics.data} and {topics.meta} from the same backup, or go on with what is left: "
+                    f"`headwater wal recover {topics} --accept-loss`.",
+                )
+            problems.append(f"the log {ahead}")
+        elif one.watermark < bounds.start:
+            problems.append(f"the one at {one.first} needs the log from {one.watermark} on, which begins at {bounds.start}")
+        else:
+            records = _scanned(log, topics, meta, start=one.watermark)
+            lost = _cut_off(meta, bounds.start, topics, accept_loss)
+            return Recovered(meta=meta, snapshots=stored, records=records, problems=problems + lost, accepted=bool(lost))
+    found = _of_wal_on_kafka(log, topics)
+    if found is None or found[0] < bounds.start:
+        found = bounds.start, {}
+    elif (start := found[0]) <= bounds.end:
+        left, records, lost = _left(log, topics, start, found[1])
+        if lost and not accept_loss:
+            raise _lost(topics, bounds.start, lost)
+        return Recovered(meta=left, snapshots=[], records=records, problems=problems + lost, accepted=bool(lost))
+    if bounds.start == 0:
+        meta = RegionMeta()
+        records = _scanned(log, topics, meta, start=0)
+        return Recovered(meta=meta, snapshots=[], records=records, problems=problems, accepted=bool(stored))
+    left, records, _ = _left(log, topics, bounds.start)
+    if not accept_loss:
         reason = "; ".join(problems) or "there is none"
         raise MetaLost(
-            f"Region {topics} cannot be recovered: its log begins at {bounds.start}, and no snapshot is whole ({reason}).",
+            f"Region {topics} cannot be recovered: its log begins at {bounds.start}, and no snapshot is whole ({reason}). "
+            f"Left are {_named(left)}.",
             hint=f"Restore {topics.meta} from a backup, or go on with what is left: `headwater wal recover {topics} --accept-loss`.",
         )
-    return _scanned(
-        log, topics, RegionMeta(watermark=bounds.start), start=bounds.start, snapshots=[], problems=problems, lenient=bounds.start > 0
-    )
+    return Recovered(meta=left, snapshots=[], records=records, problems=problems, accepted=True)
 
 
 def full_scan(log: Log, topics: RegionTopics) -> Recovered:
@@ -83,30 +121,68 @@ def full_scan(log: Log, topics: RegionTopics) -> Recovered:
         raise MetaLost(
             f"The log of region {topics} begins at {start}: the rest cannot be read.", hint="Only a log from 0 on can be verified."
         )
-    return _scanned(log, topics, RegionMeta(), start=0, snapshots=[], problems=[])
+    meta = RegionMeta()
+    records = _scanned(log, topics, meta, start=0)
+    return Recovered(meta=meta, snapshots=[], records=records, problems=[])
 
 
-def _scanned(
-    log: Log,
-    topics: RegionTopics,
-    meta: RegionMeta,
-    *,
-    start: int,
-    snapshots: Sequence[StoredSnapshot],
-    problems: list[str],
-    lenient: bool = False,
-) -> Recovered:
-    fold = RegionFold(meta, topics.data, topics.region, lenient=lenient)
+def _scanned(log: Log, topics: RegionTopics, meta: RegionMeta | Remainder, *, start: int) -> int:
+    """Apply the records from `start` on; return how many there were."""
+    fold = RegionFold(meta, topics.data, topics.region)
     for batch in log.scan(topics.data, 0, start):
         fold.apply(batch)
-    return Recovered(meta=meta, snapshots=sorted(snapshots, key=lambda one: one.first), records=fold.records, problems=problems)
+    return fold.records
+
+
+def _left(log: Log, topics: RegionTopics, start: int, tables: _Tables | None = None) -> tuple[RegionMeta, int, list[str]]:
+    """The state by the records from `start` on, how many there were, and what is missing of `tables`."""
+    left = Remainder(watermark=start, tables=tables)
+    records = _scanned(log, topics, left, start=start)
+    return left.meta(), records, left.lost
+
+
+def _cut_off(meta: RegionMeta, start: int, topics: RegionTopics, accept_loss: bool) -> list[str]:
+    """What tables need of the log before its beginning, which nothing of ours removes: by retention, or by somebody's hand.
+
+    With `accept_loss` it is marked. Errors: `Damaged`.
+    """
+    lost = []
+    for number, table in meta.tables.items():
+        if (safe := table.safe_offset) is not None and safe < start:
+            end = table.marked + int(np.flatnonzero(table.column() < start)[-1]) + 1
+            lost.append(f"table {number} has lost {table.marked} to {end - 1}")
+            if accept_loss:
+                table.mark(end)
+    if lost and not accept_loss:
+        raise _lost(topics, start, lost)
+    return lost
+
+
+def _lost(topics: RegionTopics, start: int, lost: Sequence[str]) -> Damaged:
+    return Damaged(
+        f"The log of region {topics} begins at {start}, which cuts off what tables need: {_some(lost)}.",
+        hint=f"Restore {topics.data} from a backup, or go on with what is left: `headwater wal recover {topics} --accept-loss`.",
+    )
+
+
+def _named(meta: RegionMeta) -> str:
+    """Tables and where they begin, as far as they can be known."""
+    return _some([f"table {number} from {table.marked} on, at {table.safe_offset}" for number, table in meta.tables.items() if table.live])
+
+
+def _some(texts: Sequence[str]) -> str:
+    return "; ".join([*texts[:_NAMED], *([f"and {len(texts) - _NAMED} more"] if len(texts) > _NAMED else [])]) or "no payloads"
 
 
 def _snapshots(log: Log, topics: RegionTopics) -> tuple[list[tuple[StoredSnapshot, RegionMeta]], list[str]]:
     """The whole snapshots, the newest first; and what is wrong with the others."""
     good: list[tuple[StoredSnapshot, RegionMeta]] = []
     problems: list[str] = []
-    for chunks, problem in reversed(list(_groups(log, topics))):
+    try:
+        groups = list(_groups(log, topics))
+    except UnknownTopic:
+        return [], [f"there is no topic {topics.meta}"]
+    for chunks, problem in reversed(groups):
         first = chunks[0][0] if chunks else -1
         try:
             if problem:
@@ -137,6 +213,9 @@ def _groups(log: Log, topics: RegionTopics) -> Iterator[tuple[list[tuple[int, Sn
             yield group, ""
             group = []
         group.append((offset, chunk))
+        if chunk.number >= chunk.count - 1:  # the last one: what comes behind it can neither complete nor spoil this snapshot
+            yield group, ""
+            group = []
     if group:
         yield group, ""
 
@@ -151,12 +230,15 @@ def _meta_records(log: Log, topics: RegionTopics) -> Iterator[Record]:
                 yield record
 
 
-def _of_wal_on_kafka(log: Log, topics: RegionTopics) -> RegionMeta | None:
-    """The state of a snapshot that the WAL on Kafka has made. It has no map: the log is read from the lowest offset that a table needs."""
-    newest = next((chunks for chunks, problem in reversed(list(_groups(log, topics))) if chunks and not problem), None)
+def _of_wal_on_kafka(log: Log, topics: RegionTopics) -> tuple[int, _Tables] | None:
+    """A snapshot that the WAL on Kafka has made: next, marked and watermark of each table. It has no map: the log is read from the
+    lowest offset that a table needs."""
+    try:
+        newest = next((chunks for chunks, problem in reversed(list(_groups(log, topics))) if chunks and not problem), None)
+    except UnknownTopic:
+        return None
     if newest is None or newest[-1][1].count:
         return None
     rows = newest[-1][1].tables
     lowest = min((safe for *_, safe in rows if safe is not None), default=max((watermark for *_, watermark, _ in rows), default=0))
-    tables = {number: TableMeta(next=marked, marked=marked, watermark=watermark) for number, _, marked, watermark, _ in rows}
-    return RegionMeta(watermark=lowest, tables=tables)
+    return lowest, {number: (next, marked, watermark) for number, next, marked, watermark, _ in rows}

@@ -10,7 +10,7 @@ import msgspec
 
 from headwater.cluster import OwnedPartition, Ownership
 from headwater.core.errors import RegionNotFound, Timeout, UnknownTable, UnknownTopic
-from headwater.log import Log
+from headwater.log import Log, Writer
 from headwater.log.record import TopicSettings
 from headwater.wal.bounds import End, SequenceRange, Start, sequence_range
 from headwater.wal.entries import BATCH, EntryReader, Wanted, region_places, table_places
@@ -19,7 +19,7 @@ from headwater.wal.recovery import Recovered, StoredSnapshot, recover
 from headwater.wal.region_topics import PART, RegionTopics, checked_id
 from headwater.wal.region_writer import Numbers, RegionWriter
 from headwater.wal.snapshot import encode_snapshot
-from headwater.wal.snapshots import SnapshotStore
+from headwater.wal.snapshots import KEPT, SnapshotStore
 
 _MOVED = 1 << 20  # bytes of payloads that a move copies at once
 
@@ -231,16 +231,20 @@ def create_region(log: Log, topics: RegionTopics, settings: TopicSettings | None
     return new
 
 
-async def open_region(log: Log, ownership: Ownership, topics: RegionTopics, *, take_over: bool = False) -> Region:
-    """Own a region and recover its state.
+async def open_region(
+    log: Log, ownership: Ownership, topics: RegionTopics, *, take_over: bool = False, accept_loss: bool = False
+) -> Region:
+    """Own a region and recover its state. `accept_loss`: as for `recover`.
 
     Errors: `RegionNotFound`; `NotOwner` while another process owns it, unless `take_over`; `MetaLost`, `Damaged`.
     """
-    owned, snapshots, recovered = await asyncio.to_thread(_opened, log, ownership, topics, take_over)
+    owned, snapshots, recovered = await asyncio.to_thread(_opened, log, ownership, topics, take_over=take_over, accept_loss=accept_loss)
     return Region(log, topics, owned=owned, snapshots=snapshots, recovered=recovered)
 
 
-def _opened(log: Log, ownership: Ownership, topics: RegionTopics, take_over: bool) -> tuple[OwnedPartition, SnapshotStore, Recovered]:
+def _opened(
+    log: Log, ownership: Ownership, topics: RegionTopics, *, take_over: bool, accept_loss: bool
+) -> tuple[OwnedPartition, SnapshotStore, Recovered]:
     """1. Own the data topic: a former owner cannot truncate it any more. 2. Claim the meta topic: all snapshots that count are there.
     3. Recover, from a state that nobody else changes."""
     try:
@@ -251,12 +255,26 @@ def _opened(log: Log, ownership: Ownership, topics: RegionTopics, take_over: boo
             hint=f"Create it with `headwater wal create {topics}`, or list regions with `headwater wal regions`.",
         ) from None
     try:
-        writer = log.claim(topics.meta, 0, part=PART)
-        recovered = recover(log, topics)
-        return owned, SnapshotStore(log, writer, topics, recovered.snapshots), recovered
+        writer = _claimed_meta(log, topics, accept_loss)
+        recovered = recover(log, topics, accept_loss=accept_loss)
+        snapshots = SnapshotStore(log, writer, topics, recovered.snapshots)
+        for _ in range(KEPT if recovered.accepted else 0):  # nothing else tells the state that was accepted
+            snapshots.store(encode_snapshot(recovered.meta, snapshots.chunk), recovered.meta.watermark)
+        return owned, snapshots, recovered
     except BaseException:
         owned.release()
         raise
+
+
+def _claimed_meta(log: Log, topics: RegionTopics, accept_loss: bool) -> Writer:
+    """The meta topic's Writer. One that was deleted is made again, where the region can be recovered without it. Errors: `MetaLost`."""
+    try:
+        return log.claim(topics.meta, 0, part=PART)
+    except UnknownTopic:
+        recover(log, topics, accept_loss=accept_loss)
+        settings = msgspec.structs.replace(log.topic(topics.data).settings, owner="")
+        log.create_topic(topics.meta, settings=settings, part=PART)
+        return log.claim(topics.meta, 0, part=PART)
 
 
 async def _within(seconds: float, future: asyncio.Future[Sequence[int]], what: str) -> None:

@@ -10,6 +10,7 @@ counts when every chunk of it is there and whole. A reader that does not know th
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
@@ -62,8 +63,9 @@ def _bodies(tables: Sequence[bytes], offsets: bytes, room: int) -> Iterator[tupl
     ends = list(accumulate(map(len, tables)))
     whole, at, done = b"".join(tables), 0, 0
     while at < len(whole):
-        end = next((one for one in reversed(ends) if one <= at + room), at)
-        if end == at:
+        fitting = bisect_right(ends, at + room)
+        end = ends[fitting - 1] if fitting else 0
+        if end <= at:
             raise ValueError(f"a chunk of {room} bytes has no room for a table")
         left = room - (end - at) if end == len(whole) else 0
         yield whole[at:end], _piece(offsets[:left])
@@ -115,7 +117,9 @@ def decode_chunk(value: bytes | None) -> SnapshotChunk:
         if isinstance(found, int):
             numbers[field] = found
         elif field == _TABLE:
-            tables.append(_decoded_table(found))
+            row, others = _decoded_table(found)
+            tables.append(row)
+            further = further or others  # a length that is wrong reaches over the checksum: the WAL on Kafka has no such fields
         elif field == _MAP:
             offsets = found
     chunk, chunks = numbers.get(_CHUNK, 0), numbers.get(_CHUNKS, 0)
@@ -133,10 +137,13 @@ def decode_chunk(value: bytes | None) -> SnapshotChunk:
     )
 
 
-def _decoded_table(data: bytes) -> tuple[int, int, int, int, int | None]:
-    numbers = {field: found for field, found in _fields(data, 0) if isinstance(found, int)}
+def _decoded_table(data: bytes) -> tuple[tuple[int, int, int, int, int | None], bool]:
+    """A table, and whether it has other fields than the five."""
+    fields = list(_fields(data, 0))
+    numbers = {field: found for field, found in fields if isinstance(found, int)}
     safe = numbers.get(5)
-    return numbers.get(1, 0), numbers.get(2, 0), numbers.get(3, 0), _signed(numbers.get(4, 0)), None if safe is None else _signed(safe)
+    row = numbers.get(1, 0), numbers.get(2, 0), numbers.get(3, 0), _signed(numbers.get(4, 0)), None if safe is None else _signed(safe)
+    return row, any(field > 5 for field, _ in fields)
 
 
 def _signed(number: int) -> int:
@@ -186,4 +193,6 @@ def joined(chunks: Sequence[SnapshotChunk]) -> RegionMeta:
                 f"table {number} needs the log from {table.safe_offset} on by its map, and from {safe} on by its own field"
             )
         meta.tables[number] = table
+    if len(column) and not 0 <= int(column.min()) <= int(column.max()) < meta.watermark:
+        raise MalformedRecord(f"it places payloads below 0, or behind its watermark {meta.watermark}")
     return meta
