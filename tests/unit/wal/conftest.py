@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from headwater.wal.region import Region, create_region, open_region
 from headwater.wal.region_topics import RegionTopics
 
 TOPICS = RegionTopics("wal", 7)
-OpenRegion = Callable[[], Awaitable[Region]]
+OpenRegion = Callable[..., Awaitable[Region]]
 
 
 @pytest.fixture
@@ -35,8 +36,8 @@ async def opened(log: EmbeddedLog, tmp_path: Path) -> AsyncIterator[OpenRegion]:
     regions: list[Region] = []
     with LocalOwnership(log, tmp_path / "owners") as owners:
 
-        async def open() -> Region:
-            regions.append(await open_region(log, owners, TOPICS))
+        async def open(**how: Any) -> Region:
+            regions.append(await open_region(log, owners, TOPICS, **how))
             return regions[-1]
 
         yield open
