@@ -42,6 +42,11 @@ class OwnedPartition(ABC):
     partition: int
     writer: Writer
 
+    def use(self) -> bool:
+        """Whether nobody in this process has used it before: for parts of which only one may write as its owner."""
+        user = object()
+        return self.__dict__.setdefault("_user", user) is user  # one step, whichever threads call it
+
     @property
     @abstractmethod
     def lost(self) -> bool:

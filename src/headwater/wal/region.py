@@ -9,11 +9,12 @@ from itertools import accumulate, takewhile
 import msgspec
 
 from headwater.cluster import OwnedPartition, Ownership
-from headwater.core.errors import RegionNotFound, Timeout, UnknownTable, UnknownTopic
+from headwater.core.errors import BadInput, Closed, NotOwner, RegionNotFound, Timeout, UnknownTable, UnknownTopic
 from headwater.log import Log, Writer
 from headwater.log.record import TopicSettings
 from headwater.wal.bounds import End, SequenceRange, Start, sequence_range
 from headwater.wal.entries import BATCH, EntryReader, Wanted, region_places, table_places
+from headwater.wal.gates import TableGates
 from headwater.wal.layout import EMPTY, RecordKind, encode_payloads
 from headwater.wal.recovery import Recovered, StoredSnapshot, recover
 from headwater.wal.region_topics import PART, RegionTopics, checked_id
@@ -22,6 +23,7 @@ from headwater.wal.snapshot import encode_snapshot
 from headwater.wal.snapshots import KEPT, SnapshotStore
 
 _MOVED = 1 << 20  # bytes of payloads that a move copies at once
+_SMALLEST = 1024  # bytes of the largest record: a snapshot's chunk needs as much
 
 
 class TableMark(msgspec.Struct, frozen=True):
@@ -51,7 +53,8 @@ class Region:
         self._log, self._owned, self._snapshots = log, owned, snapshots
         self._writer = RegionWriter(log, owned, recovered.meta, topics.region)
         self._storing = asyncio.Lock()  # of one snapshot or clean at a time
-        self._gates: dict[int, asyncio.Lock] = {}  # by table: marks and drops wait while a batch of it is moved
+        self._gates = TableGates()  # marks and drops wait while a batch of their table is moved
+        self._closed = self._released = False
 
     # -- writing ------------------------------------------------------------------------------------------------
 
@@ -63,7 +66,7 @@ class Region:
         checked_id(table, "table")
         value, count = encode_payloads(payloads), len(payloads)
         if not self._writer.healthy:
-            await self._writer.ready()
+            await self._ready(timeout)
         numbers = self._writer.tables.get(table)
         first = 1 if numbers is None else numbers.next
         future = self._writer.add(RecordKind.ENTRY, table, first, value, count)
@@ -84,25 +87,25 @@ class Region:
         """
         checked_id(table, "table")
         checked_id(sequence, "sequence")
-        await self._writer.ready()
-        async with self._gate(table):
+        async with self._gates.alone(table) as waited:
+            await self._writer.ready()  # here: a mark before this one may have failed
             numbers = self._known(table)
-            boundary = min(sequence + 1, numbers.next)
+            boundary, clamped = min(sequence + 1, numbers.next), sequence >= numbers.next
             if boundary > numbers.marked:
                 future = self._writer.add(RecordKind.MARK, table, boundary, EMPTY)
                 numbers.marked = boundary
-                await future
-            return TableMark(max(boundary, numbers.marked) - 1, clamped=sequence >= numbers.next)
+                await waited(future)
+            return TableMark(max(boundary, numbers.marked) - 1, clamped=clamped)
 
     async def drop_table(self, table: int) -> None:
         """Forget a table and all of its payloads. One that is written later under its number begins at 1. Errors: `UnknownTable`."""
         checked_id(table, "table")
-        await self._writer.ready()
-        async with self._gate(table):
+        async with self._gates.alone(table) as waited:
+            await self._writer.ready()
             numbers = self._known(table)
             future = self._writer.add(RecordKind.DROP, table, numbers.next, EMPTY)
             del self._writer.tables[table]
-            await future
+            await waited(future)
         await self.snapshot()
 
     async def move(self, table: int) -> int:
@@ -124,19 +127,25 @@ class Region:
 
     async def _move_some(self, table: int, at: int, *, last: int, until: int) -> tuple[int, int]:
         """Copy payloads from the sequence `at` on that lie before `until`; return where to go on, and how many were copied."""
-        async with self._gate(table):  # a mark or a drop between reading them and writing them would bring them back
+        async with self._gates.alone(table) as waited:  # a mark or a drop between reading them and writing them would bring them back
+            await self._writer.ready()
+            numbers = self._writer.tables.get(table)
             with self._writer.locked:
                 places = table_places(self._writer.meta, table, SequenceRange(at, last))
             entries = await EntryReader(self._log, self.topics, places).next_batch()
-            if not entries:  # flushed or dropped meanwhile
+            if numbers is None or not entries:  # flushed or dropped meanwhile
                 return last + 1, 0
+            if self._writer.tables.get(table) is not numbers:  # claimed anew: a drop that seemed to fail may be in the log
+                return at, 0
             there = list(takewhile(lambda entry: entry.offset >= until, entries))
             if there:
                 return there[-1].sequence + 1, 0
             payloads = [entry.payload for entry in takewhile(lambda entry: entry.offset < until, entries)]
-            fit = max(1, sum(1 for size in accumulate(map(len, payloads)) if size <= _MOVED))
+            room = min(_MOVED, self._writer.limit)
+            sizes = accumulate((4 + len(payload) for payload in payloads), initial=5)
+            fit = max(1, sum(size <= room for size in sizes) - 1)
             first = entries[0].sequence
-            await self._writer.add(RecordKind.MOVE, table, first, encode_payloads(payloads[:fit]), len(payloads[:fit]))
+            await waited(self._writer.add(RecordKind.MOVE, table, first, encode_payloads(payloads[:fit]), len(payloads[:fit])))
             return first + len(payloads[:fit]), len(payloads[:fit])
 
     # -- reading ------------------------------------------------------------------------------------------------
@@ -144,6 +153,7 @@ class Region:
     def read(self, table: int, start: Start = "min", end: End = "max", *, batch: int = BATCH) -> EntryReader:
         """The live payloads of a table between two bounds, as they are now. Empty for an unknown table. Errors: `BadBounds`."""
         checked_id(table, "table")
+        self._check_open()
         wanted = sequence_range(start, end)
         with self._writer.locked:
             places = table_places(self._writer.meta, table, wanted)
@@ -151,6 +161,7 @@ class Region:
 
     def scan(self, *, wanted: Wanted | None = None, batch: int = BATCH) -> EntryReader:
         """The live payloads of all tables in the order of the log, as they are now. `wanted`: which tables."""
+        self._check_open()
         with self._writer.locked:
             places = region_places(self._writer.meta, wanted)
         return EntryReader(self._log, self.topics, places, batch=batch)
@@ -158,6 +169,7 @@ class Region:
     def sequence_num(self, table: int) -> int:
         """The last sequence that a table has durably; 0 for an unknown one."""
         checked_id(table, "table")
+        self._check_open()
         with self._writer.locked:
             known = self._writer.meta.tables.get(table)
             return 0 if known is None else known.next - 1
@@ -167,6 +179,7 @@ class Region:
     async def snapshot(self) -> StoredSnapshot:
         """Store the state as it is now, so that a restart reads only what comes behind it."""
         async with self._storing:
+            self._check_open()
             return await asyncio.to_thread(self._snapshot)
 
     async def clean(self) -> Cleaned:
@@ -175,6 +188,7 @@ class Region:
         1. Store a snapshot, twice where the one before it lies below the cut: two that can be recovered from stay. 2. Then truncate.
         """
         async with self._storing:
+            self._check_open()
             return await asyncio.to_thread(self._clean)
 
     def _snapshot(self) -> StoredSnapshot:
@@ -198,16 +212,37 @@ class Region:
 
     async def close(self) -> None:
         """Finish the calls under way, and let another process own the region. Closing twice is no error."""
-        await self._writer.aclose()
-        await asyncio.to_thread(self._owned.release)
+        await self._close(last_snapshot=False)
 
     async def close_gracefully(self) -> None:
         """`close` with a last snapshot, so that the next opening reads nothing but that."""
+        await self._close(last_snapshot=True)
+
+    async def _close(self, *, last_snapshot: bool) -> None:
+        self._closed = True
         await self._writer.aclose()
+        async with self._storing:  # a clean that goes on must be the owner's
+            if self._released:
+                return
+            try:
+                if last_snapshot:
+                    await asyncio.to_thread(self._snapshot)
+            finally:
+                self._released = True
+                await asyncio.to_thread(self._owned.release)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed(f"The region {self.topics} is closed.", hint="Open it again.")
+
+    async def _ready(self, timeout: float | None) -> None:
         try:
-            await self.snapshot()
-        finally:
-            await self.close()
+            async with asyncio.timeout(timeout):
+                await self._writer.ready()
+        except TimeoutError:
+            raise Timeout(
+                f"Region {self.topics} is still being claimed anew after {timeout:g} s. Nothing was written.", hint="Try again later."
+            ) from None
 
     def _known(self, table: int) -> Numbers:
         numbers = self._writer.tables.get(table)
@@ -215,12 +250,11 @@ class Region:
             raise UnknownTable(f"Region {self.topics} has no table {table}.", hint=f"List them with `headwater wal tables {self.topics}`.")
         return numbers
 
-    def _gate(self, table: int) -> asyncio.Lock:
-        return self._gates.setdefault(table, asyncio.Lock())
-
 
 def create_region(log: Log, topics: RegionTopics, settings: TopicSettings | None = None) -> bool:
     """Create a region's topics; return whether it is new. Blocking. Errors: `AlreadyExists` where it is there with other settings."""
+    if settings is not None and settings.max_record < _SMALLEST:
+        raise BadInput(f"Records of {settings.max_record} bytes are too small for a region.", hint=f"Give max_record={_SMALLEST} or more.")
     try:
         log.topic(topics.data)
         new = False
@@ -238,7 +272,12 @@ async def open_region(
 
     Errors: `RegionNotFound`; `NotOwner` while another process owns it, unless `take_over`; `MetaLost`, `Damaged`.
     """
-    owned, snapshots, recovered = await asyncio.to_thread(_opened, log, ownership, topics, take_over=take_over, accept_loss=accept_loss)
+    opening = asyncio.ensure_future(asyncio.to_thread(_opened, log, ownership, topics, take_over=take_over, accept_loss=accept_loss))
+    try:
+        owned, snapshots, recovered = await asyncio.shield(opening)
+    except asyncio.CancelledError:  # nobody else would let another process own it
+        opening.add_done_callback(lambda late: None if late.cancelled() or late.exception() else late.result()[0].release())
+        raise
     return Region(log, topics, owned=owned, snapshots=snapshots, recovered=recovered)
 
 
@@ -249,6 +288,11 @@ def _opened(
     3. Recover, from a state that nobody else changes."""
     try:
         owned = ownership.own(topics.data, 0, take_over=take_over, part=PART)
+        while not owned.use():  # two regions would number on their own, and write as one owner
+            if not take_over:
+                raise NotOwner(f"Region {topics} is open in this process already.", hint="Use the one that is open, or close it.")
+            owned.release()
+            owned = ownership.own(topics.data, 0, take_over=True, part=PART)
     except UnknownTopic:
         raise RegionNotFound(
             f"There is no region {topics}.",

@@ -38,7 +38,7 @@ class RegionWriter:
     def __init__(self, log: Log, owned: OwnedPartition, meta: RegionMeta, region: int) -> None:
         self._log, self._owned, self._region = log, owned, region
         self.meta, self.locked = meta, threading.Lock()
-        self._limit = log.topic(owned.topic).settings.max_record - KEY_LENGTH - _OVERHEAD
+        self.limit = log.topic(owned.topic).settings.max_record - KEY_LENGTH - _OVERHEAD
         self._mending: asyncio.Task[None] | None = None
         self._closed = False
         self._begin()
@@ -55,9 +55,9 @@ class RegionWriter:
 
         Errors: `TooLarge`, `Closed`, the failure of a call before: then nothing was queued.
         """
-        if len(value) > self._limit:
+        if len(value) > self.limit:
             raise TooLarge(
-                f"A record of {len(value)} bytes does not fit into the log, which takes {self._limit}.",
+                f"A record of {len(value)} bytes does not fit into the log, which takes {self.limit}.",
                 hint="Write fewer payloads at once, or create the region with a larger max_record.",
             )
         self._changes.append((kind, table, sequence, count))
@@ -88,6 +88,8 @@ class RegionWriter:
     async def aclose(self) -> None:
         """Wait for what is queued, then refuse further calls."""
         self._closed = True
+        if self._mending is not None:  # it makes another appender
+            await asyncio.wait({self._mending})
         await self._appender.aclose()
 
     # -- in the appender's thread ---------------------------------------------------------------------------------
