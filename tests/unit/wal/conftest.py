@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,27 @@ import pytest
 
 from headwater.cluster.local import LocalOwnership
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.record import TopicSettings
+from headwater.log.record import Record, TopicSettings
 from headwater.wal.region import Region, create_region, open_region
 from headwater.wal.region_topics import RegionTopics
 
 TOPICS = RegionTopics("wal", 7)
 OpenRegion = Callable[..., Awaitable[Region]]
+
+
+class FailingOnce:
+    """A Writer whose next append fails, after or before its records are in the log."""
+
+    def __init__(self, writer: object, error: Exception, *, arrives: bool) -> None:
+        self._writer, self._error, self._arrives = writer, error, arrives
+
+    def append(self, records: Sequence[Record]) -> Sequence[int]:
+        if self._arrives:
+            self._writer.append(records)  # type: ignore[attr-defined]
+        raise self._error
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._writer, name)
 
 
 @pytest.fixture

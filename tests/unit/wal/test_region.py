@@ -1,16 +1,35 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
-from tests.unit.wal.conftest import TOPICS, OpenRegion
+from tests.unit.wal.conftest import TOPICS, FailingOnce, OpenRegion
 
 from headwater.cluster.local import LocalOwnership
-from headwater.core.errors import Closed, NotOwner, OwnedTopic, Timeout
+from headwater.core.errors import (
+    BadInput,
+    Closed,
+    DiskFull,
+    Fenced,
+    NotOwner,
+    OutcomeUnknown,
+    OwnedTopic,
+    RegionNotFound,
+    Timeout,
+    Unavailable,
+    UnknownTable,
+)
+from headwater.log import Writer
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.record import Record
-from headwater.wal.region import create_region, open_region
+from headwater.log.record import Record, TopicSettings
+from headwater.wal.layout import EMPTY, RecordKind, encode_key
+from headwater.wal.recovery import full_scan, recover
+from headwater.wal.region import Cleaned, Region, TableMark, create_region, open_region
 from headwater.wal.region_topics import RegionTopics
 
 pytestmark = pytest.mark.anyio
@@ -82,3 +101,389 @@ async def test_a_clean_of_everything_leaves_no_closed_segment(opened: OpenRegion
     folder = tmp_path / "log" / TOPICS.data / "0"
     assert sum(path.stat().st_size for path in folder.glob("*.log")) == 0
     assert await region.write(1, [b"x"]) == 41
+
+
+# -- calls that are given up, and calls beside each other --------------------------------------------------------------
+
+
+class Holding:
+    """A Writer that lets records of one kind wait until they are let go."""
+
+    def __init__(self, writer: Any, kind: RecordKind) -> None:
+        self._writer, self._kind = writer, kind
+        self.reached, self.go = threading.Event(), threading.Event()
+
+    def append(self, records: Sequence[Record]) -> Sequence[int]:
+        if any(record.key and record.key[0] == self._kind for record in records):
+            self.reached.set()
+            assert self.go.wait(60)
+        return cast("Sequence[int]", self._writer.append(records))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._writer, name)
+
+
+def held(region: Region, kind: RecordKind) -> Holding:
+    holding = Holding(region._owned.writer, kind)
+    region._owned.writer = holding  # type: ignore[assignment]
+    return holding
+
+
+async def reached(holding: Holding) -> None:
+    await asyncio.to_thread(holding.reached.wait, 60)
+
+
+async def given_up(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def settle(times: int = 50) -> None:
+    for _ in range(times):
+        await asyncio.sleep(0)
+
+
+async def test_a_drop_that_is_given_up_during_a_move_spoils_no_log(opened: OpenRegion, log: EmbeddedLog) -> None:
+    """Nothing may be moved behind the drop of its table: no fold could apply that record."""
+    region = await opened()
+    await region.write(1, [b"x"] * 1200)
+    holding = held(region, RecordKind.DROP)
+    moving = asyncio.create_task(region.move(1))
+    dropping = asyncio.create_task(region.drop_table(1))
+    await reached(holding)
+    await given_up(dropping)
+    writing = asyncio.create_task(region.write(1, [b"new"] * 3))
+    await settle()
+    await asyncio.sleep(0.05)  # time for a move to read
+    holding.go.set()
+    assert await writing == 3
+    await moving
+    assert [entry.payload async for entry in region.read(1)] == [b"new"] * 3
+    await region.close()
+    assert recover(log, TOPICS).meta == full_scan(log, TOPICS).meta
+    assert (await opened()).sequence_num(1) == 3
+
+
+async def test_a_drop_that_arrived_although_it_failed_is_not_moved_behind(opened: OpenRegion, log: EmbeddedLog) -> None:
+    region = await opened()
+    await region.write(1, [b"x"] * 3)
+
+    class Slow:
+        """A log whose scattered reads wait."""
+
+        def __init__(self) -> None:
+            self.go = threading.Event()
+
+        def read_at(self, *what: Any) -> Any:
+            assert self.go.wait(60)
+            return log.read_at(*what)
+
+    slow = Slow()
+    region._log = slow  # type: ignore[assignment]
+    moving = asyncio.create_task(region.move(1))
+    await settle()
+    await asyncio.sleep(0.02)
+    owned = region._owned
+    writer = owned.writer
+    writer.append([Record(encode_key(RecordKind.DROP, 7, 1, 4), EMPTY)])  # of a drop that failed with an unknown outcome
+    owned.writer = FailingOnce(writer, OutcomeUnknown("?"), arrives=False)  # type: ignore[assignment]
+    with pytest.raises(OutcomeUnknown):
+        await region.write(2, [b"y"])
+    assert await region.write(2, [b"z"]) == 1  # claimed anew, and read: table 1 is gone
+    slow.go.set()
+    assert await moving == 0
+    region._log = log
+    assert await region.write(2, [b"z"]) == 2
+    await region.close()
+    assert list(recover(log, TOPICS).meta.tables) == [2]
+
+
+async def test_a_mark_below_one_that_is_given_up_waits_for_it(opened: OpenRegion) -> None:
+    """What it answers is durable, or it fails."""
+    region = await opened()
+    await region.write(1, [b"x"] * 10)
+    holding = held(region, RecordKind.MARK)
+    first = asyncio.create_task(region.mark_delete_up_to(1, 8))
+    await reached(holding)
+    await given_up(first)
+    second = asyncio.create_task(region.mark_delete_up_to(1, 3))
+    await settle()
+    assert not second.done()
+    holding.go.set()
+    assert await second == TableMark(8)
+    assert [entry.sequence async for entry in region.read(1)] == [9, 10]
+
+
+async def test_a_mark_beyond_the_end_says_so_whatever_is_written_meanwhile(opened: OpenRegion) -> None:
+    region = await opened()
+    await region.write(1, [b"x"] * 3)
+    holding = held(region, RecordKind.MARK)
+    marking = asyncio.create_task(region.mark_delete_up_to(1, 5))
+    await reached(holding)
+    writing = asyncio.create_task(region.write(1, [b"x"] * 9))
+    await settle()
+    holding.go.set()
+    assert await marking == TableMark(3, clamped=True)
+    assert await writing == 12
+
+
+async def test_tables_that_are_not_there_leave_nothing_behind(opened: OpenRegion) -> None:
+    region = await opened()
+    for number in range(100):
+        with pytest.raises(UnknownTable):
+            await region.mark_delete_up_to(number, 1)
+    await region.write(1, [b"x"])
+    await region.drop_table(1)
+    assert not region._gates
+
+
+@pytest.mark.parametrize("kind", [RecordKind.ENTRY, RecordKind.MARK, RecordKind.DROP, RecordKind.MOVE])
+async def test_calls_that_are_given_up_at_any_moment_spoil_nothing(opened: OpenRegion, log: EmbeddedLog, kind: RecordKind) -> None:
+    """Each call is cancelled after 0, 1, 2 … turns of the loop; beside it, others write, mark, move and drop."""
+    region = await opened()
+    calls: dict[RecordKind, Callable[[], Awaitable[object]]] = {
+        RecordKind.ENTRY: lambda: region.write(1, [b"a", b"b"]),
+        RecordKind.MARK: lambda: region.mark_delete_up_to(1, region.sequence_num(1) - 1),
+        RecordKind.DROP: lambda: region.drop_table(1),
+        RecordKind.MOVE: lambda: region.move(1),
+    }
+
+    async def quiet(call: Awaitable[object]) -> None:
+        with suppress(UnknownTable):
+            await call
+
+    for turns in range(12):
+        await region.write(1, [b"x"] * 3)
+        await region.write(2, [b"x"])
+        beside = [asyncio.create_task(quiet(call())) for call in calls.values()]
+        task = asyncio.create_task(quiet(calls[kind]()))
+        await settle(turns)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.gather(*beside)
+        await region.write(1, [b"y"])
+    await region.close()
+    assert recover(log, TOPICS).meta == full_scan(log, TOPICS).meta
+    region = await opened()
+    assert [entry.sequence async for entry in region.read(2)] == list(range(1, 13))
+
+
+async def test_an_opening_that_is_given_up_leaves_the_region_free(log: EmbeddedLog, tmp_path: Path) -> None:
+    with LocalOwnership(log, tmp_path / "owners") as owners, LocalOwnership(log, tmp_path / "owners") as others:
+        for turns in range(4):
+            task = asyncio.create_task(open_region(log, owners, TOPICS))
+            await settle(turns)
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await (await task).close()
+        for _ in range(500):
+            with suppress(NotOwner):
+                region = await open_region(log, others, TOPICS)
+                break
+            await asyncio.sleep(0.01)
+        await region.close()
+
+
+# -- two regions in one process --------------------------------------------------------------------------------------
+
+
+async def test_a_region_that_is_open_in_this_process_is_not_opened_twice(opened: OpenRegion, log: EmbeddedLog) -> None:
+    """Two that number on their own would write one sequence twice, as one owner."""
+    region = await opened()
+    assert await region.write(1, [b"a"]) == 1
+    for _ in range(2):
+        with pytest.raises(NotOwner, match="open in this process"):
+            await opened()
+        assert await region.write(1, [b"b"]) > 1
+    second = await opened(take_over=True)
+    assert await second.write(1, [b"c"]) == 4
+    for _ in range(2):
+        with pytest.raises(Fenced):
+            await region.write(1, [b"d"])
+    for call in (region.snapshot, region.clean):
+        with pytest.raises(Fenced):
+            await call()
+    await region.close()
+    assert await second.write(1, [b"e"]) == 5
+    await second.close()
+    assert (await opened()).sequence_num(1) == 5
+    assert recover(log, TOPICS).meta == full_scan(log, TOPICS).meta
+
+
+async def test_of_many_openings_at_once_one_wins(log: EmbeddedLog, tmp_path: Path) -> None:
+    with LocalOwnership(log, tmp_path / "owners") as owners:
+        outcomes = await asyncio.gather(*(open_region(log, owners, TOPICS) for _ in range(6)), return_exceptions=True)
+        [region] = [one for one in outcomes if isinstance(one, Region)]
+        assert sum(isinstance(one, NotOwner) for one in outcomes) == 5
+        assert await region.write(1, [b"x"]) == 1
+        await region.close()
+
+
+# -- closing -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_closed_region_refuses_every_call(opened: OpenRegion, log: EmbeddedLog) -> None:
+    region = await opened()
+    await region.write(1, [b"a"])
+    await region.close_gracefully()
+    end = log.bounds(TOPICS.meta, 0).end
+    calls: list[Callable[[], Awaitable[object]]] = [
+        lambda: region.write(1, [b"x"]),
+        lambda: region.mark_delete_up_to(1, 1),
+        lambda: region.drop_table(1),
+        lambda: region.move(1),
+        region.snapshot,
+        region.clean,
+    ]
+    for call in calls:
+        with pytest.raises(Closed):
+            await call()
+    for look in (lambda: region.read(1), region.scan, lambda: region.sequence_num(1)):
+        with pytest.raises(Closed):
+            look()
+    await region.close_gracefully()
+    await region.close()
+    assert log.bounds(TOPICS.meta, 0).end == end
+
+
+async def test_closing_waits_for_what_is_under_way(opened: OpenRegion, log: EmbeddedLog) -> None:
+    region = await opened()
+    await region.write(1, [b"x"] * 3)
+    holding = held(region, RecordKind.MARK)
+    writes = [asyncio.create_task(region.write(1, [b"%d" % number])) for number in range(20)]
+    marking = asyncio.create_task(region.mark_delete_up_to(1, 2))
+    await reached(holding)
+    closing = [asyncio.create_task(call()) for call in (region.close, region.close_gracefully, region.close)]
+    await settle()
+    assert not any(one.done() for one in closing)
+    holding.go.set()
+    await asyncio.gather(*closing)
+    assert [await one for one in writes] == list(range(4, 24))
+    assert await marking == TableMark(2)
+    assert (await opened()).sequence_num(1) == 23
+
+
+async def test_closing_waits_for_a_clean(opened: OpenRegion, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It truncates as the owner: nobody else may own the region meanwhile."""
+    region = await opened()
+    await region.write(1, [b"x"])
+    await region.mark_delete_up_to(1, 1)
+    begun, go = threading.Event(), threading.Event()
+    clean = region._clean
+
+    def slow() -> Cleaned:
+        begun.set()
+        assert go.wait(60)
+        return clean()
+
+    monkeypatch.setattr(region, "_clean", slow)
+    cleaning = asyncio.create_task(region.clean())
+    await asyncio.to_thread(begun.wait, 60)
+    closing = asyncio.create_task(region.close())
+    await settle()
+    assert not closing.done()
+    assert not region._owned.lost
+    go.set()
+    await closing
+    assert (await cleaning).removed > 0
+
+
+async def test_a_region_that_is_closed_while_it_claims_anew_takes_no_more_writes(
+    opened: OpenRegion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    region = await opened()
+    await region.write(1, [b"a"])
+    owned, before = region._owned, threading.active_count()
+    begun, go = threading.Event(), threading.Event()
+    renew = owned.renew
+
+    def slow() -> Writer:
+        begun.set()
+        assert go.wait(60)
+        return renew()
+
+    monkeypatch.setattr(owned, "renew", slow)
+    owned.writer = FailingOnce(owned.writer, DiskFull("full"), arrives=False)  # type: ignore[assignment]
+    with pytest.raises(DiskFull):
+        await region.write(1, [b"b"])
+    waiting = [asyncio.create_task(region.write(1, [b"%d" % number])) for number in range(5)]
+    await asyncio.to_thread(begun.wait, 60)
+    closing = asyncio.create_task(region.close())
+    await settle()
+    go.set()
+    await closing
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert all(isinstance(one, Closed | Fenced) or one in range(2, 7) for one in outcomes), outcomes
+    with pytest.raises(Closed):
+        await region.write(1, [b"late"])
+    assert not [one for one in threading.enumerate() if TOPICS.data in one.name], before
+    again = await opened()
+    assert again.sequence_num(1) == 1 + sum(isinstance(one, int) for one in outcomes)
+
+
+async def test_a_time_limit_counts_while_the_region_claims_anew(opened: OpenRegion, monkeypatch: pytest.MonkeyPatch) -> None:
+    region = await opened()
+    owned, go = region._owned, threading.Event()
+    renew = owned.renew
+    monkeypatch.setattr(owned, "renew", lambda: (go.wait(60), renew())[1])
+    owned.writer = FailingOnce(owned.writer, DiskFull("full"), arrives=False)  # type: ignore[assignment]
+    with pytest.raises(DiskFull):
+        await region.write(1, [b"a"])
+    with pytest.raises(Timeout):
+        await region.write(1, [b"b"], timeout=0.01)
+    go.set()
+    assert await region.write(1, [b"c"], timeout=60) == 1
+
+
+async def test_what_claiming_anew_raises_is_told_to_all_who_wait_and_tried_again(
+    opened: OpenRegion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    region = await opened()
+    for table in (1, 3, 4):
+        await region.write(table, [b"a"])
+    owned = region._owned
+    renew, fails = owned.renew, [Unavailable("The disk is away."), OSError("not ours")]
+
+    def failing() -> Writer:
+        if fails:
+            raise fails.pop(0)
+        return renew()
+
+    monkeypatch.setattr(owned, "renew", failing)
+    owned.writer = FailingOnce(owned.writer, OutcomeUnknown("?"), arrives=True)  # type: ignore[assignment]
+    with pytest.raises(OutcomeUnknown):
+        await region.write(1, [b"b"])
+    for expected in (Unavailable, OSError):
+        calls = [region.write(1, [b"c"]), region.mark_delete_up_to(1, 1), region.write(2, [b"d"]), region.drop_table(3), region.move(4)]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(one, expected) for one in outcomes), outcomes
+    assert await region.write(1, [b"e"]) == 3
+
+
+# -- moving ------------------------------------------------------------------------------------------------------------
+
+
+async def test_records_that_a_move_makes_fit_into_the_log(log: EmbeddedLog, tmp_path: Path) -> None:
+    topics = RegionTopics("wal", 8)
+    create_region(log, topics, TopicSettings(max_record=2000))
+    with LocalOwnership(log, tmp_path / "owners") as owners:
+        region = await open_region(log, owners, topics)
+        for number in range(60):
+            await region.write(1, [b"%d" % number * 20])
+            await region.write(2, [b""] * 100)
+        await region.write(1, [bytes(1900)])  # as large as a record may be
+        await region.write(1, [b""] * 450)
+        assert await region.move(1) == 511
+        assert await region.move(2) == 6000
+        assert [entry.sequence async for entry in region.read(1)] == list(range(1, 512))
+        assert (await region.clean()).start > 100
+        await region.close()
+        assert recover(log, topics).meta.tables[1].live == 511
+
+
+async def test_a_region_has_room_for_snapshots(log: EmbeddedLog) -> None:
+    with pytest.raises(BadInput, match="max_record"):
+        create_region(log, RegionTopics("wal", 9), TopicSettings(max_record=200))
+    with pytest.raises(RegionNotFound):
+        await open_region(log, LocalOwnership(log, Path("unused")), RegionTopics("wal", 9))

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.unit.wal.conftest import TOPICS, OpenRegion
+from tests.unit.wal.conftest import TOPICS, FailingOnce, OpenRegion
 
 from headwater.cluster.local import LocalOwnership
 from headwater.core.errors import Closed, DiskFull, Fenced, OutcomeUnknown, TooLarge, Unavailable
@@ -18,21 +17,6 @@ from headwater.wal.region_writer import RegionWriter
 
 pytestmark = pytest.mark.anyio
 ENTRY = RecordKind.ENTRY
-
-
-class FailingOnce:
-    """A Writer whose next append fails, after or before its records are in the log."""
-
-    def __init__(self, writer: object, error: Exception, *, arrives: bool) -> None:
-        self._writer, self._error, self._arrives = writer, error, arrives
-
-    def append(self, records: Sequence[Record]) -> Sequence[int]:
-        if self._arrives:
-            self._writer.append(records)  # type: ignore[attr-defined]
-        raise self._error
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._writer, name)
 
 
 @pytest.mark.parametrize("arrives", [True, False])
