@@ -14,7 +14,7 @@ from headwater.log import Log
 from headwater.log.record import TopicSettings
 from headwater.wal.bounds import End, SequenceRange, Start, sequence_range
 from headwater.wal.entries import BATCH, EntryReader, Wanted, region_places, table_places
-from headwater.wal.layout import EMPTY, RecordKind, encode_payloads
+from headwater.wal.layout import EMPTY, MAX_ID, RecordKind, encode_payloads
 from headwater.wal.recovery import Recovered, StoredSnapshot, recover
 from headwater.wal.region_topics import PART, RegionTopics, checked_id
 from headwater.wal.region_writer import Numbers, RegionWriter
@@ -60,17 +60,12 @@ class Region:
 
         Errors: `BadInput`, `TooLarge`; `OutcomeUnknown`; `Timeout` after so many seconds: the payloads may become durable later.
         """
-        checked_id(table, "table")
-        value, count = encode_payloads(payloads), len(payloads)
-        if not self._writer.healthy:
-            await self._writer.ready()
-        numbers = self._writer.tables.get(table)
-        first = 1 if numbers is None else numbers.next
-        future = self._writer.add(RecordKind.ENTRY, table, first, value, count)
-        if numbers is None:
-            self._writer.tables[table] = Numbers(first + count)
-        else:
-            numbers.next = first + count
+        if type(table) is not int or not 0 <= table <= MAX_ID:  # for speed: every write comes here
+            checked_id(table, "table")
+        value, count, writer = encode_payloads(payloads), len(payloads), self._writer
+        if not writer.healthy:
+            await writer.ready()
+        first, future = writer.write(table, value, count)
         if timeout is None:
             await future
         else:
@@ -259,7 +254,7 @@ def _opened(log: Log, ownership: Ownership, topics: RegionTopics, take_over: boo
         raise
 
 
-async def _within(seconds: float, future: asyncio.Future[Sequence[int]], what: str) -> None:
+async def _within(seconds: float, future: asyncio.Future[None], what: str) -> None:
     done, _ = await asyncio.wait({future}, timeout=seconds)
     if not done:
         future.add_done_callback(lambda late: late.cancelled() or late.exception())  # nobody else looks at it

@@ -53,13 +53,13 @@ class TableMeta:
         """Payloads were written. Errors: `MalformedRecord` for other numbers than the next ones."""
         if sequence != self.next:
             raise MalformedRecord(f"it has the sequence {sequence}, where {self.next} is next")
-        if self._offsets and offset < self._offsets[-1]:
+        if offset < self.watermark:
             self._ascending = False
         if count == 1:
             self._offsets.append(offset)
         else:
             self._offsets.extend([offset] * count)
-        self.next += count
+        self.next = sequence + count
         self.watermark = offset + 1
 
     def write_many(self, sequences: np.ndarray, counts: np.ndarray, offsets: np.ndarray) -> bool:

@@ -1,0 +1,104 @@
+"""The group commit of a region: one thread appends the records of all tables that wait, and applies them to the region's state."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import accumulate, takewhile
+
+from headwater.core.errors import Closed, TooLarge
+from headwater.log.commit_thread import MOST_BYTES, CommitThread
+from headwater.log.group_commit import not_tried
+from headwater.log.record import Record
+from headwater.wal.layout import KEY_LENGTH, encode_keys
+from headwater.wal.region_meta import RegionChange
+
+OVERHEAD = 64  # bytes of a record beside its key and its value, the header of Kafka's epoch included
+_Queued = tuple[RegionChange, bytes, "asyncio.Future[None]"]
+
+
+class RegionAppender(CommitThread[_Queued]):
+    """Appends records that its caller has numbered, in the order of the calls, or not at all: by the rules of `OrderedAppender`.
+
+    It takes less time for each call. What all calls have in common, making records and changing the state, is done in the thread and for
+    all that wait at once.
+    """
+
+    def __init__(
+        self,
+        append: Callable[[Sequence[Record]], Sequence[int]],
+        apply: Callable[[Sequence[RegionChange], Sequence[int]], None],
+        *,
+        region: int,
+        limit: int,
+        name: str,
+    ) -> None:
+        """`append`: as a Writer's. `apply`: called in the thread with what was appended, and where. `limit`: bytes of key and value."""
+        self._append, self._apply, self._region = append, apply, region
+        self._limit = limit - KEY_LENGTH - OVERHEAD
+        self.failure: Exception | None = None  # the failure that stopped it
+        super().__init__(name=name)
+
+    def add(self, change: RegionChange, value: bytes) -> asyncio.Future[None]:
+        """Queue a record; the future is done once it is durable and applied.
+
+        Raises `TooLarge`, `Closed`, and the failure of a call before: nothing was queued. Errors of the future: as for `OrderedAppender`.
+        """
+        if self.failure is not None:
+            raise not_tried(self.failure)
+        if self._stopping:
+            raise Closed("The region has been closed.", hint="Open it again.")
+        if len(value) > self._limit:
+            raise TooLarge(
+                f"A record of {len(value)} bytes does not fit into the log, which takes {self._limit}.",
+                hint="Write fewer payloads at once, or create the region with a larger max_record.",
+            )
+        future: asyncio.Future[None] = self._future()
+        self._queue.append((change, value, future))
+        if self._idle:
+            self._rouse()
+        return future
+
+    def _commit(self) -> None:
+        waiting = self._queue[:]
+        values = [value for _, value, _ in waiting]
+        if _size(values) > MOST_BYTES:
+            values = _fitting(values)
+            waiting = waiting[: len(values)]
+        del self._queue[: len(waiting)]
+        if self.failure is not None:  # queued after it, or at the moment of its failure
+            self._tell(_fail, waiting, not_tried(self.failure))
+            return
+        try:
+            changes = [change for change, _, _ in waiting]
+            self._apply(changes, self._append(list(map(Record, encode_keys(self._region, changes), values))))
+        except Exception as error:
+            self.failure = error
+            self._tell(_fail, waiting, error)
+            return
+        self._tell(_resolve, waiting)
+
+
+def _size(values: Sequence[bytes]) -> int:
+    """About how many bytes the records of these values take."""
+    return (KEY_LENGTH + OVERHEAD) * len(values) + sum(map(len, values))
+
+
+def _fitting(values: list[bytes]) -> list[bytes]:
+    """As many as fit, and at least one."""
+    sizes = accumulate(KEY_LENGTH + OVERHEAD + len(value) for value in values)
+    return values[: sum(1 for _ in takewhile(lambda size: size <= MOST_BYTES, sizes)) or 1]
+
+
+def _resolve(waiting: list[_Queued]) -> None:
+    for _, _, future in waiting:
+        try:
+            future.set_result(None)
+        except asyncio.InvalidStateError:
+            continue  # the caller has given up; its record is appended nevertheless
+
+
+def _fail(waiting: list[_Queued], error: Exception) -> None:
+    for _, _, future in waiting:
+        if not future.done():
+            future.set_exception(error)
