@@ -16,8 +16,9 @@ from headwater.wal.bounds import End, SequenceRange, Start, sequence_range
 from headwater.wal.entries import BATCH, EntryReader, Wanted, region_places, table_places
 from headwater.wal.layout import EMPTY, MAX_ID, RecordKind, encode_payloads
 from headwater.wal.recovery import Recovered, StoredSnapshot, recover
+from headwater.wal.region_appender import Numbers
 from headwater.wal.region_topics import PART, RegionTopics, checked_id
-from headwater.wal.region_writer import Numbers, RegionWriter
+from headwater.wal.region_writer import RegionWriter
 from headwater.wal.snapshot import encode_snapshot
 from headwater.wal.snapshots import SnapshotStore
 
@@ -62,15 +63,13 @@ class Region:
         """
         if type(table) is not int or not 0 <= table <= MAX_ID:  # for speed: every write comes here
             checked_id(table, "table")
-        value, count, writer = encode_payloads(payloads), len(payloads), self._writer
-        if not writer.healthy:
-            await writer.ready()
-        first, future = writer.write(table, value, count)
+        value, count = encode_payloads(payloads), len(payloads)
+        while (future := self._writer.write(table, value, count)) is None:
+            await self._writer.ready()
         if timeout is None:
-            await future
-        else:
-            await _within(timeout, future, f"The payloads {first} to {first + count - 1} of table {table}")
-        return first + count - 1
+            return await future
+        last = self._writer.tables[table].next - 1
+        return await _within(timeout, future, f"The payloads {last - count + 1} to {last} of table {table}")
 
     async def mark_delete_up_to(self, table: int, sequence: int) -> TableMark:
         """Forget the payloads up to `sequence`, with it: they are safe elsewhere. Return what is forgotten by now.
@@ -254,11 +253,11 @@ def _opened(log: Log, ownership: Ownership, topics: RegionTopics, take_over: boo
         raise
 
 
-async def _within(seconds: float, future: asyncio.Future[None], what: str) -> None:
+async def _within(seconds: float, future: asyncio.Future[int], what: str) -> int:
     done, _ = await asyncio.wait({future}, timeout=seconds)
     if not done:
         future.add_done_callback(lambda late: late.cancelled() or late.exception())  # nobody else looks at it
         raise Timeout(
             f"{what} are not durable after {seconds:g} s.", hint="They may become so later: read the table before writing them again."
         )
-    future.result()
+    return future.result()

@@ -10,11 +10,22 @@ from headwater.core.errors import Closed, TooLarge
 from headwater.log.commit_thread import MOST_BYTES, CommitThread
 from headwater.log.group_commit import not_tried
 from headwater.log.record import Record
-from headwater.wal.layout import KEY_LENGTH, encode_keys
+from headwater.log.record_columns import RecordColumns
+from headwater.wal.layout import KEY_LENGTH, RecordKind, encode_keys
 from headwater.wal.region_meta import RegionChange
 
 OVERHEAD = 64  # bytes of a record beside its key and its value, the header of Kafka's epoch included
-_Queued = tuple[RegionChange, bytes, "asyncio.Future[None]"]
+_ENTRY = RecordKind.ENTRY
+_Queued = tuple[RegionChange, bytes, "asyncio.Future[int]"]
+
+
+class Numbers:
+    """The numbers of a table as of the last call, whose record may be under way."""
+
+    __slots__ = ("marked", "next")
+
+    def __init__(self, next: int = 1, marked: int = 1) -> None:
+        self.next, self.marked = next, marked
 
 
 class RegionAppender(CommitThread[_Queued]):
@@ -29,18 +40,39 @@ class RegionAppender(CommitThread[_Queued]):
         append: Callable[[Sequence[Record]], Sequence[int]],
         apply: Callable[[Sequence[RegionChange], Sequence[int]], None],
         *,
+        tables: dict[int, Numbers],
         region: int,
         limit: int,
         name: str,
     ) -> None:
         """`append`: as a Writer's. `apply`: called in the thread with what was appended, and where. `limit`: bytes of key and value."""
-        self._append, self._apply, self._region = append, apply, region
+        self._append, self._apply, self._region, self.tables = append, apply, region, tables
         self._limit = limit - KEY_LENGTH - OVERHEAD
         self.failure: Exception | None = None  # the failure that stopped it
         super().__init__(name=name)
 
-    def add(self, change: RegionChange, value: bytes) -> asyncio.Future[None]:
-        """Queue a record; the future is done once it is durable and applied.
+    def write(self, table: int, value: bytes, count: int) -> asyncio.Future[int] | None:
+        """Number payloads and queue their record; return the future of `add`. None, and nothing was done, where `add` would not take it.
+
+        Errors: `TooLarge`; then nothing was numbered.
+        """
+        if self.failure is not None or self._stopping:
+            return None
+        if len(value) > self._limit:
+            raise self._too_large(value)
+        numbers = self.tables.get(table)
+        if numbers is None:
+            numbers = self.tables[table] = Numbers()
+        first = numbers.next
+        numbers.next = first + count
+        future: asyncio.Future[int] = self._future()
+        self._queue.append(((_ENTRY, table, first, count), value, future))
+        if self._idle:
+            self._rouse()
+        return future
+
+    def add(self, change: RegionChange, value: bytes) -> asyncio.Future[int]:
+        """Queue a record; the future has its last sequence once it is durable and applied.
 
         Raises `TooLarge`, `Closed`, and the failure of a call before: nothing was queued. Errors of the future: as for `OrderedAppender`.
         """
@@ -49,15 +81,18 @@ class RegionAppender(CommitThread[_Queued]):
         if self._stopping:
             raise Closed("The region has been closed.", hint="Open it again.")
         if len(value) > self._limit:
-            raise TooLarge(
-                f"A record of {len(value)} bytes does not fit into the log, which takes {self._limit}.",
-                hint="Write fewer payloads at once, or create the region with a larger max_record.",
-            )
-        future: asyncio.Future[None] = self._future()
+            raise self._too_large(value)
+        future: asyncio.Future[int] = self._future()
         self._queue.append((change, value, future))
         if self._idle:
             self._rouse()
         return future
+
+    def _too_large(self, value: bytes) -> TooLarge:
+        return TooLarge(
+            f"A record of {len(value)} bytes does not fit into the log, which takes {self._limit}.",
+            hint="Write fewer payloads at once, or create the region with a larger max_record.",
+        )
 
     def _commit(self) -> None:
         waiting = self._queue[:]
@@ -71,7 +106,7 @@ class RegionAppender(CommitThread[_Queued]):
             return
         try:
             changes = [change for change, _, _ in waiting]
-            self._apply(changes, self._append(list(map(Record, encode_keys(self._region, changes), values))))
+            self._apply(changes, self._append(RecordColumns(encode_keys(self._region, changes), values)))
         except Exception as error:
             self.failure = error
             self._tell(_fail, waiting, error)
@@ -91,9 +126,9 @@ def _fitting(values: list[bytes]) -> list[bytes]:
 
 
 def _resolve(waiting: list[_Queued]) -> None:
-    for _, _, future in waiting:
+    for (_, _, sequence, count), _, future in waiting:
         try:
-            future.set_result(None)
+            future.set_result(sequence + count - 1)
         except asyncio.InvalidStateError:
             continue  # the caller has given up; its record is appended nevertheless
 

@@ -16,20 +16,8 @@ from headwater.log import Log
 from headwater.log.record import Record
 from headwater.wal.fold import RegionFold
 from headwater.wal.layout import RecordKind
-from headwater.wal.region_appender import RegionAppender
+from headwater.wal.region_appender import Numbers, RegionAppender
 from headwater.wal.region_meta import RegionChange, RegionMeta
-
-
-_ENTRY = RecordKind.ENTRY
-
-
-class Numbers:
-    """The numbers of a table as of the last call, whose record may be under way."""
-
-    __slots__ = ("marked", "next")
-
-    def __init__(self, next: int = 1, marked: int = 1) -> None:
-        self.next, self.marked = next, marked
 
 
 class RegionWriter:
@@ -45,26 +33,14 @@ class RegionWriter:
 
     def _begin(self) -> None:
         self.tables = {number: Numbers(table.next, table.marked) for number, table in self.meta.tables.items()}
-        self._appender = RegionAppender(self._append, self._apply, region=self._region, limit=self._limit, name=self._owned.topic)
+        self._appender = RegionAppender(
+            self._append, self._apply, tables=self.tables, region=self._region, limit=self._limit, name=self._owned.topic
+        )
+        self.write = self._appender.write
 
     # -- what the region calls ----------------------------------------------------------------------------------
 
-    def write(self, table: int, value: bytes, count: int) -> tuple[int, asyncio.Future[None]]:
-        """Number payloads and queue their record; return the first's number. The future is done when it is durable and applied.
-
-        Errors: `TooLarge`, `Closed`, the failure of a call before: then nothing was numbered.
-        """
-        numbers = self.tables.get(table)
-        if numbers is None:
-            numbers = Numbers()
-        first = numbers.next
-        future = self._appender.add((_ENTRY, table, first, count), value)
-        numbers.next = first + count
-        if first == 1:
-            self.tables[table] = numbers
-        return first, future
-
-    def add(self, kind: RecordKind, table: int, sequence: int, value: bytes, count: int = 1) -> asyncio.Future[None]:
+    def add(self, kind: RecordKind, table: int, sequence: int, value: bytes, count: int = 1) -> asyncio.Future[int]:
         """Queue a record that the caller has numbered, and notes when this returns. Errors: as for `write`."""
         return self._appender.add((kind, table, sequence, count), value)
 
