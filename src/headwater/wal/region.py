@@ -172,9 +172,9 @@ class Region:
             return await asyncio.to_thread(self._clean)
 
     def _snapshot(self) -> StoredSnapshot:
-        with self._writer.locked:
-            values, watermark = encode_snapshot(self._writer.meta, self._snapshots.chunk), self._writer.meta.watermark
-        return self._snapshots.store(values, watermark)
+        with self._writer.locked:  # for as long as a copy takes: every write waits for it
+            meta = self._writer.meta.copied()
+        return self._snapshots.store(encode_snapshot(meta, self._snapshots.chunk), meta.watermark)
 
     def _clean(self) -> Cleaned:
         with self._writer.locked:

@@ -66,6 +66,12 @@ class RegionMeta:
         self._check_order(offset)
         self.watermark = offset + 1
 
+    def copied(self) -> RegionMeta:
+        """A copy that later changes leave as it is."""
+        return RegionMeta(
+            watermark=self.watermark, epoch=self.epoch, tables={number: table.copied() for number, table in self.tables.items()}
+        )
+
     @property
     def safe_offset(self) -> int:
         """The lowest offset that some table needs; the watermark where all is flushed. Nothing below it is ever read again."""
