@@ -7,6 +7,7 @@ import numpy as np
 from headwater.wal.layout import MalformedRecord
 
 _LONGEST = 10  # bytes of a varint of 64 bits
+_PIECE = 1 << 16  # numbers of a column at once: what is worked on stays in the processor's cache, and memory is used again
 
 
 def encode_varint(number: int) -> bytes:
@@ -51,16 +52,14 @@ def encode_varints(numbers: np.ndarray, sizes: np.ndarray | None = None) -> byte
     begins = ends - sizes
     found = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
     for place in range(int(sizes.max()) if len(sizes) else 0):
-        # Most numbers are short: the longer the place, the fewer are looked at.
         there = np.flatnonzero(sizes > place)
         part = (numbers[there] >> np.uint64(7 * place)).astype(np.uint8) & np.uint8(0x7F)
         found[begins[there] + place] = part | ((sizes[there] > place + 1).astype(np.uint8) << np.uint8(7))
     return found.tobytes()
 
 
-def decode_varints(data: bytes) -> np.ndarray:
-    """What `encode_varints` was given. Errors: `MalformedRecord` for a number without an end."""
-    found = np.frombuffer(data, np.uint8)
+def decode_varints(found: np.ndarray) -> np.ndarray:
+    """The numbers that bytes hold. Errors: `MalformedRecord` for a number without an end."""
     ends = np.flatnonzero(found < 0x80)
     if len(found) and (not len(ends) or ends[-1] != len(found) - 1):
         raise MalformedRecord("its last number has no end")
@@ -78,13 +77,27 @@ def decode_varints(data: bytes) -> np.ndarray:
 
 def encode_column(numbers: np.ndarray) -> bytes:
     """Signed numbers of 64 bits, each as the difference to the one before it: small where the column grows slowly."""
-    deltas = np.diff(numbers, prepend=np.int64(0))
-    return encode_varints(((deltas << 1) ^ (deltas >> 63)).view(np.uint64))  # the sign in the lowest bit
+    parts, last = [], np.int64(0)
+    for at in range(0, len(numbers), _PIECE):
+        piece = numbers[at : at + _PIECE]
+        deltas = np.diff(piece, prepend=last)
+        last = piece[-1]
+        parts.append(encode_varints(((deltas << 1) ^ (deltas >> 63)).view(np.uint64)))  # the sign in the lowest bit
+    return b"".join(parts)
 
 
 def decode_column(data: bytes, count: int) -> np.ndarray:
     """What `encode_column` was given. Errors: `MalformedRecord` for another count, and for what is no such column."""
-    folded = decode_varints(data)
-    if len(folded) != count:
-        raise MalformedRecord(f"its map has {len(folded)} offsets, where its tables have {count}")
-    return np.cumsum((folded >> np.uint64(1)).view(np.int64) ^ -(folded & np.uint64(1)).view(np.int64))
+    found = np.frombuffer(data, np.uint8)
+    numbers, done, at = np.empty(min(count, len(found)), np.int64), 0, 0
+    while at < len(found):
+        end = min(at + _PIECE, len(found))
+        while end < len(found) and end - at < _PIECE + _LONGEST and found[end - 1] >= 0x80:
+            end += 1
+        folded = decode_varints(found[at:end])
+        if done + len(folded) <= len(numbers):
+            numbers[done : done + len(folded)] = (folded >> np.uint64(1)).view(np.int64) ^ -(folded & np.uint64(1)).view(np.int64)
+        at, done = end, done + len(folded)
+    if done != count:
+        raise MalformedRecord(f"its map has {done} offsets, where its tables have {count}")
+    return np.cumsum(numbers, out=numbers)
