@@ -68,7 +68,7 @@ def decode_varints(found: np.ndarray) -> np.ndarray:
     if longest > _LONGEST:
         raise MalformedRecord("a number of it has no end")
     begins = ends - (sizes - 1)
-    numbers = (found[begins] & np.uint8(0x7F)).astype(np.uint64)
+    numbers: np.ndarray = (found[begins] & np.uint8(0x7F)).astype(np.uint64)
     for place in range(1, longest):
         there = np.flatnonzero(sizes > place)
         numbers[there] |= (found[begins[there] + place] & np.uint8(0x7F)).astype(np.uint64) << np.uint64(7 * place)
@@ -100,4 +100,5 @@ def decode_column(data: bytes, count: int) -> np.ndarray:
         at, done = end, done + len(folded)
     if done != count:
         raise MalformedRecord(f"its map has {done} offsets, where its tables have {count}")
-    return np.cumsum(numbers, out=numbers)
+    np.cumsum(numbers, out=numbers)
+    return numbers
