@@ -36,6 +36,7 @@ from bench.sizes import FULL, QUICK, Sizes
 from bench.spark import spark
 from bench.sql import sql_ways
 from bench.waiting import waiting
+from bench.wal import wal
 from headwater.core.errors import HeadwaterError
 
 RESULTS = Path(__file__).with_name("results")
@@ -53,6 +54,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "reopen": reopen,
     "compaction": compaction,
     "waiting": waiting,
+    "wal": wal,
     "kafka": kafka,
     "spark": spark,
     "sql": sql_ways,

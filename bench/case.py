@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bench.place import Place
     from bench.sizes import Sizes
 
-Shown = Literal["rate", "time", "memory"]
+Shown = Literal["rate", "time", "memory", "bytes"]
 
 
 class Sample(NamedTuple):

@@ -50,6 +50,16 @@ def memory(most: float) -> Mark:
     return Mark(f"≤ {most:g} × the memory", lambda found: found.ratio.median >= 1 / most)
 
 
+def slowdown(most: float) -> Mark:
+    """At most so many times as long as the other side."""
+    return Mark(f"≤ {most:g} × as long", lambda found: found.ratio.median >= 1 / most)
+
+
+def size(most: float) -> Mark:
+    """At most this many bytes per piece."""
+    return Mark(f"≤ {most:g} bytes", lambda found: 1 / found.our_rate.median <= most)
+
+
 def both(first: Mark, second: Mark) -> Mark:
     """Two promises for one case."""
     return Mark(f"{first.text}, {second.text}", lambda found: _all(first.met(found), second.met(found)))

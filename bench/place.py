@@ -81,7 +81,7 @@ class Place:
                         for at in range(0, len(several), per_batch):
                             log.append(TOPIC, 0, several[at : at + per_batch])
             for path in segments(folder):  # what the disk still has to write would disturb the first rounds
-                _sync(path)
+                sync_file(path)
             yield folder
 
 
@@ -119,7 +119,7 @@ def _digits(numbers: np.ndarray[tuple[int], np.dtype[np.int64]], width: int) -> 
     return pa.Array.from_buffers(pa.binary(), len(numbers), [None, pa.py_buffer(ends), pa.py_buffer(digits)])
 
 
-def _sync(path: Path) -> None:
+def sync_file(path: Path) -> None:
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)

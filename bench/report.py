@@ -42,10 +42,10 @@ def line(one: Measured | Skipped) -> tuple[str, str, str, str, str, str]:
 def shown(case: Case, rate: Spread) -> str:
     """A rate as people read it: pieces per second, or the time or the memory of a piece."""
     if case.shown != "rate":
-        written = seconds if case.shown == "time" else mebibytes
+        written = {"time": seconds, "memory": mebibytes, "bytes": octets}[case.shown]
         low, middle, high = (1 / figure if figure else 0.0 for figure in (rate.high, rate.median, rate.low))
         return f"{written(middle)} [{written(low)}..{written(high)}]"
-    pieces = case.unit + ("es" if case.unit.endswith("ch") else "s")
+    pieces = f"{case.unit[:-1]}ies" if case.unit.endswith("y") else case.unit + ("es" if case.unit.endswith("ch") else "s")
     return f"{_short(rate.median, pieces)}/s [{_short(rate.low)}..{_short(rate.high)}]"
 
 
@@ -64,6 +64,10 @@ def seconds(time: float) -> str:
 
 def mebibytes(size: float) -> str:
     return f"{size / (1 << 20):.0f} MiB"
+
+
+def octets(size: float) -> str:
+    return f"{size:.3g} bytes"
 
 
 def _short(number: float, unit: str = "") -> str:

@@ -29,6 +29,10 @@ class Sizes:
     idle: float  # seconds of waiting whose processor time is measured
     streams: int  # that wait
     delays: int  # records whose way to a reader is timed
+    tables: int  # of a region
+    entries: int  # records of a region's log
+    live: int  # of them, those that are not flushed
+    marks: int  # while writes are timed
     memory: int  # documents of a run whose memory is watched; a second one has four times as many
 
     @property
@@ -63,6 +67,10 @@ FULL = Sizes(
     idle=20.0,
     streams=1000,
     delays=1000,
+    tables=1000,
+    entries=5_000_000,
+    live=1_000_000,
+    marks=1000,
     memory=1_000_000,
 )
 QUICK = Sizes(
@@ -86,6 +94,10 @@ QUICK = Sizes(
     idle=5.0,
     streams=1000,
     delays=300,
+    tables=1000,
+    entries=1_000_000,
+    live=200_000,
+    marks=300,
     memory=200_000,
 )
 TINY = Sizes(
@@ -109,5 +121,9 @@ TINY = Sizes(
     idle=0.2,
     streams=5,
     delays=5,
+    tables=5,
+    entries=500,
+    live=100,
+    marks=10,
     memory=300,
 )

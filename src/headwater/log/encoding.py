@@ -29,6 +29,7 @@ from headwater.log.layout import (
     whole,
 )
 from headwater.log.record import Header, Record, unfit
+from headwater.log.record_columns import RecordColumns
 
 _PAIR = struct.Struct(">II")
 _FIELDS = ((">u4", 8), (">u8", 12), ("u1", 20), (">u4", 21))  # of a record's head, behind the offset: kind and place
@@ -199,13 +200,13 @@ def encode_by_columns(records: Sequence[Record], now: int, limit: int) -> Encode
 
 
 def _by_columns(records: Sequence[Record], now: int, limit: int) -> EncodedBatch | None:
-    count = len(records)
-    keys, key_size, no_key = _measured([record.key for record in records])
-    values, data_size, no_value = _measured([record.value for record in records])
+    count, plain = len(records), records if isinstance(records, RecordColumns) else None
+    keys, key_size, no_key = _measured(plain.keys if plain is not None else [record.key for record in records])
+    values, data_size, no_value = _measured(plain.values if plain is not None else [record.value for record in records])
     times: _Numbers = now
     bits: _Numbers = 0
     headers = _NO_HEADERS
-    if [1 for record in records if record.headers or record.mode or record.op or record.timestamp is not None]:
+    if plain is None and [1 for record in records if record.headers or record.mode or record.op or record.timestamp is not None]:
         if [1 for record in records if record.mode or record.op or record.timestamp is not None]:
             times, bits = _times([record.timestamp for record in records], now), _mode_bits(records)
         headers = _header_columns([record.headers for record in records])
@@ -249,7 +250,7 @@ def _places(size: _Numbers, count: int) -> tuple[_Column, int, int]:
     return starts, int(size.max()), int(size.sum())
 
 
-def _measured(column: list[bytes | None]) -> tuple[list[bytes], _Numbers, _Column | None]:
+def _measured(column: Sequence[bytes | None]) -> tuple[list[bytes], _Numbers, _Column | None]:
     """The column with empty bytes for nulls, its lengths, and where the nulls were."""
     try:
         return column, _sizes(column), None  # type: ignore[arg-type, return-value]

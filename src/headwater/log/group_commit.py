@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from queue import SimpleQueue
 
 from headwater.core.errors import BadInput, Closed, HeadwaterError, OutcomeUnknown, Unavailable
-from headwater.log.layout import MAX_BATCH
+from headwater.log.commit_thread import MOST_BYTES, CommitThread
 from headwater.log.record import Record
 
 _Waiting = tuple[Sequence[Record], "asyncio.Future[Sequence[int]]"]
 _Outcome = Sequence[int] | BaseException
-_MOST_BYTES = MAX_BATCH // 2
 
 
-class Appender:
+class Appender(CommitThread[_Waiting]):
     """Group commit for one partition, from one event loop. Works with any `append`: a Log's or a Writer's.
 
     `append` returns once its records are durable, with their offsets; the records of one call stay together and in order. It never waits
@@ -33,14 +30,7 @@ class Appender:
     ) -> None:
         """`inline`: appends in the caller's thread, or returns None, as `Log.append_inline`."""
         self._append, self._inline = append, inline
-        self._loop = asyncio.get_running_loop()
-        self._future = self._loop.create_future
-        self._queue: list[_Waiting] = []
-        self._wake: SimpleQueue[None] = SimpleQueue()  # written in C: a Semaphore's own steps take longer than the wake-up
-        self._idle = True
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name=f"headwater-append-{name}", daemon=True)
-        self._thread.start()
+        super().__init__(name=name)
 
     def append(self, records: Sequence[Record]) -> asyncio.Future[Sequence[int]]:
         """Errors: those of `Log.append`, for the whole batch that holds these records; `Closed`."""
@@ -55,8 +45,7 @@ class Appender:
             return future
         self._queue.append((records, future))
         if self._idle:
-            self._idle = False
-            self._wake.put(None)
+            self._rouse()
         return future
 
     def append_inline(self, records: Sequence[Record]) -> Sequence[int] | None:
@@ -68,23 +57,9 @@ class Appender:
             return None
         return self._inline(records)
 
-    async def aclose(self) -> None:
-        """Wait for what is queued, then stop."""
-        self._stopping = True
-        self._wake.put(None)
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
-
-    def _run(self) -> None:
-        while True:
-            if not self._queue:
-                if self._stopping:
-                    return
-                self._idle = True
-                if not self._queue:  # check again: a call may have come between the check and the flag
-                    self._wake.get()
-                continue
-            waiting, batch = self._take()
-            self._answer(waiting, self._outcomes(waiting, batch))
+    def _commit(self) -> None:
+        waiting, batch = self._take()
+        self._tell(_resolve, waiting, self._outcomes(waiting, batch))
 
     def _outcomes(self, waiting: list[_Waiting], batch: Sequence[Record]) -> list[_Outcome]:
         """Append the batch; return the outcome for each of its callers."""
@@ -98,16 +73,14 @@ class Appender:
         return _shares(waiting, offsets)
 
     def _take(self) -> tuple[list[_Waiting], Sequence[Record]]:
-        """Take all queued calls, up to half of the largest batch, and their records. Removes them by count: replacing the list would lose a
-        concurrent call.
-        """
+        """Take all queued calls, up to half of the largest batch, and their records."""
         waiting = self._queue[:]
         if len(waiting) == 1:  # at least one call: the log itself refuses one that is too large
             batch = waiting[0][0]
         else:
             try:
                 batch = [record for records, _ in waiting for record in records]
-                if _size(batch) > _MOST_BYTES:
+                if _size(batch) > MOST_BYTES:
                     waiting = _fitting(waiting)
                     batch = [record for records, _ in waiting for record in records]
             except Exception:  # not records: the log raises for this call, and the thread goes on
@@ -121,12 +94,6 @@ class Appender:
             return self._append(records)
         except Exception as error:
             return error
-
-    def _answer(self, waiting: list[_Waiting], outcomes: list[_Outcome]) -> None:
-        try:
-            self._loop.call_soon_threadsafe(_resolve, waiting, outcomes)  # one wake-up for the whole batch
-        except RuntimeError:
-            return  # the loop is closed: nobody waits any more
 
 
 class OrderedAppender(Appender):
@@ -154,7 +121,7 @@ class OrderedAppender(Appender):
         `OutcomeUnknown`; the failure of a batch before them, after which they are not.
         """
         if self.failure is not None:
-            raise _not_tried(self.failure)
+            raise not_tried(self.failure)
         if self._stopping:
             raise Closed("The appender has been closed.", hint="Open the log again.")
         self._check(records)
@@ -162,7 +129,7 @@ class OrderedAppender(Appender):
 
     def _outcomes(self, waiting: list[_Waiting], batch: Sequence[Record]) -> list[_Outcome]:
         if self.failure is not None:  # queued after it, or at the moment of its failure
-            return [_not_tried(self.failure)] * len(waiting)
+            return [not_tried(self.failure)] * len(waiting)
         try:
             offsets = self._append(batch)
         except Exception as error:
@@ -171,7 +138,7 @@ class OrderedAppender(Appender):
         return _shares(waiting, offsets)
 
 
-def _not_tried(failure: Exception) -> Exception:
+def not_tried(failure: Exception) -> Exception:
     """The error of calls queued after a failed batch. Their records were certainly not appended."""
     if isinstance(failure, HeadwaterError) and not isinstance(failure, OutcomeUnknown):
         return failure
@@ -196,7 +163,7 @@ def _fitting(waiting: list[_Waiting]) -> list[_Waiting]:
     count = size = 0
     for records, _ in waiting:
         size += _size(records)
-        if size > _MOST_BYTES:
+        if size > MOST_BYTES:
             break
         count += 1
     return waiting[: count or 1]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-Written = asyncio.Future[Sequence[int]]
+Written = asyncio.Future[int]
 
 
 class _Gate(asyncio.Lock):

@@ -12,7 +12,7 @@ that is kept; of a drop, the sequence that the next entry would have had. Marks 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -52,6 +52,12 @@ class MalformedRecord(ValueError):
 
 def encode_key(kind: RecordKind, region: int, table: int, sequence: int) -> bytes:
     return _KEY.pack(kind, region, table, sequence, _VERSION)
+
+
+def encode_keys(region: int, records: Iterable[tuple[RecordKind, int, int, int]]) -> list[bytes]:
+    """The keys of many records, each given as kind, table, sequence and the number of its payloads."""
+    pack = _KEY.pack
+    return [pack(kind, region, table, sequence, _VERSION) for kind, table, sequence, _ in records]
 
 
 def decode_key(key: bytes | None) -> RecordKey:

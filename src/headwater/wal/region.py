@@ -15,10 +15,11 @@ from headwater.log.record import TopicSettings
 from headwater.wal.bounds import End, SequenceRange, Start, sequence_range
 from headwater.wal.entries import BATCH, EntryReader, Wanted, region_places, table_places
 from headwater.wal.gates import TableGates
-from headwater.wal.layout import EMPTY, RecordKind, encode_payloads
+from headwater.wal.layout import EMPTY, MAX_ID, RecordKind, encode_payloads
 from headwater.wal.recovery import Recovered, StoredSnapshot, recover
+from headwater.wal.region_appender import Numbers
 from headwater.wal.region_topics import PART, RegionTopics, checked_id
-from headwater.wal.region_writer import Numbers, RegionWriter
+from headwater.wal.region_writer import RegionWriter
 from headwater.wal.snapshot import encode_snapshot
 from headwater.wal.snapshots import KEPT, SnapshotStore
 
@@ -63,22 +64,15 @@ class Region:
 
         Errors: `BadInput`, `TooLarge`; `OutcomeUnknown`; `Timeout` after so many seconds: the payloads may become durable later.
         """
-        checked_id(table, "table")
+        if type(table) is not int or not 0 <= table <= MAX_ID:  # for speed: every write comes here
+            checked_id(table, "table")
         value, count = encode_payloads(payloads), len(payloads)
-        if not self._writer.healthy:
+        while (future := self._writer.write(table, value, count)) is None:
             await self._ready(timeout)
-        numbers = self._writer.tables.get(table)
-        first = 1 if numbers is None else numbers.next
-        future = self._writer.add(RecordKind.ENTRY, table, first, value, count)
-        if numbers is None:
-            self._writer.tables[table] = Numbers(first + count)
-        else:
-            numbers.next = first + count
         if timeout is None:
-            await future
-        else:
-            await _within(timeout, future, f"The payloads {first} to {first + count - 1} of table {table}")
-        return first + count - 1
+            return await future
+        last = self._writer.tables[table].next - 1
+        return await _within(timeout, future, f"The payloads {last - count + 1} to {last} of table {table}")
 
     async def mark_delete_up_to(self, table: int, sequence: int) -> TableMark:
         """Forget the payloads up to `sequence`, with it: they are safe elsewhere. Return what is forgotten by now.
@@ -192,9 +186,9 @@ class Region:
             return await asyncio.to_thread(self._clean)
 
     def _snapshot(self) -> StoredSnapshot:
-        with self._writer.locked:
-            values, watermark = encode_snapshot(self._writer.meta, self._snapshots.chunk), self._writer.meta.watermark
-        return self._snapshots.store(values, watermark)
+        with self._writer.locked:  # for as long as a copy takes: every write waits for it
+            meta = self._writer.meta.copied()
+        return self._snapshots.store(encode_snapshot(meta, self._snapshots.chunk), meta.watermark)
 
     def _clean(self) -> Cleaned:
         with self._writer.locked:
@@ -321,11 +315,11 @@ def _claimed_meta(log: Log, topics: RegionTopics, accept_loss: bool) -> Writer:
         return log.claim(topics.meta, 0, part=PART)
 
 
-async def _within(seconds: float, future: asyncio.Future[Sequence[int]], what: str) -> None:
+async def _within(seconds: float, future: asyncio.Future[int], what: str) -> int:
     done, _ = await asyncio.wait({future}, timeout=seconds)
     if not done:
         future.add_done_callback(lambda late: late.cancelled() or late.exception())  # nobody else looks at it
         raise Timeout(
             f"{what} are not durable after {seconds:g} s.", hint="They may become so later: read the table before writing them again."
         )
-    future.result()
+    return future.result()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from headwater.wal.layout import MalformedRecord, RecordKind
 from headwater.wal.table_meta import TableMeta
+
+RegionChange = tuple[RecordKind, int, int, int]  # what a record says: its kind, its table, its sequence and the number of its payloads
 
 
 class RegionMeta:
@@ -41,10 +45,32 @@ class RegionMeta:
             del self.tables[table]
         self.watermark = offset + 1
 
+    def apply_all(self, changes: Iterable[RegionChange], offsets: Iterable[int]) -> None:
+        """Apply records at ascending offsets. Errors: `MalformedRecord`; then those before it are applied."""
+        tables, entry, at = self.tables, RecordKind.ENTRY, self.watermark
+        try:
+            for (kind, table, sequence, count), offset in zip(changes, offsets, strict=True):
+                known = tables.get(table)
+                if kind is entry and known is not None and offset >= at:
+                    known.write(sequence, count, offset)
+                    at = offset + 1
+                else:
+                    self.watermark = at
+                    self.apply(kind, table, sequence, count, offset)
+                    at = self.watermark
+        finally:
+            self.watermark = at
+
     def pass_over(self, offset: int) -> None:
         """The record at `offset` does not count: a claim, or a record of a writer that had lost the region."""
         self._check_order(offset)
         self.watermark = offset + 1
+
+    def copied(self) -> RegionMeta:
+        """A copy that later changes leave as it is."""
+        return RegionMeta(
+            watermark=self.watermark, epoch=self.epoch, tables={number: table.copied() for number, table in self.tables.items()}
+        )
 
     @property
     def safe_offset(self) -> int:

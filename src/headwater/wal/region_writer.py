@@ -8,28 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import Sequence
 
 from headwater.cluster import OwnedPartition
-from headwater.core.errors import Closed, Fenced, HeadwaterError, TooLarge
+from headwater.core.errors import Closed, Fenced, HeadwaterError
 from headwater.log import Log
-from headwater.log.group_commit import OrderedAppender
 from headwater.log.record import Record
 from headwater.wal.fold import RegionFold
-from headwater.wal.layout import KEY_LENGTH, RecordKind, encode_key
-from headwater.wal.region_meta import RegionMeta
-
-_OVERHEAD = 64  # bytes of a record beside its key and its value, the header of Kafka's epoch included
-
-
-class Numbers:
-    """The numbers of a table as of the last call, whose record may be under way."""
-
-    __slots__ = ("marked", "next")
-
-    def __init__(self, next: int = 1, marked: int = 1) -> None:
-        self.next, self.marked = next, marked
+from headwater.wal.layout import KEY_LENGTH, RecordKind
+from headwater.wal.region_appender import OVERHEAD, Numbers, RegionAppender
+from headwater.wal.region_meta import RegionChange, RegionMeta
 
 
 class RegionWriter:
@@ -38,34 +26,23 @@ class RegionWriter:
     def __init__(self, log: Log, owned: OwnedPartition, meta: RegionMeta, region: int) -> None:
         self._log, self._owned, self._region = log, owned, region
         self.meta, self.locked = meta, threading.Lock()
-        self.limit = log.topic(owned.topic).settings.max_record - KEY_LENGTH - _OVERHEAD
+        self.limit = log.topic(owned.topic).settings.max_record - KEY_LENGTH - OVERHEAD
         self._mending: asyncio.Task[None] | None = None
         self._closed = False
         self._begin()
 
     def _begin(self) -> None:
         self.tables = {number: Numbers(table.next, table.marked) for number, table in self.meta.tables.items()}
-        self._changes: deque[tuple[RecordKind, int, int, int]] = deque()  # of the queued records: kind, table, sequence, payloads
-        self._appender = OrderedAppender(self._append, check=lambda records: None, name=self._owned.topic)
+        self._appender = RegionAppender(
+            self._append, self._apply, tables=self.tables, region=self._region, limit=self.limit, name=self._owned.topic
+        )
+        self.write = self._appender.write
 
     # -- what the region calls ----------------------------------------------------------------------------------
 
-    def add(self, kind: RecordKind, table: int, sequence: int, value: bytes, count: int = 1) -> asyncio.Future[Sequence[int]]:
-        """Queue a record; the future is done when it is durable and applied. The caller has numbered it, and notes it when this returns.
-
-        Errors: `TooLarge`, `Closed`, the failure of a call before: then nothing was queued.
-        """
-        if len(value) > self.limit:
-            raise TooLarge(
-                f"A record of {len(value)} bytes does not fit into the log, which takes {self.limit}.",
-                hint="Write fewer payloads at once, or create the region with a larger max_record.",
-            )
-        self._changes.append((kind, table, sequence, count))
-        try:
-            return self._appender.append([Record(encode_key(kind, self._region, table, sequence), value)])
-        except BaseException:
-            self._changes.pop()
-            raise
+    def add(self, kind: RecordKind, table: int, sequence: int, value: bytes, count: int = 1) -> asyncio.Future[int]:
+        """Queue a record that the caller has numbered, and notes when this returns. Errors: as for `write`."""
+        return self._appender.add((kind, table, sequence, count), value)
 
     @property
     def healthy(self) -> bool:
@@ -95,12 +72,11 @@ class RegionWriter:
     # -- in the appender's thread ---------------------------------------------------------------------------------
 
     def _append(self, batch: Sequence[Record]) -> Sequence[int]:
-        offsets = self._owned.writer.append(batch)
+        return self._owned.writer.append(batch)
+
+    def _apply(self, changes: Sequence[RegionChange], offsets: Sequence[int]) -> None:
         with self.locked:
-            apply, take = self.meta.apply, self._changes.popleft
-            for offset in offsets:
-                apply(*take(), offset)
-        return offsets
+            self.meta.apply_all(changes, offsets)
 
     # -- after a failure ------------------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ counts when every chunk of it is there and whole. A reader that does not know th
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
@@ -21,7 +20,7 @@ import numpy as np
 from headwater.wal.layout import MAX_ID, MalformedRecord
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.table_meta import TableMeta
-from headwater.wal.varints import decode_column, decode_varint, encode_column, encode_varint
+from headwater.wal.varints import decode_column, decode_varint, encode_column, encode_varint, encode_varints, varint_sizes
 
 _VERSION = b"\x00"
 _VARINT, _BYTES, _FIXED32 = 0, 2, 5  # protobuf's wire types
@@ -29,6 +28,7 @@ _TABLE, _WATERMARK, _EPOCH, _CHUNK, _CHUNKS, _MAP, _CRC = 2, 3, 4, 5, 6, 7, 8
 _OVERHEAD = 64  # bytes of a chunk beside its tables and its piece of the map, at the most
 _CRC_LENGTH = 5
 _SIGNED = 1 << 63
+_NUMBERS = 5  # of a table
 
 
 class SnapshotChunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,10 +47,10 @@ class SnapshotChunk(msgspec.Struct, frozen=True, kw_only=True):
 
 def encode_snapshot(meta: RegionMeta, limit: int) -> list[bytes]:
     """The values of the records, each of at most `limit` bytes."""
-    tables = [_field(_TABLE, _table(number, table)) for number, table in meta.tables.items()]
+    tables, ends = _tables(meta)
     columns = [table.column() for table in meta.tables.values()]
     offsets = encode_column(np.concatenate(columns) if columns else np.zeros(0, np.int64))
-    bodies = list(_bodies(tables, offsets, limit - _OVERHEAD))
+    bodies = list(_bodies(tables, ends, offsets, limit - _OVERHEAD))
     head = _number(_WATERMARK, meta.watermark) + _number(_EPOCH, meta.epoch)
     return [
         _sealed(_VERSION + tables + head + _number(_CHUNK, number) + _number(_CHUNKS, len(bodies)) + piece)
@@ -58,13 +58,12 @@ def encode_snapshot(meta: RegionMeta, limit: int) -> list[bytes]:
     ]
 
 
-def _bodies(tables: Sequence[bytes], offsets: bytes, room: int) -> Iterator[tuple[bytes, bytes]]:
-    """Tables and a piece of the map for each chunk: tables first, then the map in what is left."""
-    ends = list(accumulate(map(len, tables)))
-    whole, at, done = b"".join(tables), 0, 0
+def _bodies(whole: bytes, ends: np.ndarray, offsets: bytes, room: int) -> Iterator[tuple[bytes, bytes]]:
+    """Tables, which end at `ends`, and a piece of the map for each chunk: tables first, then the map in what is left."""
+    at = done = 0
     while at < len(whole):
-        fitting = bisect_right(ends, at + room)
-        end = ends[fitting - 1] if fitting else 0
+        fit = int(np.searchsorted(ends, at + room, side="right"))
+        end = int(ends[fit - 1]) if fit else at
         if end <= at:
             raise ValueError(f"a chunk of {room} bytes has no room for a table")
         left = room - (end - at) if end == len(whole) else 0
@@ -80,12 +79,24 @@ def _piece(data: bytes) -> bytes:
     return _field(_MAP, data) if data else b""
 
 
-def _table(number: int, table: TableMeta) -> bytes:
-    """As protobuf's own encoders write it: a number of 0 is left out, but not a safe offset of 0."""
-    fields = [_number(1, number), _number(2, table.next), _number(3, table.marked), _number(4, table.watermark)]
-    if table.safe_offset is not None:
-        fields.append(_tag(5, _VARINT) + encode_varint(table.safe_offset))
-    return b"".join(fields)
+def _tables(meta: RegionMeta) -> tuple[bytes, np.ndarray]:
+    """The fields of all tables, and where each of them ends.
+
+    As protobuf's own encoders write them: a number of 0 is left out, but not a safe offset of 0. Tags, lengths and numbers are varints all,
+    so that the tables of a region are one column of varints.
+    """
+    rows = [(number, one.next, one.marked, one.watermark, one.safe_offset) for number, one in meta.tables.items()]
+    numbers = np.zeros((len(rows), 2 + 2 * _NUMBERS), np.uint64)
+    there = np.ones(numbers.shape, bool)
+    for place, column in enumerate(zip(*rows, strict=True)):
+        tag, at = _tag(place + 1, _VARINT)[0], 2 + 2 * place
+        numbers[:, at] = tag
+        numbers[:, at + 1] = [one or 0 for one in column]
+        there[:, at : at + 2] = np.array([one is not None if place == _NUMBERS - 1 else one != 0 for one in column])[:, None]
+    sizes = varint_sizes(numbers) * there
+    numbers[:, 0], numbers[:, 1] = _tag(_TABLE, _BYTES)[0], sizes[:, 2:].sum(axis=1)
+    sizes[:, 1] = varint_sizes(numbers[:, 1])
+    return encode_varints(numbers.ravel(), sizes.ravel()), np.cumsum(sizes.sum(axis=1))
 
 
 def _tag(field: int, wire: int) -> bytes:
@@ -187,7 +198,7 @@ def joined(chunks: Sequence[SnapshotChunk]) -> RegionMeta:
     column = decode_column(b"".join(chunk.map for chunk in chunks), ends[-1])
     meta = RegionMeta(watermark=first.watermark, epoch=first.epoch)
     for (number, next, marked, watermark, safe), begin, end in zip(rows, ends, ends[1:], strict=False):
-        table = TableMeta(next=next, marked=marked, watermark=watermark, offsets=column[begin:end].tolist())
+        table = TableMeta(next=next, marked=marked, watermark=watermark, offsets=column[begin:end])
         if table.safe_offset != safe:
             raise MalformedRecord(
                 f"table {number} needs the log from {table.safe_offset} on by its map, and from {safe} on by its own field"

@@ -21,9 +21,10 @@ class TableMeta:
 
     __slots__ = ("_ascending", "_begin", "_offsets", "marked", "next", "watermark")
 
-    def __init__(self, *, next: int = 1, marked: int = 1, watermark: int = 0, offsets: Iterable[int] = ()) -> None:
+    def __init__(self, *, next: int = 1, marked: int = 1, watermark: int = 0, offsets: Iterable[int] | np.ndarray = ()) -> None:
+        """`offsets`: of the live payloads, as numbers or as a column of int64."""
         self.next, self.marked, self.watermark = next, marked, watermark
-        self._offsets = array("q", offsets)
+        self._offsets = array("q", offsets.tobytes() if isinstance(offsets, np.ndarray) else offsets)
         self._begin = 0  # the place of `marked` in the column
         self._ascending = self._is_ascending()
         if len(self._offsets) != next - marked:
@@ -53,13 +54,13 @@ class TableMeta:
         """Payloads were written. Errors: `MalformedRecord` for other numbers than the next ones."""
         if sequence != self.next:
             raise MalformedRecord(f"it has the sequence {sequence}, where {self.next} is next")
-        if self._offsets and offset < self._offsets[-1]:
+        if offset < self.watermark:
             self._ascending = False
         if count == 1:
             self._offsets.append(offset)
         else:
             self._offsets.extend([offset] * count)
-        self.next += count
+        self.next = sequence + count
         self.watermark = offset + 1
 
     def write_many(self, sequences: np.ndarray, counts: np.ndarray, offsets: np.ndarray) -> bool:
@@ -97,6 +98,13 @@ class TableMeta:
         self.watermark = offset + 1
         self._ascending = self._is_ascending()
 
+    def copied(self) -> TableMeta:
+        """A copy that later changes leave as it is. Quick, because nobody can write meanwhile: it checks nothing."""
+        copy = TableMeta.__new__(TableMeta)
+        copy.next, copy.marked, copy.watermark = self.next, self.marked, self.watermark
+        copy._offsets, copy._begin, copy._ascending = self._offsets[self._begin :], 0, self._ascending
+        return copy
+
     def column(self) -> np.ndarray:
         """A copy of the offsets of all live payloads, in the order of their sequences."""
         return self._column().copy()
@@ -105,8 +113,8 @@ class TableMeta:
         return np.frombuffer(self._offsets, np.int64)[self._begin :] if self.live else np.zeros(0, np.int64)
 
     def _is_ascending(self) -> bool:
-        column = np.frombuffer(self._offsets, np.int64)[self._begin :] if len(self._offsets) else np.zeros(0, np.int64)
-        return bool(np.all(column[1:] >= column[:-1]))
+        column = self._column()
+        return bool((column[1:] >= column[:-1]).all())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TableMeta):

@@ -7,6 +7,7 @@ import numpy as np
 from headwater.wal.layout import MalformedRecord
 
 _LONGEST = 10  # bytes of a varint of 64 bits
+_PIECE = 1 << 16  # numbers of a column at once: what is worked on stays in the processor's cache, and memory is used again
 
 
 def encode_varint(number: int) -> bytes:
@@ -34,33 +35,70 @@ def decode_varint(data: bytes, at: int) -> tuple[int, int]:
     raise MalformedRecord(f"a number at byte {at} of it has no end")
 
 
+def varint_sizes(numbers: np.ndarray) -> np.ndarray:
+    """How many bytes each of a column's numbers takes."""
+    sizes = np.ones(numbers.shape, np.int64)
+    largest = int(numbers.max()) if numbers.size else 0
+    for place in range(1, _LONGEST):
+        if largest >> (7 * place):  # else no number is so long
+            sizes += numbers >= np.uint64(1 << (7 * place))
+    return sizes
+
+
+def encode_varints(numbers: np.ndarray, sizes: np.ndarray | None = None) -> bytes:
+    """A column of numbers of 64 bits, one behind the other. `sizes`: those of `varint_sizes`; a number whose size is 0 is left out."""
+    sizes = varint_sizes(numbers) if sizes is None else sizes
+    ends = np.cumsum(sizes)
+    begins = ends - sizes
+    found = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+    for place in range(int(sizes.max()) if len(sizes) else 0):
+        there = np.flatnonzero(sizes > place)
+        part = (numbers[there] >> np.uint64(7 * place)).astype(np.uint8) & np.uint8(0x7F)
+        found[begins[there] + place] = part | ((sizes[there] > place + 1).astype(np.uint8) << np.uint8(7))
+    return found.tobytes()
+
+
+def decode_varints(found: np.ndarray) -> np.ndarray:
+    """The numbers that bytes hold. Errors: `MalformedRecord` for a number without an end."""
+    ends = np.flatnonzero(found < 0x80)
+    if len(found) and (not len(ends) or ends[-1] != len(found) - 1):
+        raise MalformedRecord("its last number has no end")
+    sizes = np.diff(ends, prepend=-1)
+    longest = int(sizes.max()) if len(sizes) else 0
+    if longest > _LONGEST:
+        raise MalformedRecord("a number of it has no end")
+    begins = ends - (sizes - 1)
+    numbers: np.ndarray = (found[begins] & np.uint8(0x7F)).astype(np.uint64)
+    for place in range(1, longest):
+        there = np.flatnonzero(sizes > place)
+        numbers[there] |= (found[begins[there] + place] & np.uint8(0x7F)).astype(np.uint64) << np.uint64(7 * place)
+    return numbers
+
+
 def encode_column(numbers: np.ndarray) -> bytes:
     """Signed numbers of 64 bits, each as the difference to the one before it: small where the column grows slowly."""
-    if not len(numbers):
-        return b""
-    deltas = np.diff(numbers, prepend=np.int64(0))
-    folded = ((deltas << 1) ^ (deltas >> 63)).view(np.uint64)  # the sign in the lowest bit
-    groups = np.stack([(folded >> np.uint64(7 * place)) & np.uint64(0x7F) for place in range(_LONGEST)], axis=1).astype(np.uint8)
-    sizes = np.maximum(1, _LONGEST - np.argmax(groups[:, ::-1] != 0, axis=1))
-    sizes[~groups.any(axis=1)] = 1
-    places = np.arange(_LONGEST)
-    groups[places < sizes[:, None] - 1] |= 0x80
-    return bytes(groups[places < sizes[:, None]])
+    parts, last = [], np.int64(0)
+    for at in range(0, len(numbers), _PIECE):
+        piece = numbers[at : at + _PIECE]
+        deltas = np.diff(piece, prepend=last)
+        last = piece[-1]
+        parts.append(encode_varints(((deltas << 1) ^ (deltas >> 63)).view(np.uint64)))  # the sign in the lowest bit
+    return b"".join(parts)
 
 
 def decode_column(data: bytes, count: int) -> np.ndarray:
     """What `encode_column` was given. Errors: `MalformedRecord` for another count, and for what is no such column."""
     found = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(found < 0x80)
-    if len(ends) != count or (count and ends[-1] != len(found) - 1) or (not count and len(found)):
-        raise MalformedRecord(f"its map has {len(ends)} offsets, where its tables have {count}")
-    if not count:
-        return np.zeros(0, np.int64)
-    begins = np.concatenate(([0], ends[:-1] + 1))
-    if int((ends - begins).max()) >= _LONGEST:
-        raise MalformedRecord("its map has a number without an end")
-    place = np.arange(len(found)) - np.repeat(begins, ends - begins + 1)
-    parts = (found & 0x7F).astype(np.uint64) << (np.uint64(7) * place.astype(np.uint64))
-    folded = np.add.reduceat(parts, begins)
-    deltas = (folded >> np.uint64(1)).view(np.int64) ^ -(folded & np.uint64(1)).view(np.int64)
-    return np.cumsum(deltas)
+    numbers, done, at = np.empty(min(count, len(found)), np.int64), 0, 0
+    while at < len(found):
+        end = min(at + _PIECE, len(found))
+        while end < len(found) and end - at < _PIECE + _LONGEST and found[end - 1] >= 0x80:
+            end += 1
+        folded = decode_varints(found[at:end])
+        if done + len(folded) <= len(numbers):
+            numbers[done : done + len(folded)] = (folded >> np.uint64(1)).view(np.int64) ^ -(folded & np.uint64(1)).view(np.int64)
+        at, done = end, done + len(folded)
+    if done != count:
+        raise MalformedRecord(f"its map has {done} offsets, where its tables have {count}")
+    np.cumsum(numbers, out=numbers)
+    return numbers

@@ -1,0 +1,139 @@
+"""The group commit of a region: one thread appends the records of all tables that wait, and applies them to the region's state."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import accumulate, takewhile
+
+from headwater.core.errors import Closed, TooLarge
+from headwater.log.commit_thread import MOST_BYTES, CommitThread
+from headwater.log.group_commit import not_tried
+from headwater.log.record import Record
+from headwater.log.record_columns import RecordColumns
+from headwater.wal.layout import KEY_LENGTH, RecordKind, encode_keys
+from headwater.wal.region_meta import RegionChange
+
+OVERHEAD = 64  # bytes of a record beside its key and its value, the header of Kafka's epoch included
+_ENTRY = RecordKind.ENTRY
+_Queued = tuple[RegionChange, bytes, "asyncio.Future[int]"]
+
+
+class Numbers:
+    """The numbers of a table as of the last call, whose record may be under way."""
+
+    __slots__ = ("marked", "next")
+
+    def __init__(self, next: int = 1, marked: int = 1) -> None:
+        self.next, self.marked = next, marked
+
+
+class RegionAppender(CommitThread[_Queued]):
+    """Appends records that its caller has numbered, in the order of the calls, or not at all: by the rules of `OrderedAppender`.
+
+    It takes less time for each call. What all calls have in common, making records and changing the state, is done in the thread and for
+    all that wait at once.
+    """
+
+    def __init__(
+        self,
+        append: Callable[[Sequence[Record]], Sequence[int]],
+        apply: Callable[[Sequence[RegionChange], Sequence[int]], None],
+        *,
+        tables: dict[int, Numbers],
+        region: int,
+        limit: int,
+        name: str,
+    ) -> None:
+        """`append`: as a Writer's. `apply`: called in the thread with what was appended, and where. `limit`: the most bytes of a value."""
+        self._append, self._apply, self._region, self.tables = append, apply, region, tables
+        self._limit = limit
+        self.failure: Exception | None = None  # the failure that stopped it
+        super().__init__(name=name)
+
+    def write(self, table: int, value: bytes, count: int) -> asyncio.Future[int] | None:
+        """Number payloads and queue their record; return the future of `add`. None, and nothing was done, where `add` would not take it.
+
+        Errors: `TooLarge`; then nothing was numbered.
+        """
+        if self.failure is not None or self._stopping:
+            return None
+        if len(value) > self._limit:
+            raise self._too_large(value)
+        numbers = self.tables.get(table)
+        if numbers is None:
+            numbers = self.tables[table] = Numbers()
+        first = numbers.next
+        numbers.next = first + count
+        future: asyncio.Future[int] = self._future()
+        self._queue.append(((_ENTRY, table, first, count), value, future))
+        if self._idle:
+            self._rouse()
+        return future
+
+    def add(self, change: RegionChange, value: bytes) -> asyncio.Future[int]:
+        """Queue a record; the future has its last sequence once it is durable and applied.
+
+        Raises `TooLarge`, `Closed`, and the failure of a call before: nothing was queued. Errors of the future: as for `OrderedAppender`.
+        """
+        if self.failure is not None:
+            raise not_tried(self.failure)
+        if self._stopping:
+            raise Closed("The region has been closed.", hint="Open it again.")
+        if len(value) > self._limit:
+            raise self._too_large(value)
+        future: asyncio.Future[int] = self._future()
+        self._queue.append((change, value, future))
+        if self._idle:
+            self._rouse()
+        return future
+
+    def _too_large(self, value: bytes) -> TooLarge:
+        return TooLarge(
+            f"A record of {len(value)} bytes does not fit into the log, which takes {self._limit}.",
+            hint="Write fewer payloads at once, or create the region with a larger max_record.",
+        )
+
+    def _commit(self) -> None:
+        waiting = self._queue[:]
+        values = [value for _, value, _ in waiting]
+        if _size(values) > MOST_BYTES:
+            values = _fitting(values)
+            waiting = waiting[: len(values)]
+        del self._queue[: len(waiting)]
+        if self.failure is not None:  # queued after it, or at the moment of its failure
+            self._tell(_fail, waiting, not_tried(self.failure))
+            return
+        try:
+            changes = [change for change, _, _ in waiting]
+            self._apply(changes, self._append(RecordColumns(encode_keys(self._region, changes), values)))
+        except Exception as error:
+            self.failure = error
+            self._tell(_fail, waiting, error)
+            return
+        self._tell(_resolve, waiting)
+
+
+def _size(values: Sequence[bytes]) -> int:
+    """About how many bytes the records of these values take."""
+    return (KEY_LENGTH + OVERHEAD) * len(values) + sum(map(len, values))
+
+
+def _fitting(values: list[bytes]) -> list[bytes]:
+    """As many as fit, and at least one."""
+    sizes = accumulate(KEY_LENGTH + OVERHEAD + len(value) for value in values)
+    return values[: sum(1 for _ in takewhile(lambda size: size <= MOST_BYTES, sizes)) or 1]
+
+
+def _resolve(waiting: list[_Queued]) -> None:
+    for (_, _, sequence, count), _, future in waiting:
+        try:
+            future.set_result(sequence + count - 1)
+        except asyncio.InvalidStateError:
+            continue  # the caller has given up; its record is appended nevertheless
+
+
+def _fail(waiting: list[_Queued], error: Exception) -> None:
+    for _, _, future in waiting:
+        if not future.done():
+            future.set_exception(error)

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from headwater.core.errors import Closed, DiskFull, Fenced, OutcomeUnknown, TooLarge, Unavailable
+from headwater.log.record import Record
+from headwater.wal.layout import EMPTY, RecordKind, decode_key
+from headwater.wal.region_appender import Numbers, RegionAppender
+from headwater.wal.region_meta import RegionChange
+
+pytestmark = pytest.mark.anyio
+ENTRY = RecordKind.ENTRY
+LIMIT = 16 << 20
+
+
+class SlowLog:
+    """Appends when the test says so, and remembers what was appended and applied."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[Record]] = []
+        self.applied: list[tuple[RegionChange, int]] = []
+        self.entered, self.go = threading.Semaphore(0), threading.Semaphore(0)
+        self.error: Exception | None = None
+
+    def append(self, records: Sequence[Record]) -> Sequence[int]:
+        self.entered.release()
+        assert self.go.acquire(timeout=30)
+        if self.error is not None:
+            raise self.error
+        first = sum(map(len, self.batches))
+        self.batches.append(list(records))
+        return range(first, first + len(records))
+
+    def apply(self, changes: Sequence[RegionChange], offsets: Sequence[int]) -> None:
+        self.applied += zip(changes, offsets, strict=True)
+
+    def appender(self, tables: dict[int, Numbers] | None = None) -> RegionAppender:
+        return RegionAppender(self.append, self.apply, tables={} if tables is None else tables, region=7, limit=LIMIT, name="t")
+
+
+async def test_calls_are_numbered_at_once_and_appended_together() -> None:
+    log = SlowLog()
+    appender = log.appender({2: Numbers(5, 3)})
+    first = appender.write(1, EMPTY, 1)
+    await asyncio.to_thread(log.entered.acquire)
+    rest = [appender.write(1, EMPTY, 3), appender.write(2, EMPTY, 1), appender.add((RecordKind.MARK, 1, 3, 1), EMPTY)]
+    assert (appender.tables[1].next, appender.tables[2].next) == (5, 6)
+    log.go.release(2)
+    assert first is not None
+    assert [await one for one in (first, *rest) if one is not None] == [1, 4, 5, 3]
+    assert [len(batch) for batch in log.batches] == [1, 3]
+    assert log.applied == [((ENTRY, 1, 1, 1), 0), ((ENTRY, 1, 2, 3), 1), ((ENTRY, 2, 5, 1), 2), ((RecordKind.MARK, 1, 3, 1), 3)]
+    assert [decode_key(one.key) for batch in log.batches for one in batch] == [(kind, 7, *at) for (kind, *at, _), _ in log.applied]
+    await appender.aclose()
+
+
+async def test_what_is_too_large_is_not_numbered() -> None:
+    log = SlowLog()
+    appender = log.appender()
+    with pytest.raises(TooLarge, match="max_record"):
+        appender.write(1, bytes(LIMIT + 1), 1)
+    with pytest.raises(TooLarge, match="max_record"):
+        appender.add((ENTRY, 1, 1, 1), bytes(LIMIT + 1))
+    assert appender.tables == {}
+    await appender.aclose()
+    assert log.batches == []
+
+
+@pytest.mark.parametrize(
+    ("error", "behind"),
+    [(OutcomeUnknown("lost"), Unavailable), (DiskFull("full"), DiskFull), (Fenced("fenced"), Fenced), (ValueError("bug"), Unavailable)],
+    ids=["unknown", "full", "fenced", "bug"],
+)
+async def test_a_failed_append_fails_everything_behind_it(error: Exception, behind: type[Exception]) -> None:
+    log = SlowLog()
+    appender = log.appender()
+    log.error = error
+    under_way = appender.write(1, EMPTY, 1)
+    await asyncio.to_thread(log.entered.acquire)
+    queued = [appender.write(table, EMPTY, 1) for table in (1, 2)]
+    log.go.release(5)  # nothing is to be tried again, though it could
+    assert under_way is not None
+    with pytest.raises(type(error)):
+        await under_way
+    log.error = None
+    outcomes = await asyncio.gather(*(one for one in queued if one is not None), return_exceptions=True)
+    assert [type(one) for one in outcomes] == [behind] * 2
+    assert appender.failure is error
+    assert appender.write(1, EMPTY, 1) is None, "the region is claimed anew first"
+    with pytest.raises(behind):
+        appender.add((ENTRY, 1, 3, 1), EMPTY)
+    assert (log.batches, log.applied) == ([], [])
+    await appender.aclose()
+
+
+async def test_a_state_that_refuses_a_record_is_a_failure() -> None:
+    log = SlowLog()
+
+    def refuse(changes: object, offsets: object) -> None:
+        raise ValueError("it does not fit")
+
+    appender = RegionAppender(log.append, refuse, tables={}, region=7, limit=LIMIT, name="t")
+    log.go.release(5)
+    written = appender.write(1, EMPTY, 1)
+    assert written is not None
+    with pytest.raises(ValueError, match="does not fit"):
+        await written
+    assert appender.write(1, EMPTY, 1) is None
+    await appender.aclose()
+
+
+async def test_a_caller_that_gives_up_disturbs_nobody() -> None:
+    log = SlowLog()
+    appender = log.appender()
+    given_up, kept = appender.write(1, EMPTY, 1), appender.write(1, EMPTY, 1)
+    assert given_up is not None
+    assert kept is not None
+    given_up.cancel()
+    log.go.release(2)
+    assert await kept == 2
+    await appender.aclose()
+
+
+async def test_a_batch_takes_half_of_the_largest_at_most() -> None:
+    log = SlowLog()
+    appender = log.appender()
+    large = bytes(12 << 20)
+    first = appender.write(1, EMPTY, 1)
+    await asyncio.to_thread(log.entered.acquire)
+    waiting = [appender.write(1, large, 1) for _ in range(5)]
+    log.go.release(5)
+    await asyncio.gather(*(one for one in (first, *waiting) if one is not None))
+    assert [len(batch) for batch in log.batches] == [1, 2, 2, 1]
+    await appender.aclose()
+
+
+async def test_closing_waits_and_takes_no_more() -> None:
+    log = SlowLog()
+    appender = log.appender()
+    waiting = [appender.write(table, EMPTY, 1) for table in (1, 2)]
+    log.go.release(2)
+    await appender.aclose()
+    assert await asyncio.gather(*(one for one in waiting if one is not None)) == [1, 1]
+    assert appender.write(1, EMPTY, 1) is None
+    with pytest.raises(Closed):
+        appender.add((ENTRY, 1, 2, 1), EMPTY)
