@@ -45,15 +45,16 @@ class _Candidate(msgspec.Struct):
     chunks: list[tuple[int, SnapshotChunk]]
 
 
-def recover(log: Log, topics: RegionTopics, *, accept_loss: bool = False) -> Recovered:
+def recover(log: Log, topics: RegionTopics, *, accept_loss: bool = False, skip: int = 0, end: int | None = None) -> Recovered:
     """Errors: `MetaLost`; `Damaged`, also for a snapshot that is ahead of the log, as after a restore of one of the two from a backup.
 
-    `accept_loss`: where the beginning of the log is lost, every table begins with what is left of it.
+    `accept_loss`: where the beginning of the log is lost, every table begins with what is left of it. `skip`: so many of the newest
+    snapshots are passed over. `end`: apply the records before this offset alone.
     """
-    bounds = log.bounds(topics.data, 0)
     good, problems = _snapshots(log, topics)
-    for stored, meta in good:
-        if stored.watermark > bounds.end:
+    bounds = log.bounds(topics.data, 0)  # after the snapshots: an owner that writes meanwhile stores only what is in the log already
+    for stored, meta in good[skip:]:
+        if stored.watermark > (bounds.end if end is None else end):
             raise Damaged(
                 f"The log of region {topics} ends at {bounds.end}, and its snapshot knows those before {stored.watermark}: it is newer.",
                 hint=f"Restore both of {topics.data} and {topics.meta} from the same backup.",
@@ -61,7 +62,7 @@ def recover(log: Log, topics: RegionTopics, *, accept_loss: bool = False) -> Rec
         if stored.watermark < bounds.start:
             problems.append(f"the one at {stored.first} needs the log from {stored.watermark} on, which begins at {bounds.start}")
             continue
-        return _scanned(log, topics, meta, start=stored.watermark, snapshots=[one for one, _ in good], problems=problems)
+        return _scanned(log, topics, meta, start=stored.watermark, snapshots=[one for one, _ in good], problems=problems, end=end)
     old = _of_wal_on_kafka(log, topics)
     if old is not None and old.watermark >= bounds.start:
         return _scanned(log, topics, old, start=old.watermark, snapshots=[], problems=problems, lenient=True)
@@ -76,14 +77,17 @@ def recover(log: Log, topics: RegionTopics, *, accept_loss: bool = False) -> Rec
     )
 
 
-def full_scan(log: Log, topics: RegionTopics) -> Recovered:
-    """The state by the data topic alone, for `verify`. Errors: `MetaLost` where it does not begin at 0; `Damaged`."""
+def full_scan(log: Log, topics: RegionTopics, end: int | None = None) -> Recovered:
+    """The state by the data topic alone, for `verify`; `end`: by its records before this offset.
+
+    Errors: `MetaLost` where it does not begin at 0; `Damaged`.
+    """
     start = log.bounds(topics.data, 0).start
     if start > 0:
         raise MetaLost(
             f"The log of region {topics} begins at {start}: the rest cannot be read.", hint="Only a log from 0 on can be verified."
         )
-    return _scanned(log, topics, RegionMeta(), start=0, snapshots=[], problems=[])
+    return _scanned(log, topics, RegionMeta(), start=0, snapshots=[], problems=[], end=end)
 
 
 def _scanned(
@@ -95,9 +99,10 @@ def _scanned(
     snapshots: Sequence[StoredSnapshot],
     problems: list[str],
     lenient: bool = False,
+    end: int | None = None,
 ) -> Recovered:
     fold = RegionFold(meta, topics.data, topics.region, lenient=lenient)
-    for batch in log.scan(topics.data, 0, start):
+    for batch in log.scan(topics.data, 0, start, end):
         fold.apply(batch)
     return Recovered(meta=meta, snapshots=sorted(snapshots, key=lambda one: one.first), records=fold.records, problems=problems)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from itertools import accumulate, takewhile
+from typing import TypeVar
 
 import msgspec
 
@@ -16,11 +18,14 @@ from headwater.wal.bounds import End, SequenceRange, Start, sequence_range
 from headwater.wal.entries import BATCH, EntryReader, Wanted, region_places, table_places
 from headwater.wal.layout import EMPTY, RecordKind, encode_payloads
 from headwater.wal.recovery import Recovered, StoredSnapshot, recover
+from headwater.wal.region_meta import RegionMeta
+from headwater.wal.region_observer import RegionObserver
 from headwater.wal.region_topics import PART, RegionTopics, checked_id
 from headwater.wal.region_writer import Numbers, RegionWriter
 from headwater.wal.snapshot import encode_snapshot
 from headwater.wal.snapshots import SnapshotStore
 
+T = TypeVar("T")
 _MOVED = 1 << 20  # bytes of payloads that a move copies at once
 
 
@@ -47,7 +52,7 @@ class Region:
 
     def __init__(self, log: Log, topics: RegionTopics, *, owned: OwnedPartition, snapshots: SnapshotStore, recovered: Recovered) -> None:
         """`open_region` makes it."""
-        self.topics, self.recovered = topics, recovered
+        self.topics, self.recovered, self.observer = topics, recovered, RegionObserver()
         self._log, self._owned, self._snapshots = log, owned, snapshots
         self._writer = RegionWriter(log, owned, recovered.meta, topics.region)
         self._storing = asyncio.Lock()  # of one snapshot or clean at a time
@@ -92,6 +97,7 @@ class Region:
                 future = self._writer.add(RecordKind.MARK, table, boundary, EMPTY)
                 numbers.marked = boundary
                 await future
+                self.observer.marked()
             return TableMark(max(boundary, numbers.marked) - 1, clamped=sequence >= numbers.next)
 
     async def drop_table(self, table: int) -> None:
@@ -162,6 +168,21 @@ class Region:
             known = self._writer.meta.tables.get(table)
             return 0 if known is None else known.next - 1
 
+    def look(self, see: Callable[[RegionMeta], T]) -> T:
+        """What `see` finds in the state. Nothing changes it meanwhile: `see` must be quick, and keep nothing of it."""
+        with self._writer.locked:
+            return see(self._writer.meta)
+
+    @property
+    def snapshots(self) -> Sequence[StoredSnapshot]:
+        """Those that are stored, the oldest first."""
+        return tuple(self._snapshots.stored)
+
+    @property
+    def lost(self) -> bool:
+        """Whether another process is known to own the region by now. False proves nothing: only a write does."""
+        return self._owned.lost
+
     # -- housekeeping -------------------------------------------------------------------------------------------
 
     async def snapshot(self) -> StoredSnapshot:
@@ -178,9 +199,12 @@ class Region:
             return await asyncio.to_thread(self._clean)
 
     def _snapshot(self) -> StoredSnapshot:
+        began = time.perf_counter()
         with self._writer.locked:
             values, watermark = encode_snapshot(self._writer.meta, self._snapshots.chunk), self._writer.meta.watermark
-        return self._snapshots.store(values, watermark)
+        stored = self._snapshots.store(values, watermark)
+        self.observer.stored(sum(map(len, values)), time.perf_counter() - began)
+        return stored
 
     def _clean(self) -> Cleaned:
         with self._writer.locked:
@@ -231,16 +255,20 @@ def create_region(log: Log, topics: RegionTopics, settings: TopicSettings | None
     return new
 
 
-async def open_region(log: Log, ownership: Ownership, topics: RegionTopics, *, take_over: bool = False) -> Region:
-    """Own a region and recover its state.
+async def open_region(
+    log: Log, ownership: Ownership, topics: RegionTopics, *, take_over: bool = False, accept_loss: bool = False
+) -> Region:
+    """Own a region and recover its state. `accept_loss`: as for `recover`.
 
     Errors: `RegionNotFound`; `NotOwner` while another process owns it, unless `take_over`; `MetaLost`, `Damaged`.
     """
-    owned, snapshots, recovered = await asyncio.to_thread(_opened, log, ownership, topics, take_over)
+    owned, snapshots, recovered = await asyncio.to_thread(_opened, log, ownership, topics, take_over=take_over, accept_loss=accept_loss)
     return Region(log, topics, owned=owned, snapshots=snapshots, recovered=recovered)
 
 
-def _opened(log: Log, ownership: Ownership, topics: RegionTopics, take_over: bool) -> tuple[OwnedPartition, SnapshotStore, Recovered]:
+def _opened(
+    log: Log, ownership: Ownership, topics: RegionTopics, *, take_over: bool, accept_loss: bool
+) -> tuple[OwnedPartition, SnapshotStore, Recovered]:
     """1. Own the data topic: a former owner cannot truncate it any more. 2. Claim the meta topic: all snapshots that count are there.
     3. Recover, from a state that nobody else changes."""
     try:
@@ -252,7 +280,7 @@ def _opened(log: Log, ownership: Ownership, topics: RegionTopics, take_over: boo
         ) from None
     try:
         writer = log.claim(topics.meta, 0, part=PART)
-        recovered = recover(log, topics)
+        recovered = recover(log, topics, accept_loss=accept_loss)
         return owned, SnapshotStore(log, writer, topics, recovered.snapshots), recovered
     except BaseException:
         owned.release()
