@@ -136,15 +136,17 @@ class LogMetrics:
         with self._lock:
             topics, partitions = dict(self._topics), dict(self._partitions)
         by_topic = [((topic,), counts) for topic, counts in topics.items()]
-        yield _histogram(
+        yield histogram_family(
             "headwater_log_append_seconds",
             "From the call to append to its acknowledgement.",
             ["topic"],
             by_topic,
             lambda c: c.append_seconds,
         )
-        yield _histogram("headwater_log_fsync_seconds", "One sync of a segment to disk.", ["topic"], by_topic, lambda c: c.fsync_seconds)
-        yield _histogram("headwater_log_batch_records", "Records in one batch.", ["topic"], by_topic, lambda c: c.batch_records)
+        yield histogram_family(
+            "headwater_log_fsync_seconds", "One sync of a segment to disk.", ["topic"], by_topic, lambda c: c.fsync_seconds
+        )
+        yield histogram_family("headwater_log_batch_records", "Records in one batch.", ["topic"], by_topic, lambda c: c.batch_records)
         records = CounterMetricFamily("headwater_log_appended_records", "Records acknowledged.", labels=["topic"])
         for labels, counts in by_topic:
             records.add_metric(labels, counts.appended_records.value)
@@ -200,7 +202,7 @@ class HttpMetrics:
     def families(self) -> Iterator[Metric]:
         with self._lock:
             requests = list(self._requests.items())
-        yield _histogram(
+        yield histogram_family(
             "headwater_http_request_seconds",
             "From the request's head to the answer's end.",
             ["route", "method", "status"],
@@ -241,7 +243,7 @@ class SparkMetrics:
 
     def families(self) -> Iterator[Metric]:
         yield GaugeMetricFamily("headwater_spark_session_up", "1 while a Spark session is up.", value=float(self.session_up))
-        yield _histogram("headwater_spark_round_seconds", "One round of ranges on Spark.", [], [((), self._rounds)], lambda h: h)
+        yield histogram_family("headwater_spark_round_seconds", "One round of ranges on Spark.", [], [((), self._rounds)], lambda h: h)
 
 
 class SinkReading(NamedTuple):
@@ -318,9 +320,10 @@ class _Build:
         yield info
 
 
-def _histogram(
+def histogram_family(
     name: str, text: str, labels: list[str], entries: Iterable[tuple[Sequence[str], T]], of: Callable[[T], Histogram]
 ) -> HistogramMetricFamily:
+    """A family of histograms: the values of the labels and what holds the histogram, for each."""
     family = HistogramMetricFamily(name, text, labels=labels)
     for values, entry in entries:
         buckets, total = of(entry).read()

@@ -85,6 +85,14 @@ class Log(ABC):
     def delete_topic(self, name: str, *, part: str = "") -> None:
         """Remove a topic and all of its records, or `UnknownTopic`."""
 
+    def retention(self, topic: str) -> str:
+        """The setting by which a topic's records go although nobody deletes them, as it is now; "" where there is none.
+
+        Kafka alone has such settings, which anybody may change there. The embedded engine keeps everything. Errors: `UnknownTopic`.
+        """
+        self.topic(topic)
+        return ""
+
     # -- writing --------------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from itertools import accumulate, takewhile
+from typing import TypeVar
 
 import msgspec
 
@@ -18,11 +20,14 @@ from headwater.wal.gates import TableGates
 from headwater.wal.layout import EMPTY, MAX_ID, RecordKind, encode_payloads
 from headwater.wal.recovery import Recovered, StoredSnapshot, recover
 from headwater.wal.region_appender import Numbers
+from headwater.wal.region_meta import RegionMeta
+from headwater.wal.region_observer import RegionObserver
 from headwater.wal.region_topics import PART, RegionTopics, checked_id
 from headwater.wal.region_writer import RegionWriter
 from headwater.wal.snapshot import encode_snapshot
 from headwater.wal.snapshots import KEPT, SnapshotStore
 
+T = TypeVar("T")
 _MOVED = 1 << 20  # bytes of payloads that a move copies at once
 _SMALLEST = 1024  # bytes of the largest record: a snapshot's chunk needs as much
 
@@ -50,7 +55,7 @@ class Region:
 
     def __init__(self, log: Log, topics: RegionTopics, *, owned: OwnedPartition, snapshots: SnapshotStore, recovered: Recovered) -> None:
         """`open_region` makes it."""
-        self.topics, self.recovered = topics, recovered
+        self.topics, self.recovered, self.observer = topics, recovered, RegionObserver()
         self._log, self._owned, self._snapshots = log, owned, snapshots
         self._writer = RegionWriter(log, owned, recovered.meta, topics.region)
         self._storing = asyncio.Lock()  # of one snapshot or clean at a time
@@ -89,6 +94,7 @@ class Region:
                 future = self._writer.add(RecordKind.MARK, table, boundary, EMPTY)
                 numbers.marked = boundary
                 await waited(future)
+                self.observer.marked()
             return TableMark(max(boundary, numbers.marked) - 1, clamped=clamped)
 
     async def drop_table(self, table: int) -> None:
@@ -168,6 +174,21 @@ class Region:
             known = self._writer.meta.tables.get(table)
             return 0 if known is None else known.next - 1
 
+    def look(self, see: Callable[[RegionMeta], T]) -> T:
+        """What `see` finds in the state. Nothing changes it meanwhile: `see` must be quick, and keep nothing of it."""
+        with self._writer.locked:
+            return see(self._writer.meta)
+
+    @property
+    def snapshots(self) -> Sequence[StoredSnapshot]:
+        """Those that are stored, the oldest first."""
+        return tuple(self._snapshots.stored)
+
+    @property
+    def lost(self) -> bool:
+        """Whether another process is known to own the region by now. False proves nothing: only a write does."""
+        return self._owned.lost
+
     # -- housekeeping -------------------------------------------------------------------------------------------
 
     async def snapshot(self) -> StoredSnapshot:
@@ -186,9 +207,13 @@ class Region:
             return await asyncio.to_thread(self._clean)
 
     def _snapshot(self) -> StoredSnapshot:
+        began = time.perf_counter()
         with self._writer.locked:  # for as long as a copy takes: every write waits for it
             meta = self._writer.meta.copied()
-        return self._snapshots.store(encode_snapshot(meta, self._snapshots.chunk), meta.watermark)
+        values = encode_snapshot(meta, self._snapshots.chunk)
+        stored = self._snapshots.store(values, meta.watermark)
+        self.observer.stored(sum(map(len, values)), time.perf_counter() - began)
+        return stored
 
     def _clean(self) -> Cleaned:
         with self._writer.locked:

@@ -111,6 +111,10 @@ class KafkaLog(Log):
         self._check_open()
         return self._topics.get(name)
 
+    def retention(self, topic: str) -> str:
+        self._check_open()
+        return self._topics.retention(topic)
+
     def delete_topic(self, name: str, *, part: str = "") -> None:
         self._check_writable()
         check_owner(name, self._topics.get(name).settings.owner, part, "delete_topic")

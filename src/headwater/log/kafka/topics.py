@@ -45,6 +45,7 @@ class KafkaTopics:
         self._admin: AdminClient | None = brokers.admin()
         self._known: dict[str, Topic] = {}
         self._limits: dict[str, RecordLimits] = {}
+        self._retention: dict[str, str] = {}
         self._lock = threading.Lock()
 
     def create(self, name: str, partitions: int, settings: TopicSettings | None, part: str) -> Topic:
@@ -112,6 +113,11 @@ class KafkaTopics:
     def limits(self, name: str) -> RecordLimits:
         """What brokers took of the topic's records when it was last described."""
         return self._limits.get(name) or RecordLimits(TopicSettings().max_record)
+
+    def retention(self, name: str) -> str:
+        """As `Log.retention`."""
+        self.get(name)
+        return self._retention.get(name, "")
 
     def all(self) -> list[Topic]:
         listed = self._ask("listing topics", lambda admin: admin.list_topics(timeout=self._brokers.patience))
@@ -221,6 +227,7 @@ class KafkaTopics:
             return None
         configuration = {key: entry.value for key, entry in values.items()}
         settings, self._limits[name] = settings_of(configuration), limits_of(configuration)
+        self._retention[name] = retention_of(configuration)
         return Topic(name, len(topic.partitions), owned(name, settings), str(topic.topic_id))
 
     def _make(self, name: str, partitions: int, settings: TopicSettings) -> None:
@@ -305,6 +312,15 @@ def limits_of(configs: Mapping[str, str]) -> RecordLimits:
         "compact" in configs.get("cleanup.policy", ""),
         *(FOREVER if given_by_broker else int(configs.get(f"message.timestamp.{way}.max.ms", FOREVER)) for way in ("before", "after")),
     )
+
+
+def retention_of(configs: Mapping[str, str]) -> str:
+    """The setting by which brokers remove records of their own accord; "" where there is none."""
+    policy = configs.get("cleanup.policy", "delete")
+    if "compact" in policy:
+        return f"cleanup.policy={policy}"
+    limits = {name: configs.get(name, "-1") for name in ("retention.ms", "retention.bytes")}
+    return next((f"{name}={value}" for name, value in limits.items() if value != "-1"), "")
 
 
 def _words(settings: TopicSettings) -> str:

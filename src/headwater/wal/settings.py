@@ -1,0 +1,65 @@
+"""What users set: of a namespace in `[wal.NAME]`, and of a region when it is created."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from headwater.core.errors import BadInput
+from headwater.core.sections import NamedSection
+from headwater.core.settings import Note
+from headwater.core.units import Duration, Size
+from headwater.log.record import TopicSettings
+
+_LEAST = 1024  # bytes of a record: a snapshot has at least a table in each
+
+
+class WalSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a namespace looks after its regions."""
+
+    clean_period: Annotated[Duration, Note("How long after a clean of its regions the next one comes.", '"1h"', 1)] = Duration(3_600_000)
+    snapshot_marks: Annotated[int, Note("A region's state is stored after so many marks.", "1000", 1)] = 1000
+    snapshot_every: Annotated[Duration, Note("A region's state is stored after so long, where something has changed.", '"60s"', 1)] = (
+        Duration(60_000)
+    )
+    pin_limit: Annotated[
+        Size | None,
+        Note("How much of a log one table may pin; above it, a clean moves the table. Not set: a table is never moved.", '"1GiB"'),
+    ] = None
+
+
+WAL_SECTION = NamedSection("wal", WalSettings)
+
+
+class RegionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is fixed for a region when it is created; what is left out is as configured for topics.
+
+    `segment`: the size at which its log closes a segment, and `period` the age; only closed ones can be removed. `max_record`: the largest
+    write, all payloads of a call together.
+    """
+
+    segment: str | None = None
+    period: str | None = None
+    max_record: str | None = None
+
+    def topic_settings(self, usual: TopicSettings) -> TopicSettings:
+        """Errors: `BadInput` for a value without its unit, and for one that no topic can have."""
+        sizes = {
+            name: int(Size.parse(_text(name, given))) for name in ("segment", "max_record") if (given := getattr(self, name)) is not None
+        }
+        period = {} if self.period is None else {"period": int(Duration.parse(_text("period", self.period)))}
+        if (least := sizes.get("max_record", _LEAST)) < _LEAST:
+            raise BadInput(f"A region cannot do with records of {least} bytes.", hint=f"Give {_LEAST} bytes or more, such as 64KiB.")
+        return msgspec.structs.replace(usual, **sizes, **period)
+
+    @property
+    def given(self) -> bool:
+        """Whether anything is set."""
+        return any(getattr(self, name) is not None for name in self.__struct_fields__)
+
+
+def _text(name: str, given: object) -> str:
+    if not isinstance(given, str):
+        raise BadInput(f"{name}={given!r} has no unit.", hint=f'Write it such as {name}="{"1h" if name == "period" else "64MiB"}".')
+    return given

@@ -1,0 +1,56 @@
+"""How many bytes lie in a range of a region's log: exactly, by reading all of it, or about, by some records of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.core.errors import OffsetGone
+from headwater.log import Log
+
+_SOME = 32  # records that are read for an estimate
+
+
+class LogSize(NamedTuple):
+    """Records of a range, and the bytes of their keys and values."""
+
+    records: int
+    bytes: int
+
+
+def measured(log: Log, topic: str, start: int, end: int) -> LogSize:
+    """The records of [start, end). Blocking; reads all of them. What was removed meanwhile is not counted."""
+    records = size = 0
+    start = max(start, log.bounds(topic, 0).start)
+    if start >= end:
+        return LogSize(0, 0)
+    try:
+        for batch in log.scan(topic, 0, start, end):
+            records += len(batch)
+            size += _length(batch.column("key")) + _length(batch.column("value"))
+    except OffsetGone:  # a clean has come in between
+        return measured(log, topic, log.bounds(topic, 0).start, end)
+    return LogSize(records, size)
+
+
+def mean_size(log: Log, topic: str) -> float:
+    """About how many bytes an offset of a topic takes: the mean of some that are spread over all. Blocking."""
+    bounds = log.bounds(topic, 0)
+    count = min(_SOME, bounds.end - bounds.start)
+    if not count:
+        return 0.0
+    offsets = [bounds.start + place * (bounds.end - bounds.start) // count for place in range(count)]
+    found = [record for record in log.read_at(topic, 0, offsets) if record is not None]
+    return sum(len(record.key or b"") + len(record.value or b"") for record in found) / count
+
+
+def _length(column: pa.Array) -> int:
+    if column.type == pa.binary_view():
+        # The first four bytes of a view are the length of its value: the value itself need not be read.
+        views = np.frombuffer(column.buffers()[1], np.uint8)[column.offset * 16 : (column.offset + len(column)) * 16].reshape(-1, 16)
+        lengths = np.ascontiguousarray(views[:, :4]).view(np.int32)[:, 0]
+        return int(lengths.sum(dtype=np.int64, where=~np.asarray(column.is_null()) if column.null_count else True))
+    return int(pc.sum(pc.binary_length(column)).as_py() or 0)

@@ -1,0 +1,74 @@
+"""Compares the state that a region would recover, from its newest snapshot and what lies behind it, with the state that the log tells."""
+
+from __future__ import annotations
+
+from headwater.core.errors import Damaged, Differs, MetaLost
+from headwater.wal.answers import RegionVerified
+from headwater.wal.recovery import Recovered, full_scan, recover
+from headwater.wal.region_meta import RegionMeta
+from headwater.wal.table_meta import TableMeta
+from headwater.wal.view import RegionView
+
+
+def verify(view: RegionView) -> RegionVerified:
+    """Compare with a scan of the whole log, or with the older snapshot where the log no longer begins at 0. Blocking.
+
+    Errors: `Differs` with the first difference; `Damaged` where there is nothing to compare with.
+    """
+    view.topic()
+    return view.steady(lambda: _verified(view))
+
+
+def _verified(view: RegionView) -> RegionVerified:
+    log, topics = view.log, view.topics
+    stored = recover(log, topics)
+    end, whole = stored.meta.watermark, log.bounds(topics.data, 0).start == 0
+    told = full_scan(log, topics, end) if whole else _from_older(view, end)
+    found = difference(stored.meta, told.meta)
+    if found:
+        raise Differs(
+            f"The stored state of region {topics} is not the one that its log tells: {found}.",
+            hint=f"Restore {topics.data} and {topics.meta} from a backup, or look at what both say: `headwater wal tables {topics}`.",
+        )
+    return RegionVerified(
+        tables=len(told.meta.tables),
+        live=told.meta.live,
+        watermark=end,
+        compared="full scan" if whole else "older snapshot",
+        records=told.records,
+    )
+
+
+def _from_older(view: RegionView, end: int) -> Recovered:
+    try:
+        return recover(view.log, view.topics, skip=1, end=end)
+    except MetaLost as error:
+        raise Damaged(
+            f"Region {view.topics} has nothing to compare its state with: its log no longer begins at 0, and it has one whole snapshot.",
+            hint=f"`headwater wal clean {view.topics}` stores another one.",
+        ) from error
+
+
+def difference(stored: RegionMeta, told: RegionMeta) -> str:
+    """The first difference between what is stored and what the log tells, for people; "" where there is none."""
+    for number in sorted({*stored.tables, *told.tables}):
+        mine, theirs = stored.tables.get(number), told.tables.get(number)
+        if mine is None or theirs is None:
+            return f"only {'the log' if mine is None else 'the stored state'} has table {number}"
+        if mine != theirs:
+            return f"table {number} {_of_table(mine, theirs)}"
+    for name in ("watermark", "epoch"):
+        ours, other = getattr(stored, name), getattr(told, name)
+        if ours != other:
+            return f"its {name} is {ours} as stored, and {other} by the log"
+    return ""
+
+
+def _of_table(stored: TableMeta, told: TableMeta) -> str:
+    for name in ("next", "marked", "watermark"):
+        ours, other = getattr(stored, name), getattr(told, name)
+        if ours != other:
+            return f"has {name} {ours} as stored, and {other} by the log"
+    pairs = zip(stored.column().tolist(), told.column().tolist(), strict=True)
+    place, (ours, other) = next((place, pair) for place, pair in enumerate(pairs) if pair[0] != pair[1])
+    return f"has its payload {stored.marked + place} at offset {ours} as stored, and at {other} by the log"

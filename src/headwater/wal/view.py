@@ -1,0 +1,113 @@
+"""Looks at a region without owning it: its state by the log alone, whoever owns it, on both engines. Creates nothing.
+
+An owner may write and clean meanwhile. A look that it has overtaken is taken again, so that each is of one moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from headwater.core.errors import Damaged, OffsetGone
+from headwater.log import Bounds, Log, Topic
+from headwater.log.content import content_of
+from headwater.log.json_form import show_settings
+from headwater.wal.answers import RegionStatistics, SnapshotState, TableState
+from headwater.wal.recovery import Recovered, recover
+from headwater.wal.region_list import known_region
+from headwater.wal.region_meta import RegionMeta
+from headwater.wal.region_topics import RegionTopics
+from headwater.wal.sizes import mean_size
+from headwater.wal.table_meta import TableMeta
+from headwater.wal.why import Pins, pins_of
+
+T = TypeVar("T")
+_LOOKS = 20
+
+
+class RegionView:
+    """A region as its log tells it now. Blocking. Errors of every call: `RegionNotFound`; `MetaLost`, `Damaged`."""
+
+    def __init__(self, log: Log, topics: RegionTopics) -> None:
+        self.log, self.topics = log, topics
+
+    def topic(self) -> Topic:
+        """The data topic."""
+        return known_region(self.log, self.topics)
+
+    def recovered(self, *, accept_loss: bool = False) -> Recovered:
+        """The state that an owner would recover now. `accept_loss`: as for `recover`."""
+        self.topic()
+        return self.steady(lambda: recover(self.log, self.topics, accept_loss=accept_loss))
+
+    def steady(self, look: Callable[[], T]) -> T:
+        """What `look` finds; taken again where it fails while an owner writes, snapshots or cleans."""
+        for left in reversed(range(_LOOKS)):
+            before = self._bounds()
+            try:
+                return look()
+            except (OffsetGone, Damaged):
+                if not left or before == self._bounds():
+                    raise
+        raise AssertionError("the last look returns or raises")
+
+    def _bounds(self) -> tuple[Bounds, Bounds]:
+        return self.log.bounds(self.topics.meta, 0), self.log.bounds(self.topics.data, 0)
+
+
+def table_state(number: int, table: TableMeta) -> TableState:
+    """What a table's state says."""
+    return TableState(
+        table=number,
+        last=table.next - 1,
+        flushed=table.marked - 1,
+        live=table.live,
+        offset=table.safe_offset,
+        watermark=table.watermark,
+    )
+
+
+def table_states(meta: RegionMeta) -> list[TableState]:
+    """Every table, by its number."""
+    return [table_state(number, table) for number, table in sorted(meta.tables.items())]
+
+
+class StateCounts:
+    """What the statistics need of a state."""
+
+    def __init__(self, meta: RegionMeta) -> None:
+        self.tables, self.live, self.safe = len(meta.tables), meta.live, meta.safe_offset
+        self.pins: Pins = pins_of(meta)
+
+
+def statistics(
+    view: RegionView, counts: StateCounts, *, recovered: Recovered | None = None, snapshots: list[SnapshotState], owner: str
+) -> RegionStatistics:
+    """What a region holds. `recovered`: where this process does not own it. Blocking."""
+    log, topics = view.log, view.topics
+    topic, bounds, mean = view.topic(), log.bounds(topics.data, 0), mean_size(log, topics.data)
+    pinned_from, pinned_to = counts.pins.pinned
+    return RegionStatistics(
+        namespace=topics.namespace,
+        region=topics.region,
+        start=bounds.start,
+        end=bounds.end,
+        watermark=counts.pins.watermark,
+        safe=counts.safe,
+        tables=counts.tables,
+        live_entries=counts.live,
+        live_bytes=round(mean * min(counts.live, bounds.end - bounds.start)),
+        pinned_entries=pinned_to - pinned_from,
+        pinned_bytes=round(mean * (pinned_to - pinned_from)),
+        bytes=content_of(log, topics.data)[0].bytes,
+        snapshots=snapshots,
+        problems=[] if recovered is None else recovered.problems,
+        open=recovered is None,
+        owner=owner,
+        settings=show_settings(topic.settings),
+    )
+
+
+def snapshot_states(recovered: Recovered) -> list[SnapshotState]:
+    """The stored snapshots, the oldest first."""
+    return [SnapshotState(first=one.first, last=one.last, watermark=one.watermark) for one in recovered.snapshots]

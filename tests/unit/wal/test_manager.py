@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from headwater.cluster import Ownership
+from headwater.cluster.local import LocalOwnership
+from headwater.core.errors import AlreadyExists, BadInput, Closed, Fenced, NotOwner, RegionNotFound, Unavailable
+from headwater.core.units import Duration, Size
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.testing.clock import ManualClock
+from headwater.wal.answers import PinnedLog
+from headwater.wal.manager import RegionManager
+from headwater.wal.metrics import WalMetrics
+from headwater.wal.region_topics import region_topics
+from headwater.wal.settings import RegionSettings, WalSettings
+
+pytestmark = pytest.mark.anyio
+Make = Callable[..., RegionManager]
+
+
+@pytest.fixture
+async def make(tmp_path: Path) -> AsyncIterator[Make]:
+    made: list[RegionManager] = []
+    owned: list[Ownership] = []
+    with EmbeddedLog(tmp_path) as log:
+
+        def manager(**how: Any) -> RegionManager:
+            owners = LocalOwnership(log, tmp_path / "owners", address=how.pop("address", ""))
+            owned.append(owners)
+            given: dict[str, Any] = {
+                "settings": WalSettings(),
+                "clock": ManualClock(),
+                "random": Random(1),
+                "metrics": WalMetrics(),
+                **how,
+            }
+            made.append(RegionManager(how.pop("log", log), how.pop("owners", lambda: owners), "wal", **given))
+            return made[-1]
+
+        yield manager
+        for one in made:
+            await one.aclose()
+        for owners in owned:
+            owners.close()
+
+
+async def test_a_region_is_made_only_when_that_is_said(make: Make) -> None:
+    wal = make()
+    with pytest.raises(RegionNotFound, match="headwater wal create wal/7"):
+        await wal.open(7)
+    assert await wal.create(7, RegionSettings())
+    with pytest.raises(RegionNotFound, match="Did you mean wal/7"):
+        await wal.open(77)
+    region = await wal.open(7, create=True)
+    assert await wal.open(7) is region
+    assert not await wal.create(7, RegionSettings())
+    with pytest.raises(AlreadyExists):
+        await wal.open(7, create=RegionSettings(segment="1MiB"))
+    with pytest.raises(BadInput, match="MiB"):
+        await wal.create(8, RegionSettings(segment="12"))
+    with pytest.raises(BadInput):
+        await wal.open(-1)
+
+
+async def test_settings_of_a_new_region_are_those_of_its_topics(make: Make, tmp_path: Path) -> None:
+    wal = make()
+    await wal.create(7, RegionSettings(segment="1MiB", period="1h", max_record="2MiB"))
+    with EmbeddedLog(tmp_path, read_only=True) as log:
+        settings = log.topic(region_topics("wal", 7).data).settings
+    assert (settings.segment, settings.period, settings.max_record, settings.owner) == (1 << 20, 3_600_000, 2 << 20, "wal")
+
+
+async def test_callers_at_the_same_time_open_a_region_once_and_a_slow_one_blocks_no_other(make: Make) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+    wal = make()
+    for region in (1, 2):
+        await wal.create(region, RegionSettings())
+    owners = wal._owners
+
+    def slow() -> Ownership:
+        entered.set()
+        assert go_on.wait(10)
+        return owners()
+
+    wal._owners = slow
+    first, second = asyncio.create_task(wal.open(1)), asyncio.create_task(wal.open(1))
+    await asyncio.to_thread(entered.wait, 10)
+    wal._owners = owners
+    assert await wal.write(2, 1, [b"x"]) == 1
+    second.cancel()  # a caller that gives up leaves the opening to the others
+    go_on.set()
+    assert await first is wal.opened(1)
+    assert wal.regions() == [1, 2]
+
+
+async def test_after_closing_calls_are_closed_and_what_was_written_is_there(make: Make) -> None:
+    wal = make()
+    region = await wal.open(7, create=True)
+    await wal.write(7, 1, [b"a", b"b"])
+    assert await wal.close(7, graceful=True)
+    assert not await wal.close(7)
+    with pytest.raises(Closed):
+        await region.write(1, [b"c"])
+    again = await wal.open(7)
+    assert again.recovered.records == 0
+    assert again.sequence_num(1) == 2
+    await wal.aclose()
+    for call in (lambda: wal.open(7), lambda: wal.write(7, 1, [b"c"]), lambda: wal.create(8, RegionSettings())):
+        with pytest.raises(Closed):
+            await call()
+
+
+async def test_a_region_that_is_closed_while_it_is_used_is_opened_again(make: Make) -> None:
+    wal = make()
+    region = await wal.open(7, create=True)
+    await region.close()
+    with pytest.raises(Closed):  # by hand, and not by the manager
+        await wal.write(7, 1, [b"a"])
+    await wal.close(7)
+    assert await wal.write(7, 1, [b"a"]) == 1
+
+
+async def test_another_owner_is_named_and_a_taken_region_is_given_up(make: Make) -> None:
+    mine, other = make(), make(address="http://127.0.0.1:9")
+    await mine.open(7, create=True)
+    await mine.write(7, 1, [b"a"])
+    with pytest.raises(NotOwner):
+        await other.open(7)
+    await other.open(7, take_over=True)
+    with pytest.raises(Fenced):
+        await mine.write(7, 1, [b"b"])
+    assert mine.regions() == []
+    with pytest.raises(NotOwner) as refused:
+        await mine.write(7, 1, [b"b"])
+    assert refused.value.address == "http://127.0.0.1:9"
+    assert await other.write(7, 1, [b"c"]) == 2
+
+
+async def test_a_topic_whose_records_go_by_themselves_is_refused(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    wal = make()
+    await wal.create(7, RegionSettings())
+    monkeypatch.setattr(EmbeddedLog, "retention", lambda self, topic: "retention.ms=1000" if "_meta_" in topic else "")
+    with pytest.raises(Unavailable, match=r"wal_meta_7 has retention.ms=1000.*Set retention"):
+        await wal.open(7)
+
+
+async def test_above_the_limit_the_pinning_table_is_told_and_moved(make: Make) -> None:
+    told: list[PinnedLog] = []
+    wal = make(settings=WalSettings(pin_limit=Size(2000)), on_pin=told.append)
+    await wal.open(7, create=True)
+    await wal.write(7, 9, [b"old"])
+    for _ in range(30):
+        await wal.write(7, 1, [b"x" * 100])
+    region = wal.opened(7)
+    assert region is not None
+    await region.mark_delete_up_to(1, 30)
+    cleaned = await wal.clean(7)
+    assert cleaned.moved == [9]
+    assert cleaned.start > 30
+    assert [(one.table, one.entries) for one in told] == [(9, 32)]
+    assert [entry.payload async for entry in region.read(9)] == [b"old"]
+    await wal.write(7, 5, [b"y" * 5000])
+    assert (await wal.clean(7)).moved == []  # a table that pins only itself, and one below the limit
+
+
+async def test_the_cleaner_comes_at_once_and_after_each_period(make: Make) -> None:
+    clock = ManualClock()
+    wal = make(clock=clock, settings=WalSettings(clean_period=Duration(60_000), snapshot_every=Duration(3_600_000)))
+    for region in (1, 2):
+        await wal.open(region, create=True)
+        await wal.write(region, 1, [b"x"])
+    cleaned: list[int] = []
+    done = asyncio.Event()
+    clean = wal.clean
+
+    async def counted(region: int) -> Any:
+        cleaned.append(region)
+        if cleaned[-1] == 2:
+            done.set()
+        if region == 1:
+            raise Unavailable("Not now.", hint="")
+        return await clean(region)
+
+    wal.clean = counted  # type: ignore[method-assign]
+    wal.start_cleaning()
+    wal.start_cleaning()
+    for passed in (1, 2, 3):
+        await asyncio.wait_for(done.wait(), 10)
+        done.clear()
+        assert cleaned == [1, 2] * passed
+        while len(wal._timers) < 3:  # two of the snapshots, and the cleaner's own
+            await asyncio.sleep(0)
+        await clock.run(67)
+
+
+async def test_readings_tell_what_is_live_and_pinned(make: Make) -> None:
+    wal = make()
+    region = await wal.open(7, create=True)
+    await wal.write(7, 9, [b"old"])
+    await wal.write(7, 1, [b"x" * 97])
+    await wal.write(7, 1, [b"x" * 97])
+    await region.mark_delete_up_to(1, 1)
+    await wal.clean(7)
+    (reading,) = wal.readings()
+    assert (reading.namespace, reading.region, reading.live_entries, reading.pinned_entries) == ("wal", 7, 2, 2)
+    assert reading.live_bytes > 0
+    assert reading.pinned_bytes > 0

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headwater.core.errors import BadInput
+from headwater.core.settings import Settings
+from headwater.core.units import Duration
+from headwater.log.record import TopicSettings
+from headwater.wal.settings import WAL_SECTION, RegionSettings, WalSettings
+
+
+def test_what_is_left_out_is_as_usual() -> None:
+    usual = TopicSettings(segment=1 << 20)
+    assert RegionSettings().topic_settings(usual) == usual
+    assert not RegionSettings().given
+    made = RegionSettings(segment="2MiB", period="1h", max_record="64KiB")
+    assert made.given
+    assert made.topic_settings(usual) == TopicSettings(segment=2 << 20, period=3_600_000, max_record=64 << 10)
+
+
+@pytest.mark.parametrize("given", [{"segment": "12"}, {"segment": 12}, {"period": "1MiB"}, {"max_record": "1GiB"}, {"max_record": "100B"}])
+def test_what_no_region_can_have_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(BadInput):
+        RegionSettings(**given).topic_settings(TopicSettings())
+
+
+def test_a_namespace_has_its_section() -> None:
+    set_for = Settings(sections={"wal": {"fast": WalSettings(clean_period=Duration(1000))}})
+    assert WAL_SECTION.of(set_for, "fast").clean_period == 1000
+    assert WAL_SECTION.of(set_for, "wal") == WalSettings()
+    assert (WalSettings().clean_period, WalSettings().snapshot_marks, WalSettings().snapshot_every) == (3_600_000, 1000, 60_000)

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.unit.wal.conftest import OpenRegion
+
+from headwater.core.timers import Timers
+from headwater.core.units import Duration
+from headwater.testing.clock import ManualClock
+from headwater.wal.metrics import WalMetrics
+from headwater.wal.region import Region
+from headwater.wal.settings import WalSettings
+from headwater.wal.snapshot_policy import SnapshotPolicy
+
+pytestmark = pytest.mark.anyio
+
+
+def kept(region: Region, clock: ManualClock) -> SnapshotPolicy:
+    settings = WalSettings(snapshot_marks=3, snapshot_every=Duration(60_000))
+    return SnapshotPolicy(region, settings, timers=Timers(clock), clock=clock, metrics=WalMetrics())
+
+
+async def stored(region: Region, count: int) -> None:
+    for _ in range(1000):
+        if len(region.snapshots) == count:
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError(region.snapshots)
+
+
+async def test_marks_are_counted_and_a_flush_stores_nothing(opened: OpenRegion) -> None:
+    region = await opened()
+    policy = kept(region, ManualClock())
+    await region.write(1, [b"x"] * 9)
+    for sequence in (1, 2):
+        await region.mark_delete_up_to(1, sequence)
+    await region.mark_delete_up_to(1, 1)  # changes nothing
+    await policy.stop()
+    assert region.snapshots == ()
+    await region.mark_delete_up_to(1, 3)
+    await stored(region, 1)
+    for sequence in (4, 5):
+        await region.mark_delete_up_to(1, sequence)
+    await policy.stop()
+    assert len(region.snapshots) == 1
+
+
+async def test_time_passes_and_only_what_is_new_is_stored(opened: OpenRegion) -> None:
+    region, clock = await opened(), ManualClock()
+    policy = kept(region, clock)
+    await clock.run(61)
+    await policy.stop()
+    assert region.snapshots == ()
+    policy = kept(region, clock)
+    await region.write(1, [b"x"])
+    await clock.run(61)
+    await stored(region, 1)
+    await clock.run(120)
+    await policy.stop()
+    assert len(region.snapshots) == 1
