@@ -39,6 +39,8 @@ class Recovered(msgspec.Struct, kw_only=True):
     records: int
     problems: list[str]
     """Why snapshots could not be used, the newest first."""
+    lost: bool = False
+    """The beginning of the log is lost, and no snapshot knows it: every table begins with what is left."""
 
 
 class _Candidate(msgspec.Struct):
@@ -72,9 +74,10 @@ def recover(log: Log, topics: RegionTopics, *, accept_loss: bool = False, skip: 
             f"Region {topics} cannot be recovered: its log begins at {bounds.start}, and no snapshot is whole ({reason}).",
             hint=f"Restore {topics.meta} from a backup, or go on with what is left: `headwater wal recover {topics} --accept-loss`.",
         )
-    return _scanned(
-        log, topics, RegionMeta(watermark=bounds.start), start=bounds.start, snapshots=[], problems=problems, lenient=bounds.start > 0
-    )
+    empty, lost = RegionMeta(watermark=bounds.start), bounds.start > 0
+    found = _scanned(log, topics, empty, start=bounds.start, snapshots=[], problems=problems, lenient=lost, end=end)
+    found.lost = lost
+    return found
 
 
 def full_scan(log: Log, topics: RegionTopics, end: int | None = None) -> Recovered:
